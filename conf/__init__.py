@@ -1,0 +1,1 @@
+"""Settings that people change, as YAML."""

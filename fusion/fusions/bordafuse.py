@@ -1,0 +1,40 @@
+"""BordaFuse: every list hands out votes over all candidates; those it missed share the rest."""
+
+import numpy as np
+from numba import njit
+
+from fusion.pools import Labels
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "bordafuse",
+    reads="ranks",
+    formula="sum over the lists: C - i if present, (C - n + 1) / 2 if not",
+    citation="J. A. Aslam, M. Montague. Models for metasearch. SIGIR 2001.",
+)
+def bordafuse(labels: Labels) -> Array:
+    return _points(labels.pools.offset, labels.pools.position, labels.pools.size)
+
+
+@bordafuse.reference
+def _(x: Floats, ranks: Floats) -> Floats:
+    candidates = ranks.shape[1]
+    size = np.sum(~np.isnan(ranks), axis=1, keepdims=True)
+    return np.where(np.isnan(ranks), (candidates - size + 1) / 2, candidates - (ranks - 1)).sum(axis=0)
+
+
+@njit(cache=True, nogil=True)
+def _points(offset, position, size):  # type: ignore[no-untyped-def]
+    retrievers, candidates = position.shape
+    points = np.zeros(candidates, np.float64)
+    for p in range(offset.size - 1):
+        among = offset[p + 1] - offset[p]
+        for r in range(retrievers):
+            if size[p, r] == 0:
+                continue
+            rest = (among - size[p, r] + 1) / 2
+            for c in range(offset[p], offset[p + 1]):
+                points[c] += among - position[r, c] if position[r, c] >= 0 else rest
+    return points

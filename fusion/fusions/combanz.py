@@ -1,0 +1,22 @@
+"""CombANZ: the mean of a label's scores over the lists that hold it."""
+
+import numpy as np
+
+from fusion.pools import Labels
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "combanz",
+    reads="scores",
+    formula="sum(x) / m",
+    citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+)
+def combanz(labels: Labels) -> Array:
+    return labels.total / labels.held
+
+
+@combanz.reference
+def _(x: Floats, ranks: Floats) -> Floats:
+    return np.nansum(x, axis=0) / np.sum(~np.isnan(x), axis=0)

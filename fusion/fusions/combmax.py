@@ -1,0 +1,22 @@
+"""CombMAX: the highest of a label's scores."""
+
+import numpy as np
+
+from fusion.pools import Labels
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "combmax",
+    reads="scores",
+    formula="max(x)",
+    citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+)
+def combmax(labels: Labels) -> Array:
+    return labels.high
+
+
+@combmax.reference
+def _(x: Floats, ranks: Floats) -> Floats:
+    return np.nanmax(x, axis=0)

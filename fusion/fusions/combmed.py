@@ -1,0 +1,22 @@
+"""CombMED: the median of a label's scores."""
+
+import numpy as np
+
+from fusion.pools import Labels
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "combmed",
+    reads="scores",
+    formula="median(x)",
+    citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+)
+def combmed(labels: Labels) -> Array:
+    return labels.median
+
+
+@combmed.reference
+def _(x: Floats, ranks: Floats) -> Floats:
+    return np.nanmedian(x, axis=0)

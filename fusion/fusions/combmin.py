@@ -1,0 +1,22 @@
+"""CombMIN: the lowest of a label's scores."""
+
+import numpy as np
+
+from fusion.pools import Labels
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "combmin",
+    reads="scores",
+    formula="min(x)",
+    citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+)
+def combmin(labels: Labels) -> Array:
+    return labels.low
+
+
+@combmin.reference
+def _(x: Floats, ranks: Floats) -> Floats:
+    return np.nanmin(x, axis=0)

@@ -1,0 +1,22 @@
+"""CombMNZ: the sum of a label's scores times the number of lists that hold it."""
+
+import numpy as np
+
+from fusion.pools import Labels
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "combmnz",
+    reads="scores",
+    formula="sum(x) * m",
+    citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+)
+def combmnz(labels: Labels) -> Array:
+    return labels.total * labels.held
+
+
+@combmnz.reference
+def _(x: Floats, ranks: Floats) -> Floats:
+    return np.nansum(x, axis=0) * np.sum(~np.isnan(x), axis=0)

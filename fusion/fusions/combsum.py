@@ -1,0 +1,22 @@
+"""CombSUM: the sum of a label's scores."""
+
+import numpy as np
+
+from fusion.pools import Labels
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "combsum",
+    reads="scores",
+    formula="sum(x)",
+    citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+)
+def combsum(labels: Labels) -> Array:
+    return labels.total
+
+
+@combsum.reference
+def _(x: Floats, ranks: Floats) -> Floats:
+    return np.nansum(x, axis=0)

@@ -1,0 +1,22 @@
+"""ISR: the inverse squares of a label's ranks, times the number of lists that hold it."""
+
+import numpy as np
+
+from fusion.pools import Labels
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "isr",
+    reads="ranks",
+    formula="m * sum(1 / r^2)",
+    citation="A. Mourao, F. Martins, J. Magalhaes. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
+)
+def isr(labels: Labels) -> Array:
+    return labels.held * labels.inverse_squares
+
+
+@isr.reference
+def _(x: Floats, ranks: Floats) -> Floats:
+    return np.sum(~np.isnan(ranks), axis=0) * np.nansum(ranks**-2.0, axis=0)

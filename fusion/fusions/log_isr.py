@@ -1,0 +1,22 @@
+"""Log-ISR: as ISR, with the logarithm of the number of lists; 0 for a label of one list."""
+
+import numpy as np
+
+from fusion.pools import Labels
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "log-isr",
+    reads="ranks",
+    formula="ln(m) * sum(1 / r^2)",
+    citation="A. Mourao, F. Martins, J. Magalhaes. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
+)
+def log_isr(labels: Labels) -> Array:
+    return np.log(labels.held) * labels.inverse_squares
+
+
+@log_isr.reference
+def _(x: Floats, ranks: Floats) -> Floats:
+    return np.log(np.sum(~np.isnan(ranks), axis=0)) * np.nansum(ranks**-2.0, axis=0)

@@ -1,0 +1,19 @@
+"""Sum: the scores of a list, moved to start at 0, as shares of their sum."""
+
+from fusion.registry import Affine, Statistics, normalization
+from fusion.types import EPS, Floats
+
+
+@normalization(
+    "sum",
+    reads="scores",
+    formula="(s - min) / max(sum(s) - n * min, eps)",
+    citation="M. Montague, J. A. Aslam. Relevance score normalization for metasearch. CIKM 2001.",
+)
+def sum_score(results: Statistics) -> Affine:
+    return results.low, results.guard(results.total - results.size * results.low)
+
+
+@sum_score.reference
+def _(scores: Floats, candidates: int) -> Floats:
+    return (scores - scores.min()) / max(scores.sum() - len(scores) * scores.min(), EPS)

@@ -1,0 +1,58 @@
+"""Ranking by the one total order: score descending, then label id ascending."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from fusion.types import Array, Int32s, Ints, Singles
+
+
+def relevant_ranks(fused: Singles, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
+    """The 1-based rank of every relevant candidate in its pool. Nothing is sorted: those above it are counted."""
+    return _relevant_ranks(fused, offset, relevant, relevant_offset)
+
+
+def top(fused: Singles, offset: Ints, n: int) -> tuple[Ints, Ints]:
+    """The first n candidates of every pool, best first, and where each pool's begin."""
+    return _top(fused, offset, n)
+
+
+def list_order(label: Array, score: Array, owner: Array) -> Ints:
+    """The order that sorts the entries of lists that lie one after the other."""
+    return np.lexsort((label, -score, owner))
+
+
+@njit(cache=True, nogil=True)
+def _relevant_ranks(fused, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
+    ranks = np.empty(relevant.size, np.int32)
+    for p in range(offset.size - 1):
+        pool = fused[offset[p] : offset[p + 1]]
+        for j in range(relevant_offset[p], relevant_offset[p + 1]):
+            place = relevant[j] - offset[p]
+            score = pool[place]
+            # One pass in 32-bit integers, the width of the scores, runs in full vectors; ties are rare.
+            above, equal = np.int32(0), np.int32(0)
+            for c in range(pool.size):
+                above = np.int32(above + np.int32(pool[c] > score))
+                equal = np.int32(equal + np.int32(pool[c] == score))
+            if equal > 1:
+                for c in range(place):
+                    above += pool[c] == score
+            ranks[j] = above + 1
+    return ranks
+
+
+@njit(cache=True, nogil=True)
+def _top(fused, offset, n):  # type: ignore[no-untyped-def]
+    pools = offset.size - 1
+    begin = np.zeros(pools + 1, np.int64)
+    for p in range(pools):
+        begin[p + 1] = begin[p] + min(n, offset[p + 1] - offset[p])
+    chosen = np.empty(begin[pools], np.int64)
+    for p in range(pools):
+        # A stable sort keeps equal scores in the order of their label ids.
+        order = np.argsort(-fused[offset[p] : offset[p + 1]], kind="mergesort")
+        for i in range(begin[p + 1] - begin[p]):
+            chosen[begin[p] + i] = offset[p] + order[i]
+    return chosen, begin

@@ -1,0 +1,65 @@
+"""One text, by the formulas alone: slow, plain, and what the kernel is tested against.
+
+>>> lists = {"bm25": {7: 2.0, 3: 1.0}, "dense": {3: 0.9, 5: 0.3}}
+>>> fuse(lists, "min-max", "combsum")
+[(3, 1.0), (7, 1.0), (5, 0.0)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+
+from fusion.pools import ListStatistics
+from fusion.registry import FUSIONS, METRICS, NORMALIZATIONS
+from fusion.types import Floats
+
+Label = TypeVar("Label", int, str)
+
+
+def ordered(scores: Mapping[Label, float]) -> list[Label]:
+    """Labels by score descending, then label id ascending."""
+    return sorted(scores, key=lambda label: (-scores[label], label))
+
+
+def matrices(
+    lists: Mapping[str, Mapping[Label, float]], normalization: str
+) -> tuple[list[Label], Floats, Floats]:
+    """The candidates of a text, ascending, with their normalised scores and 1-based ranks in every list
+    (lists x candidates, NaN where a list lacks one). A retriever that returned nothing has no list."""
+    entry = NORMALIZATIONS[normalization]
+    filled = [scores for scores in lists.values() if scores]
+    candidates = sorted({label for scores in filled for label in scores})
+    x = np.full((len(filled), len(candidates)), np.nan)
+    ranks = x.copy()
+    for row, scores in enumerate(filled):
+        labels = ordered(scores)
+        places = [candidates.index(label) for label in labels]
+        values = np.array([scores[label] for label in labels], dtype=np.float64)
+        ranks[row, places] = np.arange(1, len(labels) + 1)
+        if entry.imputed is not None:
+            size, among = np.float64(len(labels)), np.float64(len(candidates))
+            nothing = np.float64(np.nan)
+            x[row] = entry.imputed(ListStatistics(size, *[nothing] * 5, candidates=among))  # type: ignore[arg-type]
+        x[row, places] = entry.plain(values, len(candidates))
+    return candidates, x, ranks
+
+
+def fuse(
+    lists: Mapping[str, Mapping[Label, float]], normalization: str, fusion: str
+) -> list[tuple[Label, float]]:
+    """The fused ranking of one text: labels and scores, best first."""
+    candidates, x, ranks = matrices(lists, normalization)
+    if not candidates:
+        return []
+    fused = FUSIONS[fusion].plain(x, ranks).astype(np.float32)
+    scores = dict(zip(candidates, fused.tolist(), strict=True))
+    return [(label, scores[label]) for label in ordered(scores)]
+
+
+def evaluate(ranking: list[Label], relevant: set[Label], metric: str, k: int, ideal: int | None = None) -> float:
+    """A metric of one ranking; `ideal`: the number of relevant labels the ideal ranking has (default: all)."""
+    weights = METRICS[metric].weights(k, len(relevant) if ideal is None else ideal)
+    return float(sum(w for w, label in zip(weights, ranking, strict=False) if label in relevant))

@@ -1,0 +1,137 @@
+"""The command line: `xmtc-fusion <job> [--config FILE] [--set a.b=c ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fusion import FUSIONS, NORMALIZATIONS, __version__
+from fusion.errors import ConfigError, XmtcError
+from jobs.config import Config, load_config, parse_setting
+
+DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label text classification on Spark,
+and tell which fusion wins."""
+
+EPILOG = f"""examples:
+  xmtc-fusion evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/
+  xmtc-fusion fuse --config my.yaml --normalizations zmuv --fusions combmnz --output fused/
+
+normalizations: {", ".join(NORMALIZATIONS.names())}
+fusions:        {", ".join(FUSIONS.names())}
+
+Every setting, with its default, is in conf/base.yaml; 'xmtc-fusion config' prints it.
+Exit codes: 0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else."""
+
+# Options that are short for settings: option, setting, metavar, help.
+SHORTCUTS = [
+    ("--candidates", "inputs.candidates", "SOURCE", "a table with the lists of all retrievers (column retriever)"),
+    ("--qrels", "inputs.judgements", "SOURCE", "the relevant labels of each text: a TREC qrels file or a table"),
+    ("--label-groups", "inputs.label_groups", "SOURCE", "a table of label groups, or: auto, pareto, none"),
+    ("--folds", "inputs.folds", "SOURCE", "a table of folds; without one, all texts are one fold"),
+    ("--normalizations", "grid.normalizations", "NAMES", "all (default), or names with commas between them"),
+    ("--fusions", "grid.fusions", "NAMES", "all (default), or names with commas between them"),
+    ("--scope", "grid.scope", "SCOPE", "group: fuse within each label group (default); joint: fuse all together"),
+    ("--engine", "grid.engine", "ENGINE", "arrays (default) or windows"),
+    ("--output", "output.path", "FOLDER", "where the results go"),
+    ("--mode", "output.mode", "MODE", "error (default): refuse if the folder exists; overwrite: replace it"),
+    ("--master", "spark.master", "URL", "the Spark master; default: this machine's cores, or spark-submit's"),
+]
+EVALUATE_SHORTCUTS = [
+    ("--metrics", "evaluate.metrics", "NAMES", "metrics with commas between them, such as ndcg@10,precision@10"),
+]
+FUSE_SHORTCUTS = [("--top", "fuse.top", "N", "the length of the fused lists")]
+
+
+def evaluate(config: Config) -> None:
+    from jobs import evaluate as job
+    from jobs.console import summary
+    from jobs.session import get_session
+
+    result = job.run(get_session(config.spark), config)
+    print(summary(result, config))
+
+
+def fuse(config: Config) -> None:
+    from jobs import fuse as job
+    from jobs.session import get_session
+
+    lists = job.run(get_session(config.spark), config)
+    print(f"{lists:,} fused lists written to {config.output.path}")
+
+
+def demo(config: Config) -> None:
+    from jobs import demo as job
+    from jobs.session import get_session
+
+    job.run(get_session(config.spark), config)
+
+
+def show_config(config: Config) -> None:
+    print(config.to_yaml(), end="")
+
+
+JOBS: dict[str, tuple[Callable[[Config], None], str, list[tuple[str, str, str, str]]]] = {
+    "evaluate": (evaluate, "metrics of every chosen cell, from candidates and judgements", SHORTCUTS + EVALUATE_SHORTCUTS),
+    "fuse": (fuse, "fused rankings of the chosen cells", SHORTCUTS + FUSE_SHORTCUTS),
+    "demo": (demo, "generate candidates of realistic shape and evaluate the whole grid", []),
+    "config": (show_config, "print the resolved configuration and stop", SHORTCUTS + EVALUATE_SHORTCUTS + FUSE_SHORTCUTS),
+}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("xmtc-fusion", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
+    parser.add_argument("--version", action="version", version=f"xmtc-fusion {__version__}")
+    jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
+    for name, (_, text, shortcuts) in JOBS.items():
+        job = jobs.add_parser(name, help=text, description=text, epilog=EPILOG, formatter_class=raw)
+        job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
+        job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
+        if shortcuts:
+            job.add_argument(
+                "--run", metavar="NAME=SOURCE", action="append", default=[], help="a retriever and its run; repeat it"
+            )
+        for option, setting, metavar, help_text in shortcuts:
+            job.add_argument(option, dest=setting, metavar=metavar, help=f"{help_text} [{setting}]")
+    return parser
+
+
+def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that options stand for; --set has the last word."""
+    given = vars(arguments)
+    settings = {key: value for key, value in given.items() if "." in key and value is not None}
+    runs = {}
+    for run in given.get("run") or []:
+        name, equals, source = run.partition("=")
+        if not (equals and name and source):
+            raise ConfigError(f"--run {run!r}: expected NAME=SOURCE, as in --run bm25=a.trec")
+        if name in runs:
+            raise ConfigError(f"--run {run!r}: there is a run called {name!r} already")
+        runs[name] = source
+    if runs:
+        settings["inputs.candidates"] = runs
+    settings.update(parse_setting(text) for text in arguments.set)
+    return settings
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a job; the exit code."""
+    arguments = make_parser().parse_args(argv)
+    try:
+        config = load_config(arguments.config, settings_of(arguments))
+        JOBS[arguments.job][0](config)
+    except XmtcError as error:
+        print(f"xmtc-fusion: error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def job_main(job: str) -> None:
+    """For `spark-submit jobs/<job>.py ...`."""
+    sys.exit(main([job, *sys.argv[1:]]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Job `fuse`: fused rankings of the chosen cells, written as a table."""
+
+from __future__ import annotations
+
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType
+
+from jobs.config import Config
+from jobs.evaluate import chosen_views
+from jobs.lists import load_lists
+from jobs.outputs import check_output, result_folder
+from udfs.engines import over_lists
+from udfs.fuse import FUSED_SCHEMA, FusionPlan, fuse_lists
+from udfs.layout import Problems
+
+
+def run(spark: SparkSession, config: Config) -> int:
+    """Write `fused.parquet`, partitioned by cell; the number of lists."""
+    check_output(config.output)
+    lists = load_lists(spark, config.inputs, judged=False)
+    grid = config.grid.grid
+    views = chosen_views(config.fuse.label_groups, lists.layout.views)
+    plan = FusionPlan(lists.layout, tuple(grid.cells), views, config.grid.scope, config.fuse.top)
+    labels = lists.rows.schema["label_ids"].dataType
+    assert isinstance(labels, ArrayType)
+    schema = FUSED_SCHEMA.format(
+        text_type=lists.rows.schema["text_id"].dataType.simpleString(), label_type=labels.elementType.simpleString()
+    )
+    engine = over_lists(
+        config.grid.engine, lists.layout, grid, config.grid.scope, views, fuse_lists(plan), schema, config.spark.partitions
+    )
+    # The workers' problems are seen on the way to the file, without a second pass.
+    seen = Observation("fused lists")
+    fused = lists.rows.transform(engine).observe(
+        seen, F.collect_set("problems").alias("problems"), F.count("text_id").alias("lists")
+    )
+    with result_folder(config.output, config) as folder:
+        fused.drop("problems").write.partitionBy("normalization", "fusion").parquet(f"{folder.uri}/fused.parquet")
+        problems = Problems.from_json(seen.get["problems"])
+        if problems:
+            raise problems.error()
+    return int(seen.get["lists"])
+
+
+if __name__ == "__main__":
+    from jobs.cli import job_main
+
+    job_main("fuse")

@@ -1,0 +1,214 @@
+"""From the configured inputs to list rows: one row a ranked list, and one a text with its relevant labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, FloatType
+
+from fusion.errors import ConfigError, InputError
+from fusion.label_groups import ALL, HEAD, TAIL, pareto_groups
+from jobs.config import Inputs
+from jobs.sources import common_type, read_judgements, read_run, read_table, require
+from udfs.layout import JUDGEMENT, LabelGroups, Layout
+from udfs.lists import encode_labels
+
+FOLD = 0
+"""The one fold, where there are no folds."""
+
+
+@dataclass
+class ListRows:
+    """Rows (text_id, fold, list, label_ids, scores), with the meaning of the list codes."""
+
+    rows: DataFrame
+    layout: Layout
+
+
+def load_lists(spark: SparkSession, inputs: Inputs, judged: bool) -> ListRows:
+    """The candidates of all retrievers and, if `judged`, the relevant labels of the test texts."""
+    if inputs.candidates is None:
+        raise ConfigError("no candidates: give --run NAME=PATH for each retriever, or set inputs.candidates")
+    if judged and inputs.judgements is None:
+        raise ConfigError("no judgements: give --qrels PATH, or set inputs.judgements")
+    runs = _runs(spark, inputs.candidates)
+    judgements = read_judgements(spark, inputs.judgements) if inputs.judgements else None
+    tables = [run for run, _ in runs.values()] + ([judgements] if judgements is not None else [])
+    text_type = common_type(tables, "text_id")
+    label_type = max(
+        (common_type([table], "label_ids" if "label_ids" in table.columns else "label_id") for table in tables),
+        key=lambda kind: ["int", "bigint", "string"].index(kind.simpleString()),
+    )
+    grouped = any("label_group" in run.columns for run, _ in runs.values())
+    groups = _label_groups(spark, inputs, judgements, grouped)
+    folds = _folds(spark, inputs.folds) if inputs.folds else None
+    slots = groups.names if groups else (ALL,)
+    if grouped and inputs.label_groups == "auto" and judgements is None:
+        slots = _group_order(group for run, _ in runs.values() for group in _groups_in(run))
+    layout = Layout(
+        tuple(runs),
+        slots,
+        groups,
+        tuple(source for _, source in runs.values()),
+        inputs.judgements or "",
+    )
+
+    single = all(_score_type(run) == FloatType() for run, _ in runs.values())
+    scores = ArrayType(FloatType()).simpleString() if single else "array<double>"
+    parts = []
+    for code, (run, source) in enumerate(runs.values()):
+        candidates = _in_fold(run, folds)
+        divided = slots != (ALL,)
+        if "label_ids" not in candidates.columns or divided != ("label_group" in candidates.columns):
+            candidates = _as_lists(spark, candidates, divided, groups)
+        slot = _slot(candidates, source, slots)
+        parts.append(candidates.withColumn("list", slot + F.lit(code * len(slots))))
+    if judgements is not None and judged:
+        relevant = judgements.join(folds, "text_id") if folds is not None else judgements.withColumn("fold", F.lit(FOLD))
+        # Equal scores: the total order then sorts them by label id.
+        zeros = F.transform("label_ids", lambda _: F.lit(0.0))
+        parts.append(relevant.withColumn("list", F.lit(JUDGEMENT)).withColumn("scores", zeros))
+    rows = [
+        part.select(
+            F.col("text_id").cast(text_type),
+            F.col("fold").cast("int"),
+            F.col("list").cast("int"),
+            F.col("label_ids").cast(ArrayType(label_type)),
+            F.col("scores").cast(scores),
+        )
+        for part in parts
+    ]
+    union = rows[0]
+    for part in rows[1:]:
+        union = union.union(part)
+    return ListRows(union, layout)
+
+
+def _runs(spark: SparkSession, candidates: str | dict[str, str]) -> dict[str, tuple[DataFrame, str]]:
+    """The rows of each retriever, with their source."""
+    if isinstance(candidates, dict):
+        runs = {name: (read_run(spark, source), source) for name, source in candidates.items()}
+    else:
+        table = read_run(spark, candidates)
+        require(table, candidates, ["retriever"])
+        names = sorted(row["retriever"] or "" for row in table.select("retriever").distinct().collect())
+        runs = {name: (table.where(F.col("retriever") == name), candidates) for name in names}
+    if len(runs) < 2:
+        found = f"only {', '.join(runs)}" if runs else "none"
+        raise ConfigError(f"fusion needs two retrievers or more; found {found}")
+    for run, source in runs.values():
+        if run.isEmpty():
+            raise InputError(f"{source} holds no candidates")
+    return runs
+
+
+def _in_fold(run: DataFrame, folds: DataFrame | None) -> DataFrame:
+    """Candidates with the fold they belong to. Those without one belong to the fold that tests their text."""
+    if folds is None:
+        return run.withColumn("fold", F.lit(FOLD))
+    return run if "fold" in run.columns else run.join(folds, "text_id")
+
+
+def _as_lists(spark: SparkSession, candidates: DataFrame, divided: bool, groups: LabelGroups | None) -> DataFrame:
+    """Long rows, or lists that are not divided by label group as they should be, as one row a list."""
+    if "label_ids" in candidates.columns:
+        pair = F.explode(F.arrays_zip("label_ids", "scores"))
+        kept = [name for name in ("text_id", "fold", "label_group") if name in candidates.columns]
+        candidates = candidates.select(*kept, pair.alias("pair")).select(
+            *kept, F.col("pair.label_ids").alias("label_id"), F.col("pair.scores").alias("score")
+        )
+    keys = ["text_id", "fold"]
+    if divided:
+        keys.append("label_group")
+        if "label_group" not in candidates.columns:
+            if groups is None:
+                raise ConfigError("some candidates have a label_group and others have not: set inputs.label_groups")
+            # A label without a group goes to any list; the workers look every label up and report it.
+            stray = groups.names[max(groups.unknown, 0)]
+            known = spark.createDataFrame(
+                pa.table({"label_id": groups.ids, "label_group": pa.array(np.array(groups.names)[groups.codes])})
+            )
+            candidates = candidates.join(F.broadcast(known), "label_id", "left").fillna(stray, ["label_group"])
+    pairs = F.collect_list(F.struct("label_id", "score"))
+    lists = candidates.groupBy(*keys).agg(pairs.alias("pairs"))
+    return lists.select(*keys, F.col("pairs.label_id").alias("label_ids"), F.col("pairs.score").alias("scores"))
+
+
+def _slot(candidates: DataFrame, source: str, slots: tuple[str, ...]) -> Column:
+    """The index of a row's label group."""
+    if slots == (ALL,):
+        return F.lit(0)
+    strange = sorted(str(group) for group in _groups_in(candidates) - set(slots))
+    if strange:
+        raise InputError(
+            f"{source}: column 'label_group' holds {', '.join(map(repr, strange))}; known: {', '.join(slots)}"
+        )
+    return F.array_position(F.array(*map(F.lit, slots)), F.col("label_group")).cast("int") - 1
+
+
+def _groups_in(candidates: DataFrame) -> set[str | None]:
+    return {row["label_group"] for row in candidates.select("label_group").distinct().collect()}
+
+
+def _group_order(groups: Iterable[str | None]) -> tuple[str, ...]:
+    """Tail, head, then other groups by name."""
+    return tuple(sorted({str(group) for group in groups}, key=lambda name: (name != TAIL, name != HEAD, name)))
+
+
+def _score_type(run: DataFrame) -> object:
+    return common_type([run], "scores" if "scores" in run.columns else "score")
+
+
+def _label_groups(
+    spark: SparkSession, inputs: Inputs, judgements: DataFrame | None, grouped: bool
+) -> LabelGroups | None:
+    wanted = inputs.label_groups
+    if wanted == "auto":
+        wanted = "pareto" if grouped and judgements is not None else "none"
+    if wanted == "none":
+        return None
+    if wanted == "pareto":
+        if judgements is None:
+            raise ConfigError("label groups by the Pareto rule need judgements: set inputs.judgements or inputs.label_groups")
+        counted = judgements.select(F.explode("label_ids").alias("label_id")).groupBy("label_id").count().toArrow()
+        ids = counted["label_id"].combine_chunks()
+        found = pareto_groups(encode_labels(ids)[0], counted["count"].to_numpy(), inputs.head_share)
+        # A label that nobody was given is as rare as can be.
+        return _coded(ids, found, (TAIL, HEAD), TAIL, f"the groups of {inputs.judgements}")
+    table = read_table(spark, wanted)
+    require(table, wanted, ["label_id", "label_group"])
+    labels = table.select("label_id", "label_group").toArrow()
+    ids, groups = (labels[name].combine_chunks() for name in ("label_id", "label_group"))
+    for name, column in (("label_id", ids), ("label_group", groups)):
+        if column.null_count:
+            raise InputError(f"{wanted}: column {name!r} holds {column.null_count:,} nulls")
+    if not len(ids):
+        raise InputError(f"{wanted} holds no labels")
+    if len(ids.unique()) < len(ids):
+        twice = [row["values"] for row in ids.value_counts().to_pylist() if row["counts"] > 1][:5]
+        raise InputError(f"{wanted}: column 'label_id' holds labels twice, first: {', '.join(map(str, twice))}")
+    names = _group_order(groups.unique().to_pylist())
+    if ALL in names:
+        raise InputError(f"{wanted}: column 'label_group': 'all' stands for all labels together and cannot be a group")
+    return _coded(ids, np.array(groups.to_pylist(), dtype=object), names, None, wanted)
+
+
+def _coded(ids: pa.Array, groups: np.ndarray, names: tuple[str, ...], unknown: str | None, source: str) -> LabelGroups:
+    codes = np.array([names.index(group) for group in groups], np.int8)
+    return LabelGroups(names, ids, codes, -1 if unknown is None else names.index(unknown), source)
+
+
+def _folds(spark: SparkSession, source: str) -> DataFrame:
+    """The fold that tests each text."""
+    table = read_table(spark, source)
+    require(table, source, ["fold", "text_id"])
+    if "role" in table.columns:
+        table = table.where("role = 'test'")
+    if table.isEmpty():
+        raise InputError(f"{source} names no test texts")
+    return table.select("text_id", "fold")

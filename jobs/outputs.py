@@ -1,0 +1,112 @@
+"""Results that appear whole or not at all: written beside their place, then moved there in one step."""
+
+from __future__ import annotations
+
+import csv
+import io
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from fusion.errors import OutputError
+from jobs.config import Config, OutputSettings
+
+CONFIG_FILE = "config.yaml"
+"""The resolved configuration; it also marks a folder as results of ours."""
+
+
+class ResultFolder:
+    """A folder being written."""
+
+    def __init__(self, filesystem: fs.FileSystem, path: str, uri: str) -> None:
+        self._filesystem = filesystem
+        self._path = path
+        self.uri = uri
+        """The folder as Spark names it."""
+
+    def write_text(self, name: str, text: str) -> None:
+        with self._filesystem.open_output_stream(f"{self._path}/{name}") as stream:
+            stream.write(text.encode("utf-8"))
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """The same rows as `name.parquet` and `name.csv`."""
+        with self._filesystem.open_output_stream(f"{self._path}/{name}.parquet") as stream:
+            pq.write_table(table, stream)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(table.column_names)
+        writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        self.write_text(f"{name}.csv", text.getvalue())
+
+
+@contextmanager
+def result_folder(settings: OutputSettings, config: Config) -> Iterator[ResultFolder]:
+    """A folder to write in. It takes its place at the end of the block; after an error nothing has changed."""
+    if settings.path is None:
+        raise OutputError("no output: give --output PATH, or set output.path")
+    try:
+        filesystem, path, prefix = _locate(settings.path)
+        _check_place(filesystem, path, settings)
+        parent, _, name = path.rpartition("/")
+        mark = uuid.uuid4().hex[:12]
+        staging, aside = f"{parent}/.{name}.{mark}.part", f"{parent}/.{name}.{mark}.old"
+        filesystem.create_dir(staging, recursive=True)
+    except (OSError, pa.ArrowException) as error:
+        raise OutputError(f"cannot write to {settings.path}: {error}") from None
+    try:
+        folder = ResultFolder(filesystem, staging, prefix + staging)
+        yield folder
+        folder.write_text(CONFIG_FILE, config.to_yaml())
+        replaced = _exists(filesystem, path)
+        if replaced:
+            _check_place(filesystem, path, settings)
+            filesystem.move(path, aside)
+        try:
+            filesystem.move(staging, path)
+        except BaseException:
+            if replaced:
+                filesystem.move(aside, path)
+            raise
+        if replaced:
+            filesystem.delete_dir(aside)
+    except (OSError, pa.ArrowException) as error:
+        raise OutputError(f"cannot write to {settings.path}: {error}") from None
+    finally:
+        if _exists(filesystem, staging):
+            filesystem.delete_dir(staging)
+
+
+def check_output(settings: OutputSettings) -> None:
+    """Refuse a place that is taken, before any work is done."""
+    if settings.path is not None:
+        filesystem, path, _ = _locate(settings.path)
+        _check_place(filesystem, path, settings)
+
+
+def _locate(path: str) -> tuple[fs.FileSystem, str, str]:
+    """The file system of a path, the path in it, and what to put before it for Spark."""
+    if "://" in path:
+        filesystem, inner = fs.FileSystem.from_uri(path)
+        return filesystem, inner.rstrip("/"), path[: path.index("://") + 3] if not path.startswith("file") else "file://"
+    local = path.removeprefix("file:").replace("dbfs:/", "/dbfs/", 1)
+    from os.path import abspath
+
+    return fs.LocalFileSystem(), abspath(local), ""
+
+
+def _exists(filesystem: fs.FileSystem, path: str) -> bool:
+    return bool(filesystem.get_file_info(path).type != fs.FileType.NotFound)
+
+
+def _check_place(filesystem: fs.FileSystem, path: str, settings: OutputSettings) -> None:
+    if not _exists(filesystem, path):
+        return
+    if settings.mode == "error":
+        raise OutputError(f"{settings.path} exists already; choose another output, or --mode overwrite to replace it")
+    entries = filesystem.get_file_info(fs.FileSelector(path)) if filesystem.get_file_info(path).is_file is False else None
+    if entries is None or (entries and not _exists(filesystem, f"{path}/{CONFIG_FILE}")):
+        raise OutputError(f"{settings.path} is not a folder of earlier results (it has no {CONFIG_FILE}); it is left alone")

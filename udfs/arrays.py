@@ -1,0 +1,32 @@
+"""The engine `arrays`: lists stay arrays, and normalisation happens inside the kernel.
+
+One shuffle of one row a list, then the kernel on a stream of whole texts: memory does not grow with the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from udfs.layout import Layout, Problems
+from udfs.lists import Batch, read_texts, whole_texts
+
+Work = Callable[[Iterator[Batch], Problems], Iterator[pa.RecordBatch]]
+"""What is done with the texts: batches in, rows out. Problems go into the rows, as text in the column `problems`."""
+
+
+def over_arrays(layout: Layout, work: Work, schema: str, partitions: int | None) -> Callable[[DataFrame], DataFrame]:
+    """From list rows to the rows of `work`."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        problems = Problems()
+        texts = (read_texts(table, layout, problems) for table in whole_texts(batches))
+        yield from work((batch for batch in texts if batch is not None), problems)
+
+    def transform(rows: DataFrame) -> DataFrame:
+        spread = rows.repartition(partitions, "text_id") if partitions else rows.repartition("text_id")
+        return spread.sortWithinPartitions("text_id").mapInArrow(run, schema)
+
+    return transform

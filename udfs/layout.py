@@ -1,0 +1,156 @@
+"""What the workers must know about the rows they get, and the problems they find in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.errors import InputError
+from fusion.label_groups import ALL
+from fusion.types import Array
+
+JUDGEMENT = -1
+"""The list code of the rows that hold a text's relevant labels."""
+
+
+@dataclass(frozen=True)
+class LabelGroups:
+    """The group of every label, as an index of `names`."""
+
+    names: tuple[str, ...]
+    ids: pa.Array
+    codes: Array
+    unknown: int = -1
+    """The group of labels that are not listed; -1 if there is none, which is an error."""
+    source: str = "label groups"
+
+    def lookup(self, labels: pa.Array) -> Array:
+        """The group of each label, -1 where it has none."""
+        if pa.types.is_int32(labels.type) and self._dense is not None:
+            wanted = labels.to_numpy()
+            inside = wanted < len(self._dense)
+            return np.where(inside, self._dense[np.where(inside, wanted, 0)], np.int8(self.unknown))
+        place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
+        known = np.append(self.codes, np.int8(self.unknown)).astype(np.int8)
+        return known[place.fill_null(len(self.codes)).to_numpy()]
+
+    @property
+    def _dense(self) -> Array | None:
+        """A table indexed by label id, where ids are small numbers; made once per Python worker."""
+        return _dense_table(self)
+
+
+_tables: dict[int, tuple[LabelGroups, Array | None]] = {}
+
+
+def _dense_table(groups: LabelGroups) -> Array | None:
+    if id(groups) not in _tables:
+        table: Array | None = None
+        if pa.types.is_integer(groups.ids.type) and len(groups.ids):
+            ids = groups.ids.to_numpy()
+            if ids.min() >= 0 and ids.max() < 50_000_000:
+                table = np.full(ids.max() + 1, groups.unknown, np.int8)
+                table[ids] = groups.codes
+        _tables.clear()
+        _tables[id(groups)] = (groups, table)
+    return _tables[id(groups)][1]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How list rows are coded: code = retriever * len(slots) + slot, or JUDGEMENT."""
+
+    retrievers: tuple[str, ...]
+    slots: tuple[str, ...]
+    """The label groups that lists come in, or only `all`."""
+    groups: LabelGroups | None = None
+    sources: tuple[str, ...] = ()
+    """Where each retriever's candidates came from, for messages."""
+    judgements: str = "judgements"
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        return tuple(slot for slot in self.slots if slot != ALL)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """What can be ranked: the labels of each group, and all labels together."""
+        return (*self.group_names, ALL)
+
+    def describe(self, code: int) -> tuple[str, str, str]:
+        """The source, the retriever and the label group of a list code."""
+        if code == JUDGEMENT:
+            return self.judgements, "", ""
+        retriever, slot = divmod(code, len(self.slots))
+        source = self.sources[retriever] if self.sources else self.retrievers[retriever]
+        group = "" if self.slots[slot] == ALL else self.slots[slot]
+        return source, self.retrievers[retriever], group
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """A row that cannot be used: what is wrong, in which column of which source, and where."""
+
+    what: str
+    source: str
+    column: str
+    text_id: str
+    retriever: str = ""
+    label_group: str = ""
+    detail: str = ""
+
+    def __str__(self) -> str:
+        where = [f"text_id {self.text_id}"]
+        where += [f"label_group {self.label_group}"] if self.label_group else []
+        where += [self.detail] if self.detail else []
+        return ", ".join(where)
+
+
+@dataclass
+class Problems:
+    """Problems found so far: all are counted, the first few of each kind are kept."""
+
+    keep: int = 5
+    found: dict[tuple[str, str, str], list[Problem]] = field(default_factory=dict)
+    counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def add(self, problem: Problem, count: int = 1) -> None:
+        kind = (problem.source, problem.column, problem.what)
+        self.counts[kind] = self.counts.get(kind, 0) + count
+        self.found[kind] = sorted([*self.found.get(kind, []), problem])[: self.keep]
+
+    def to_json(self) -> str:
+        return json.dumps(
+            [
+                {"count": self.counts[kind], "first": [asdict(problem) for problem in first]}
+                for kind, first in self.found.items()
+            ]
+        )
+
+    @classmethod
+    def from_json(cls, texts: Iterable[str]) -> Problems:
+        problems = cls()
+        for text in texts:
+            for kind in json.loads(text):
+                first: list[dict[str, Any]] = kind["first"]
+                for n, problem in enumerate(first):
+                    problems.add(Problem(**problem), kind["count"] - len(first) + 1 if n == 0 else 1)
+        return problems
+
+    def error(self) -> InputError:
+        lines = []
+        for kind in sorted(self.found):
+            source, column, what = kind
+            first = self.found[kind]
+            lines.append(f"{source}: column {column!r}: {what} ({self.counts[kind]:,} in all). First:")
+            lines += [f"  {problem}" for problem in first]
+        return InputError("\n".join(lines))

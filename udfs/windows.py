@@ -1,0 +1,180 @@
+"""The engine `windows`: candidates exploded, normalised by SQL window functions, then fused by a grouped UDF.
+
+The rows before the grouped UDF (`normalized_rows`) hold every candidate with its position, its list's figures and
+its score under each normalisation: that is what to look at when a number surprises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from fusion.grid import Grid
+from fusion.label_groups import ALL
+from fusion.registry import Normalization
+from fusion.texts import Scope
+from fusion.types import EPS
+from udfs.arrays import Work
+from udfs.layout import JUDGEMENT, Layout, Problems
+from udfs.lists import Batch, Rows, assemble, encode_labels
+
+TEXTS_PER_BUCKET = 1000
+LIST = ["bucket", "text_id", "fold", "list"]
+
+
+def over_windows(
+    layout: Layout, grid: Grid, scope: Scope, views: tuple[str, ...], work: Work, schema: str, partitions: int | None
+) -> Callable[[DataFrame], DataFrame]:
+    """From list rows to the rows of `work`."""
+    pooled = replace(layout, slots=pool_slots(layout, scope, views))
+    normalizations = in_sql(grid)
+
+    def run(bucket: pa.Table) -> pa.Table:
+        problems = Problems()
+        batch = _read_bucket(bucket, pooled, [entry.name for entry in normalizations], problems)
+        return pa.Table.from_batches(work(iter([] if batch is None else [batch]), problems))
+
+    def transform(rows: DataFrame) -> DataFrame:
+        lists_per_text = len(layout.retrievers) * len(layout.slots)
+        buckets = max(1, rows.count() // (lists_per_text * TEXTS_PER_BUCKET))
+        normalized = rows.transform(normalized_rows(layout, pooled.slots, normalizations, buckets, partitions))
+        return normalized.groupBy("bucket").applyInArrow(run, schema)
+
+    return transform
+
+
+def pool_slots(layout: Layout, scope: Scope, views: tuple[str, ...]) -> tuple[str, ...]:
+    """The lists that are normalised: one a label group, one of all labels, or both."""
+    if scope == "joint" or layout.slots == (ALL,):
+        return (ALL,)
+    return (*layout.slots, ALL) if ALL in views else layout.slots
+
+
+def in_sql(grid: Grid) -> list[Normalization]:
+    """The normalisations that a window over one list can compute."""
+    return [entry for entry in grid.normalizations if not entry.needs_candidates]
+
+
+def normalized_rows(
+    layout: Layout, slots: tuple[str, ...], normalizations: list[Normalization], buckets: int, partitions: int | None
+) -> Callable[[DataFrame], DataFrame]:
+    """One row a candidate and list, with its position and its normalised scores.
+
+    One exchange (by bucket), one sort, two window nodes: every figure of a list is taken over the same window,
+    and the standard deviation is a second look, because it needs the mean.
+    """
+
+    def transform(rows: DataFrame) -> DataFrame:
+        bucket = F.pmod(F.xxhash64("text_id"), F.lit(buckets)).cast("int").alias("bucket")
+        slot = F.when(F.col("list") != JUDGEMENT, F.col("list") % len(layout.slots)).alias("slot")
+        lists = rows.select(bucket, "text_id", "fold", slot, _pools(layout, slots), "label_ids", "scores")
+        pairs = lists.select(*LIST, "slot", F.explode_outer(F.arrays_zip("label_ids", "scores")).alias("pair"))
+        candidates = pairs.select(
+            *LIST, "slot", F.col("pair.label_ids").alias("label_id"), F.col("pair.scores").cast("double").alias("score")
+        ).repartition(partitions or buckets, "bucket")
+
+        order = Window.partitionBy(*LIST).orderBy(F.col("score").desc(), *_label_order(candidates))
+        whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+        # A list without results is one row without a label; its size must not be a zero divisor.
+        figures = candidates.withColumns(
+            {
+                "position": F.row_number().over(order) - 1,
+                "size": F.greatest(F.count("label_id").over(whole), F.lit(1)),
+                "low": F.min("score").over(whole),
+                "high": F.max("score").over(whole),
+                "total": F.sum("score").over(whole),
+            }
+        ).withColumn("mean", F.col("total") / F.col("size"))
+        distance = F.col("score") - F.col("mean")
+        figures = figures.withColumn("std", F.sqrt(F.sum(distance * distance).over(whole) / F.col("size")))
+        return figures.withColumns({f"normalized_{n}": _score(entry) for n, entry in enumerate(normalizations)})
+
+    return transform
+
+
+@dataclass
+class ColumnStatistics:
+    """The figures of a list as columns; what a normalisation reads."""
+
+    size: Column
+    low: Column
+    high: Column
+    total: Column
+    mean: Column
+    std: Column
+
+    @staticmethod
+    def guard(denominator: Column) -> Column:
+        return F.greatest(denominator, F.lit(EPS))
+
+
+def _score(entry: Normalization) -> Column:
+    figures = ColumnStatistics(*map(F.col, ("size", "low", "high", "total", "mean", "std")))
+    shift, scale = entry.affine(figures)
+    value = F.col("score") if entry.reads == "scores" else F.col("position").cast("double")
+    return (value - shift) / scale
+
+
+def _pools(layout: Layout, slots: tuple[str, ...]) -> Column:
+    """The lists that a row goes into, as codes of the new slots; one row each."""
+    targets = [[JUDGEMENT]]
+    for code in range(len(layout.retrievers) * len(layout.slots)):
+        retriever, slot = divmod(code, len(layout.slots))
+        wanted = dict.fromkeys((layout.slots[slot], ALL))
+        targets.append([retriever * len(slots) + slots.index(name) for name in wanted if name in slots])
+    table = F.array(*(F.array(*map(F.lit, row)) for row in targets))
+    return F.explode(F.element_at(table, F.col("list") + 2)).alias("list")
+
+
+def _label_order(candidates: DataFrame) -> list[Column]:
+    """The order of label ids, as `udfs.lists.id_order` has it."""
+    label = F.col("label_id")
+    if not isinstance(candidates.schema["label_id"].dataType, StringType):
+        return [label.asc()]
+    whole = F.when(label.rlike("^(0|[1-9][0-9]*)$"), label.try_cast("decimal(38,0)"))
+    return [whole.asc_nulls_last(), label.asc()]
+
+
+def _read_bucket(bucket: pa.Table, layout: Layout, normalized: list[str], problems: Problems) -> Batch | None:
+    """The rows of a bucket, which come list by list and best first, as texts."""
+    columns = {name: bucket[name].combine_chunks() for name in bucket.column_names}
+    text_id, fold = columns["text_id"], columns["fold"].to_numpy()
+    code = columns["list"].to_numpy()
+    another = pc.fill_null(pc.not_equal(text_id.slice(1), text_id.slice(0, len(text_id) - 1)), True)
+    change = another.to_numpy(zero_copy_only=False) | (fold[1:] != fold[:-1]) | (code[1:] != code[:-1])
+    first = np.concatenate(([0], np.flatnonzero(change) + 1))
+
+    # A list without results is a single row without label and score.
+    alone = np.diff(np.append(first, len(code))) == 1
+    no_label = columns["label_id"].is_null().to_numpy(zero_copy_only=False)
+    no_score = columns["score"].is_null().to_numpy(zero_copy_only=False)
+    empty = alone & no_label[first] & no_score[first]
+    listed = np.ones(len(code), np.bool_)
+    listed[first[empty]] = False
+
+    rows = Rows(text_id.take(pa.array(first)), code[first], layout, problems)
+    rows.report(rows.text_id.is_null().to_numpy(zero_copy_only=False), "text_id", "null id")
+    rows.report(np.logical_or.reduceat(no_label & listed, first), "label_ids", "null id, or fewer labels than scores")
+    rows.report(np.logical_or.reduceat(no_score & listed, first), "scores", "null score, or fewer scores than labels")
+    if problems:
+        return None
+
+    kept = pa.array(listed)
+    offset = np.concatenate(([0], np.cumsum(np.add.reduceat(listed.astype(np.int64), first))))
+    label, decode = encode_labels(columns["label_id"].filter(kept))
+    score = columns["score"].filter(kept).to_numpy()
+    batch = assemble(fold[first], rows, offset, label, score, decode)
+    if batch is None:
+        return None
+    batch.texts.group = columns["slot"].filter(kept).fill_null(-1).to_numpy().astype(np.int8)
+    batch.texts.normalized = {
+        name: columns[f"normalized_{n}"].filter(kept).to_numpy() for n, name in enumerate(normalized)
+    }
+    return batch
