@@ -57,9 +57,7 @@ class Grid:
         """Those whose scores some column reads."""
         return [NORMALIZATIONS[name] for name in dict.fromkeys(name for name, _ in self.columns) if name]
 
-    def fused(
-        self, pools: Pools, normalized: Mapping[str, Floats] | None = None
-    ) -> Iterator[tuple[int, Singles]]:
+    def fused(self, pools: Pools, normalized: Mapping[str, Floats] | None = None) -> Iterator[tuple[int, Singles]]:
         """Every column's scores for a block of pools, rounded so that scores equal on paper tie.
 
         `normalized`: scores that were normalised elsewhere, as matrices like `pools.score`.

@@ -99,9 +99,7 @@ class Labels:
     (lists x candidates, NaN where a list lacks the candidate) for fusions that want them.
     """
 
-    def __init__(
-        self, pools: Pools, normalization: Normalization | None = None, values: Floats | None = None
-    ) -> None:
+    def __init__(self, pools: Pools, normalization: Normalization | None = None, values: Floats | None = None) -> None:
         """`values`: scores that were normalised elsewhere, as a matrix like `pools.score`."""
         self.pools = pools
         self._normalization = normalization
@@ -179,10 +177,9 @@ def unite(lists: Lists, relevant: Relevant, keep_all: bool) -> Pools:
         *lists, *relevant, keep_all
     )
     sizes = np.diff(offset).astype(np.float64)
-    statistics = ListStatistics(
-        *(figures[:, :, f] for f in range(6)),
-        candidates=np.repeat(sizes[:, None], lists.start.shape[1], axis=1),
-    )
+    size, low, high, total, mean, std = (figures[:, :, f] for f in range(6))
+    candidates = np.repeat(sizes[:, None], lists.start.shape[1], axis=1)
+    statistics = ListStatistics(size, low, high, total, mean, std, candidates)
     return Pools(source, offset, label, group, score, position, statistics, found, found_offset, repeated)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fusion.types import Array, Int32s, Ints, Singles
+from fusion.types import Array, Floats, Int32s, Ints, Singles
 
 
 def relevant_ranks(fused: Singles, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
@@ -18,9 +18,21 @@ def top(fused: Singles, offset: Ints, n: int) -> tuple[Ints, Ints]:
     return _top(fused, offset, n)
 
 
-def list_order(label: Array, score: Array, owner: Array) -> Ints:
-    """The order that sorts the entries of lists that lie one after the other."""
-    return np.lexsort((label, -score, owner))
+def list_order(offset: Ints, unsorted: Array, label: Int32s, score: Floats) -> Ints:
+    """The order that puts the entries of unsorted lists best first and leaves the other lists alone."""
+    return _list_order(offset, unsorted, label, score)
+
+
+@njit(cache=True, nogil=True)
+def _list_order(offset, unsorted, label, score):  # type: ignore[no-untyped-def]
+    order = np.arange(label.size)
+    for row in range(offset.size - 1):
+        if unsorted[row]:
+            first, last = offset[row], offset[row + 1]
+            by_label = np.argsort(label[first:last], kind="mergesort")
+            by_score = np.argsort(-score[first:last][by_label], kind="mergesort")
+            order[first:last] = first + by_label[by_score]
+    return order
 
 
 @njit(cache=True, nogil=True)

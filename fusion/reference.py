@@ -24,9 +24,7 @@ def ordered(scores: Mapping[Label, float]) -> list[Label]:
     return sorted(scores, key=lambda label: (-scores[label], label))
 
 
-def matrices(
-    lists: Mapping[str, Mapping[Label, float]], normalization: str
-) -> tuple[list[Label], Floats, Floats]:
+def matrices(lists: Mapping[str, Mapping[Label, float]], normalization: str) -> tuple[list[Label], Floats, Floats]:
     """The candidates of a text, ascending, with their normalised scores and 1-based ranks in every list
     (lists x candidates, NaN where a list lacks one). A retriever that returned nothing has no list."""
     entry = NORMALIZATIONS[normalization]
@@ -40,16 +38,14 @@ def matrices(
         values = np.array([scores[label] for label in labels], dtype=np.float64)
         ranks[row, places] = np.arange(1, len(labels) + 1)
         if entry.imputed is not None:
-            size, among = np.float64(len(labels)), np.float64(len(candidates))
-            nothing = np.float64(np.nan)
-            x[row] = entry.imputed(ListStatistics(size, *[nothing] * 5, candidates=among))  # type: ignore[arg-type]
+            nothing = np.array(np.nan)
+            size, among = np.array(len(labels)), np.array(len(candidates))
+            x[row] = entry.imputed(ListStatistics(size, nothing, nothing, nothing, nothing, nothing, among))
         x[row, places] = entry.plain(values, len(candidates))
     return candidates, x, ranks
 
 
-def fuse(
-    lists: Mapping[str, Mapping[Label, float]], normalization: str, fusion: str
-) -> list[tuple[Label, float]]:
+def fuse(lists: Mapping[str, Mapping[Label, float]], normalization: str, fusion: str) -> list[tuple[Label, float]]:
     """The fused ranking of one text: labels and scores, best first."""
     candidates, x, ranks = matrices(lists, normalization)
     if not candidates:

@@ -145,16 +145,12 @@ def normalization(
     """Register a normalisation."""
 
     def register(affine: Callable[[Any], Affine]) -> Normalization:
-        return NORMALIZATIONS.add(
-            Normalization(name, reads, formula, citation, affine, standard, needs_candidates)
-        )
+        return NORMALIZATIONS.add(Normalization(name, reads, formula, citation, affine, standard, needs_candidates))
 
     return register
 
 
-def fusion(
-    name: str, *, reads: Reads, formula: str, citation: str
-) -> Callable[[Callable[[Any], Array]], Fusion]:
+def fusion(name: str, *, reads: Reads, formula: str, citation: str) -> Callable[[Callable[[Any], Array]], Fusion]:
     """Register a fusion."""
 
     def register(kernel: Callable[[Any], Array]) -> Fusion:
@@ -163,9 +159,7 @@ def fusion(
     return register
 
 
-def metric(
-    name: str, *, formula: str, citation: str
-) -> Callable[[Callable[[int, int], Floats]], Metric]:
+def metric(name: str, *, formula: str, citation: str) -> Callable[[Callable[[int, int], Floats]], Metric]:
     """Register a metric."""
 
     def register(weights: Callable[[int, int], Floats]) -> Metric:

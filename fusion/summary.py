@@ -33,7 +33,7 @@ def as_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Text in columns: the first two to the left, numbers to the right."""
     lines = [list(header), *map(list, rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    aligned = ([word.ljust if i < 2 else word.rjust for i, word in enumerate(line)] for line in lines)
     return "\n".join(
-        "  ".join(word.ljust(width) if i < 2 else word.rjust(width) for i, (word, width) in enumerate(zip(line, widths, strict=True))).rstrip()
-        for line in lines
+        "  ".join(align(width) for align, width in zip(line, widths, strict=True)).rstrip() for line in aligned
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fusion import FUSIONS, NORMALIZATIONS, __version__
 from fusion.errors import ConfigError, XmtcError
@@ -24,24 +24,35 @@ fusions:        {", ".join(FUSIONS.names())}
 Every setting, with its default, is in conf/base.yaml; 'xmtc-fusion config' prints it.
 Exit codes: 0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else."""
 
-# Options that are short for settings: option, setting, metavar, help.
-SHORTCUTS = [
-    ("--candidates", "inputs.candidates", "SOURCE", "a table with the lists of all retrievers (column retriever)"),
-    ("--qrels", "inputs.judgements", "SOURCE", "the relevant labels of each text: a TREC qrels file or a table"),
-    ("--label-groups", "inputs.label_groups", "SOURCE", "a table of label groups, or: auto, pareto, none"),
-    ("--folds", "inputs.folds", "SOURCE", "a table of folds; without one, all texts are one fold"),
-    ("--normalizations", "grid.normalizations", "NAMES", "all (default), or names with commas between them"),
-    ("--fusions", "grid.fusions", "NAMES", "all (default), or names with commas between them"),
-    ("--scope", "grid.scope", "SCOPE", "group: fuse within each label group (default); joint: fuse all together"),
-    ("--engine", "grid.engine", "ENGINE", "arrays (default) or windows"),
-    ("--output", "output.path", "FOLDER", "where the results go"),
-    ("--mode", "output.mode", "MODE", "error (default): refuse if the folder exists; overwrite: replace it"),
-    ("--master", "spark.master", "URL", "the Spark master; default: this machine's cores, or spark-submit's"),
+
+class Shortcut(NamedTuple):
+    """An option that is short for a setting."""
+
+    option: str
+    setting: str
+    metavar: str
+    help: str
+
+
+COMMON = [
+    Shortcut("--candidates", "inputs.candidates", "SOURCE", "a table with the lists of all retrievers"),
+    Shortcut(
+        "--qrels", "inputs.judgements", "SOURCE", "the relevant labels of each text: a TREC qrels file or a table"
+    ),
+    Shortcut("--label-groups", "inputs.label_groups", "SOURCE", "a table of label groups, or: auto, pareto, none"),
+    Shortcut("--folds", "inputs.folds", "SOURCE", "a table of folds; without one, all texts are one fold"),
+    Shortcut("--normalizations", "grid.normalizations", "NAMES", "all (default), or names with commas between them"),
+    Shortcut("--fusions", "grid.fusions", "NAMES", "all (default), or names with commas between them"),
+    Shortcut(
+        "--scope", "grid.scope", "SCOPE", "group (default): fuse within each label group; joint: fuse all together"
+    ),
+    Shortcut("--engine", "grid.engine", "ENGINE", "arrays (default) or windows"),
+    Shortcut("--output", "output.path", "FOLDER", "where the results go"),
+    Shortcut("--mode", "output.mode", "MODE", "error (default): refuse if the folder exists; overwrite: replace it"),
+    Shortcut("--master", "spark.master", "URL", "the Spark master; default: this machine's cores, or spark-submit's"),
 ]
-EVALUATE_SHORTCUTS = [
-    ("--metrics", "evaluate.metrics", "NAMES", "metrics with commas between them, such as ndcg@10,precision@10"),
-]
-FUSE_SHORTCUTS = [("--top", "fuse.top", "N", "the length of the fused lists")]
+METRICS = Shortcut("--metrics", "evaluate.metrics", "NAMES", "metrics with commas between them: ndcg@10,precision@10")
+TOP = Shortcut("--top", "fuse.top", "N", "the length of the fused lists")
 
 
 def evaluate(config: Config) -> None:
@@ -63,20 +74,29 @@ def fuse(config: Config) -> None:
 
 def demo(config: Config) -> None:
     from jobs import demo as job
+    from jobs.console import summary
     from jobs.session import get_session
 
-    job.run(get_session(config.spark), config)
+    result = job.run(get_session(config.spark), config)
+    print(summary(result, config))
 
 
 def show_config(config: Config) -> None:
     print(config.to_yaml(), end="")
 
 
-JOBS: dict[str, tuple[Callable[[Config], None], str, list[tuple[str, str, str, str]]]] = {
-    "evaluate": (evaluate, "metrics of every chosen cell, from candidates and judgements", SHORTCUTS + EVALUATE_SHORTCUTS),
-    "fuse": (fuse, "fused rankings of the chosen cells", SHORTCUTS + FUSE_SHORTCUTS),
-    "demo": (demo, "generate candidates of realistic shape and evaluate the whole grid", []),
-    "config": (show_config, "print the resolved configuration and stop", SHORTCUTS + EVALUATE_SHORTCUTS + FUSE_SHORTCUTS),
+class Job(NamedTuple):
+    run: Callable[[Config], None]
+    help: str
+    shortcuts: list[Shortcut]
+
+
+# Jobs import Spark when they run, so that --help and wrong settings answer at once.
+JOBS = {
+    "evaluate": Job(evaluate, "metrics of every chosen cell, from candidates and judgements", [*COMMON, METRICS]),
+    "fuse": Job(fuse, "fused rankings of the chosen cells", [*COMMON, TOP]),
+    "demo": Job(demo, "generate candidates of realistic shape and evaluate the whole grid", []),
+    "config": Job(show_config, "print the resolved configuration and stop", [*COMMON, METRICS, TOP]),
 }
 
 
@@ -86,7 +106,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"xmtc-fusion {__version__}")
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     for name, (_, text, shortcuts) in JOBS.items():
-        job = jobs.add_parser(name, help=text, description=text, epilog=EPILOG, formatter_class=raw)
+        description = text[0].upper() + text[1:] + "."
+        job = jobs.add_parser(name, help=text, description=description, epilog=EPILOG, formatter_class=raw)
         job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
         job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
         if shortcuts:
@@ -121,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
     try:
         config = load_config(arguments.config, settings_of(arguments))
-        JOBS[arguments.job][0](config)
+        JOBS[arguments.job].run(config)
     except XmtcError as error:
         print(f"xmtc-fusion: error: {error}", file=sys.stderr)
         return error.exit_code

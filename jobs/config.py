@@ -6,86 +6,22 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ValidationError
 
 from fusion.errors import ConfigError
-from fusion.grid import Cell, Grid, chosen_fusions, chosen_normalizations
-from fusion.metrics import Measure, parse_measures
-
-Names = str | list[str]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Inputs(Section):
-    """Where the tables are: a path, a catalog table, or a TREC file."""
-
-    candidates: str | dict[str, str] | None = None
-    judgements: str | None = None
-    label_groups: str = "auto"
-    head_share: float = Field(0.2, gt=0, lt=1)
-    folds: str | None = None
-
-
-class GridSettings(Section):
-    """Which cells are computed, and how."""
-
-    normalizations: Names = "all"
-    fusions: Names = "all"
-    cells: list[str] | None = None
-    scope: Literal["group", "joint"] = "group"
-    engine: Literal["arrays", "windows"] = "arrays"
-
-    @field_validator("normalizations", "fusions")
-    @classmethod
-    def _split(cls, names: Names) -> Names:
-        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-
-    @property
-    def grid(self) -> Grid:
-        if self.cells is None:
-            return Grid.of(self.normalizations, self.fusions)
-        return Grid(_cell(name) for name in self.cells)
-
-
-class EvaluateSettings(Section):
-    """What `evaluate` reports."""
-
-    metrics: Names = Field(default_factory=lambda: [f"{m}@{k}" for m in ("ndcg", "precision") for k in (1, 5, 10)])
-    label_groups: Names = "auto"
-    per_query: bool = False
-
-    @property
-    def measures(self) -> list[Measure]:
-        return parse_measures(self.metrics)
-
-
-class FuseSettings(Section):
-    """What `fuse` writes."""
-
-    top: int = Field(64, ge=1)
-    label_groups: Names = "auto"
-
-
-class OutputSettings(Section):
-    """Where the results go."""
-
-    path: str | None = None
-    mode: Literal["error", "overwrite"] = "error"
-
-
-class SparkSettings(Section):
-    """The Spark session. Ignored where one exists already."""
-
-    master: str | None = None
-    remote: str | None = None
-    partitions: int | None = Field(None, ge=1)
-    conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
+from fusion.grid import chosen_fusions, chosen_normalizations
+from jobs.settings import (
+    EvaluateSettings,
+    FuseSettings,
+    GridSettings,
+    Inputs,
+    OutputSettings,
+    Section,
+    SparkSettings,
+)
 
 
 class Config(Section):
@@ -121,8 +57,8 @@ def make_config(values: Mapping[str, Any], source: str) -> Config:
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
-        lines = [_explain(dict(item)) for item in error.errors()]
-        raise ConfigError(f"{source} is not a valid configuration:\n" + "\n".join(f"  {line}" for line in lines)) from None
+        lines = "".join(f"\n  {_explain(dict(item))}" for item in error.errors())
+        raise ConfigError(f"{source} is not a valid configuration:{lines}") from None
     # Names of algorithms and metrics are checked now, not when Spark is running.
     chosen_normalizations(config.grid.normalizations)
     chosen_fusions(config.grid.fusions)
@@ -136,13 +72,6 @@ def parse_setting(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise ConfigError(f"--set {text!r}: expected KEY=VALUE, as in --set grid.scope=joint")
     return key.strip(), _parse(value, f"--set {key}") if value else None
-
-
-def _cell(name: str) -> Cell:
-    normalization, plus, fusion = name.partition("+")
-    if not plus:
-        raise ConfigError(f"cell {name!r}: expected NORMALIZATION+FUSION, as in 'zmuv+combmnz'")
-    return Cell(chosen_normalizations(normalization)[0].name, chosen_fusions(fusion)[0].name)
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.registry import FUSIONS
 from fusion.tally import Tally
-from jobs.config import Config, Names
+from jobs.config import Config
 from jobs.lists import load_lists
 from jobs.outputs import check_output, result_folder
+from jobs.settings import Names
+from udfs.arrays import Work
 from udfs.engines import over_lists
 from udfs.evaluate import COUNTS_SCHEMA, Evaluation, add_counts, count_hits, unpack
 from udfs.layout import Problems
@@ -59,7 +62,7 @@ def run(spark: SparkSession, config: Config) -> Result:
         tuple(config.evaluate.measures),
     )
 
-    def engine(work, schema):  # type: ignore[no-untyped-def]
+    def engine(work: Work, schema: str) -> Callable[[DataFrame], DataFrame]:
         settings = config.grid.engine, lists.layout, grid, config.grid.scope, evaluation.views
         return over_lists(*settings, work, schema, config.spark.partitions)
 
@@ -68,7 +71,9 @@ def run(spark: SparkSession, config: Config) -> Result:
     tallies = _tallies(packed, evaluation)
     notes = {name: int(sum(tally.notes[n] for tally in tallies.values())) for n, name in enumerate(evaluation.notes)}
     if not notes["judged texts"]:
-        raise InputError(f"{config.inputs.judgements}: no judged text to evaluate; do its text ids match those of the folds?")
+        raise InputError(
+            f"{config.inputs.judgements}: no judged text to evaluate; do its ids match those of the folds?"
+        )
     result = Result(_metrics(tallies, evaluation), notes)
 
     if config.output.path is not None:

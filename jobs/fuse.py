@@ -27,9 +27,8 @@ def run(spark: SparkSession, config: Config) -> int:
     schema = FUSED_SCHEMA.format(
         text_type=lists.rows.schema["text_id"].dataType.simpleString(), label_type=labels.elementType.simpleString()
     )
-    engine = over_lists(
-        config.grid.engine, lists.layout, grid, config.grid.scope, views, fuse_lists(plan), schema, config.spark.partitions
-    )
+    settings = config.grid.engine, lists.layout, grid, config.grid.scope, views
+    engine = over_lists(*settings, fuse_lists(plan), schema, config.spark.partitions)
     # The workers' problems are seen on the way to the file, without a second pass.
     seen = Observation("fused lists")
     fused = lists.rows.transform(engine).observe(

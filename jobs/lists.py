@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, FloatType
 
 from fusion.errors import ConfigError, InputError
 from fusion.label_groups import ALL, HEAD, TAIL, pareto_groups
-from jobs.config import Inputs
+from jobs.settings import Inputs
 from jobs.sources import common_type, read_judgements, read_run, read_table, require
 from udfs.layout import JUDGEMENT, LabelGroups, Layout
 from udfs.lists import encode_labels
@@ -69,7 +69,7 @@ def load_lists(spark: SparkSession, inputs: Inputs, judged: bool) -> ListRows:
         slot = _slot(candidates, source, slots)
         parts.append(candidates.withColumn("list", slot + F.lit(code * len(slots))))
     if judgements is not None and judged:
-        relevant = judgements.join(folds, "text_id") if folds is not None else judgements.withColumn("fold", F.lit(FOLD))
+        relevant = _in_fold(judgements, folds)
         # Equal scores: the total order then sorts them by label id.
         zeros = F.transform("label_ids", lambda _: F.lit(0.0))
         parts.append(relevant.withColumn("list", F.lit(JUDGEMENT)).withColumn("scores", zeros))
@@ -107,11 +107,11 @@ def _runs(spark: SparkSession, candidates: str | dict[str, str]) -> dict[str, tu
     return runs
 
 
-def _in_fold(run: DataFrame, folds: DataFrame | None) -> DataFrame:
-    """Candidates with the fold they belong to. Those without one belong to the fold that tests their text."""
+def _in_fold(texts: DataFrame, folds: DataFrame | None) -> DataFrame:
+    """Rows with the fold they belong to. Those without one belong to the fold that tests their text."""
     if folds is None:
-        return run.withColumn("fold", F.lit(FOLD))
-    return run if "fold" in run.columns else run.join(folds, "text_id")
+        return texts.withColumn("fold", F.lit(FOLD))
+    return texts if "fold" in texts.columns else texts.join(folds, "text_id")
 
 
 def _as_lists(spark: SparkSession, candidates: DataFrame, divided: bool, groups: LabelGroups | None) -> DataFrame:
@@ -174,7 +174,7 @@ def _label_groups(
         return None
     if wanted == "pareto":
         if judgements is None:
-            raise ConfigError("label groups by the Pareto rule need judgements: set inputs.judgements or inputs.label_groups")
+            raise ConfigError("label groups by the Pareto rule need judgements: set inputs.judgements")
         counted = judgements.select(F.explode("label_ids").alias("label_id")).groupBy("label_id").count().toArrow()
         ids = counted["label_id"].combine_chunks()
         found = pareto_groups(encode_labels(ids)[0], counted["count"].to_numpy(), inputs.head_share)

@@ -7,16 +7,18 @@ import io
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from fusion.errors import OutputError
-from jobs.config import Config, OutputSettings
+from jobs.config import Config
+from jobs.settings import OutputSettings
 
-CONFIG_FILE = "config.yaml"
-"""The resolved configuration; it also marks a folder as results of ours."""
+CONFIG_FILE, STAGE_FILE = "config.yaml", "stage.json"
+"""The resolved configuration of a job's results, and the fingerprint of a stage: what marks a folder as ours."""
 
 
 class ResultFolder:
@@ -45,6 +47,14 @@ class ResultFolder:
 
 @contextmanager
 def result_folder(settings: OutputSettings, config: Config) -> Iterator[ResultFolder]:
+    """The folder of a job's results, with the resolved configuration in it."""
+    with whole_folder(settings) as folder:
+        yield folder
+        folder.write_text(CONFIG_FILE, config.to_yaml())
+
+
+@contextmanager
+def whole_folder(settings: OutputSettings) -> Iterator[ResultFolder]:
     """A folder to write in. It takes its place at the end of the block; after an error nothing has changed."""
     if settings.path is None:
         raise OutputError("no output: give --output PATH, or set output.path")
@@ -60,7 +70,6 @@ def result_folder(settings: OutputSettings, config: Config) -> Iterator[ResultFo
     try:
         folder = ResultFolder(filesystem, staging, prefix + staging)
         yield folder
-        folder.write_text(CONFIG_FILE, config.to_yaml())
         replaced = _exists(filesystem, path)
         if replaced:
             _check_place(filesystem, path, settings)
@@ -80,6 +89,15 @@ def result_folder(settings: OutputSettings, config: Config) -> Iterator[ResultFo
             filesystem.delete_dir(staging)
 
 
+def read_text(path: str) -> str | None:
+    """The text of a small file, None if there is none."""
+    filesystem, inner, _ = _locate(path)
+    if not _exists(filesystem, inner):
+        return None
+    with filesystem.open_input_stream(inner) as stream:
+        return bytes(stream.read()).decode("utf-8")
+
+
 def check_output(settings: OutputSettings) -> None:
     """Refuse a place that is taken, before any work is done."""
     if settings.path is not None:
@@ -89,13 +107,11 @@ def check_output(settings: OutputSettings) -> None:
 
 def _locate(path: str) -> tuple[fs.FileSystem, str, str]:
     """The file system of a path, the path in it, and what to put before it for Spark."""
-    if "://" in path:
+    if "://" in path and not path.startswith("file:"):
         filesystem, inner = fs.FileSystem.from_uri(path)
-        return filesystem, inner.rstrip("/"), path[: path.index("://") + 3] if not path.startswith("file") else "file://"
-    local = path.removeprefix("file:").replace("dbfs:/", "/dbfs/", 1)
-    from os.path import abspath
-
-    return fs.LocalFileSystem(), abspath(local), ""
+        return filesystem, inner.rstrip("/"), path[: path.index(inner.rstrip("/"))]
+    local = path.removeprefix("file://").removeprefix("file:").replace("dbfs:/", "/dbfs/", 1)
+    return fs.LocalFileSystem(), str(Path(local).absolute()), "file://"
 
 
 def _exists(filesystem: fs.FileSystem, path: str) -> bool:
@@ -107,6 +123,8 @@ def _check_place(filesystem: fs.FileSystem, path: str, settings: OutputSettings)
         return
     if settings.mode == "error":
         raise OutputError(f"{settings.path} exists already; choose another output, or --mode overwrite to replace it")
-    entries = filesystem.get_file_info(fs.FileSelector(path)) if filesystem.get_file_info(path).is_file is False else None
-    if entries is None or (entries and not _exists(filesystem, f"{path}/{CONFIG_FILE}")):
-        raise OutputError(f"{settings.path} is not a folder of earlier results (it has no {CONFIG_FILE}); it is left alone")
+    folder = filesystem.get_file_info(path).type == fs.FileType.Directory
+    if not folder or (
+        filesystem.get_file_info(fs.FileSelector(path)) and not _exists(filesystem, f"{path}/{CONFIG_FILE}")
+    ):
+        raise OutputError(f"{settings.path} is left alone: without {CONFIG_FILE} it is no folder of earlier results")

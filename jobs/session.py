@@ -7,8 +7,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from jobs.config import SparkSettings
 from jobs.java import ensure_java
+from jobs.settings import SparkSettings
 
 LOCAL = {
     "spark.app.name": "xmtc-fusion",

@@ -110,7 +110,7 @@ def common_type(tables: Sequence[DataFrame], column: str) -> DataType:
     return max(kinds, key=lambda kind: order.index(type(kind)))
 
 
-def _inner(kind: DataType) -> DataType | None:
+def _inner(kind: DataType) -> DataType:
     return kind.elementType if isinstance(kind, ArrayType) else kind
 
 

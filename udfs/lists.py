@@ -124,7 +124,7 @@ def assemble(
         rows.report((flags & UNGROUPED) > 0, "label_ids", f"label that is not in {rows.groups_source}")
         rows.report((flags & WRONG_GROUP) > 0, "label_group", f"label of another group than {rows.groups_source} has")
         if (flags & UNSORTED).any():
-            order = list_order(label, score, np.repeat(np.arange(len(code)), np.diff(offset)))
+            order = list_order(offset, (flags & UNSORTED) > 0, label, score)
             label, score, group = label[order], score[order], group[order] if len(group) else group
             flags = inspect(offset, label, score, group, expected)
         rows.report((flags & REPEATED) > 0, "label_ids", "the same label twice in a list")

@@ -11,7 +11,7 @@ from fusion.types import Array, Floats
     "isr",
     reads="ranks",
     formula="m * sum(1 / r^2)",
-    citation="A. Mourao, F. Martins, J. Magalhaes. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
+    citation="A. Mourao et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
 )
 def isr(labels: Labels) -> Array:
     return labels.held * labels.inverse_squares
