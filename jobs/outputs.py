@@ -124,7 +124,6 @@ def _check_place(filesystem: fs.FileSystem, path: str, settings: OutputSettings)
     if settings.mode == "error":
         raise OutputError(f"{settings.path} exists already; choose another output, or --mode overwrite to replace it")
     folder = filesystem.get_file_info(path).type == fs.FileType.Directory
-    if not folder or (
-        filesystem.get_file_info(fs.FileSelector(path)) and not _exists(filesystem, f"{path}/{CONFIG_FILE}")
-    ):
-        raise OutputError(f"{settings.path} is left alone: without {CONFIG_FILE} it is no folder of earlier results")
+    ours = folder and any(_exists(filesystem, f"{path}/{mark}") for mark in (CONFIG_FILE, STAGE_FILE))
+    if not folder or (filesystem.get_file_info(fs.FileSelector(path)) and not ours):
+        raise OutputError(f"{settings.path} is left alone: it does not hold earlier results ({CONFIG_FILE} is missing)")
