@@ -1,0 +1,146 @@
+"""The kernel against the reference, on random lists with ties, gaps and empty lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fusion import FUSIONS, NORMALIZATIONS, reference
+from fusion.grid import Cell, Grid
+from fusion.label_groups import ALL
+from fusion.metrics import Measure
+from fusion.pools import unite
+from fusion.ranking import list_order, relevant_ranks, top
+from fusion.tally import Tally, hit_weights
+from fusion.texts import find_hits
+from tests.lists import no_relevant, of_group, random_relevant, random_texts, to_lists, to_texts, whole
+
+CELLS = [Cell(normalization, fusion) for normalization in NORMALIZATIONS.names() for fusion in FUSIONS.names()]
+GROUPS = ("tail", "head")
+VIEWS = (*GROUPS, ALL)
+
+
+@pytest.mark.parametrize("retrievers", [2, 3, 4])
+@pytest.mark.parametrize("fusion", FUSIONS.names())
+def test_scores_equal_the_reference(fusion: str, retrievers: int) -> None:
+    texts = random_texts(np.random.default_rng(retrievers), 40, retrievers)
+    for view in VIEWS:
+        pools = unite(to_lists(texts, view), no_relevant(len(texts)), keep_all=True)
+        grid = Grid(Cell(normalization, fusion) for normalization in NORMALIZATIONS.names())
+        for column, fused in grid.fused(pools):
+            normalization = grid.columns[column][0] or "rank"
+            for p, text in enumerate(texts):
+                lists = whole(text) if view == ALL else of_group(text, view)
+                expected = dict(reference.fuse(lists, normalization, fusion))
+                part = slice(pools.offset[p], pools.offset[p + 1])
+                assert pools.label[part].tolist() == sorted(expected)
+                np.testing.assert_allclose(fused[part], [expected[x] for x in sorted(expected)], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("scope", ["group", "joint"])
+@pytest.mark.parametrize("retrievers", [2, 3])
+def test_ranks_of_relevant_labels(retrievers: int, scope: str) -> None:
+    """Every rank that the kernel counts is the label's place in the ranking that the reference sorts."""
+    rng = np.random.default_rng(7)
+    # Without ties among the scores; ties of fused scores remain, and the float32 rounding makes them ties here, too.
+    texts, relevant = random_texts(rng, 60, retrievers, ties=False), random_relevant(rng, 60)
+    grid = Grid(CELLS)
+    hits, repeated = find_hits(to_texts(texts, relevant), grid, VIEWS, GROUPS, scope)
+    assert not len(repeated)
+    seen = 0
+    for found in hits:
+        seen += len(found.text)
+        assert (found.ranks[:, : len(grid.columns)] >= 1).all()
+        for q, text in enumerate(texts):
+            for cell in CELLS:
+                ranking = _ranking(text, cell, found.view, scope)
+                expected = [place for place, label in enumerate(ranking, 1) if label in relevant[q]]
+                got = found.ranks[found.text == q, grid.column_of[cell]]
+                assert sorted(got.tolist()) == expected, (found.view, q, cell)
+            for r, name in enumerate(text):
+                alone = {**text[name]["tail"], **text[name]["head"]} if found.view == ALL else text[name][found.view]
+                ranking = reference.ordered(alone)
+                expected = [place for place, label in enumerate(ranking, 1) if label in relevant[q]]
+                got = found.ranks[found.text == q, len(grid.columns) + r]
+                assert sorted(got[got > 0].tolist()) == expected
+    assert seen > 100
+
+
+def _ranking(text, cell: Cell, view: str, scope: str) -> list[int]:
+    if scope == "group" and view != ALL:
+        return [label for label, _ in reference.fuse(of_group(text, view), *cell)]
+    ranking = [label for label, _ in reference.fuse(whole(text), *cell)]
+    return [label for label in ranking if view == ALL or (label < 30) == (view == "tail")]
+
+
+def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    texts = to_texts(random_texts(rng, 50), random_relevant(rng, 50))
+    whole_hits, _ = find_hits(texts, Grid(CELLS), VIEWS, GROUPS, "group")
+    monkeypatch.setattr("fusion.texts.TEXTS_PER_BLOCK", 7)
+    monkeypatch.setattr("fusion.texts.ENTRIES_PER_BLOCK", 100)
+    for a, b in zip(whole_hits, find_hits(texts, Grid(CELLS), VIEWS, GROUPS, "group")[0], strict=True):
+        np.testing.assert_array_equal(a.text, b.text)
+        np.testing.assert_array_equal(a.ranks, b.ranks)
+
+
+def test_a_label_twice_in_a_list_is_seen() -> None:
+    texts = random_texts(np.random.default_rng(0), 5, ties=False)
+    texts[3]["bm25"]["tail"] = {1: 2.0, 2: 1.0, 4: 0.5}
+    made = to_texts(texts, [{1}] * 5)
+    first = made.start[3, 0, 0]
+    made.label[first + 2] = 1
+    _, repeated = find_hits(made, Grid(CELLS[:1]), ("tail",), GROUPS, "group")
+    assert repeated.tolist() == [3]
+
+
+def test_rank_counts_ties_by_label_id() -> None:
+    fused = np.array([1, 3, 3, 2, 3], np.float32)
+    ranks = relevant_ranks(fused, np.array([0, 5]), np.array([0, 1, 2, 3, 4]), np.array([0, 5]))
+    assert ranks.tolist() == [5, 1, 2, 4, 3]
+
+
+def test_top_is_the_total_order() -> None:
+    fused = np.array([1, 3, 3, 2, 7, 7, 8], np.float32)
+    chosen, begin = top(fused, np.array([0, 4, 4, 7]), 3)
+    assert chosen.tolist() == [1, 2, 3, 6, 4, 5]
+    assert begin.tolist() == [0, 3, 3, 6]
+
+
+def test_unsorted_lists_are_sorted_and_others_left_alone() -> None:
+    label = np.array([5, 6, 9, 1, 2], np.int32)
+    score = np.array([1.0, 2.0, 2.0, 1.0, 1.0])
+    order = list_order(np.array([0, 3, 5]), np.array([True, False]), label, score)
+    assert label[order].tolist() == [6, 9, 5, 1, 2]
+
+
+def test_rank_methods_are_one_column() -> None:
+    assert len(Grid.of("all", "all").cells) == 60
+    assert len(Grid.of("all", "all").columns) == 6 * 6 + 4
+
+
+def test_counts_add_up_in_any_order() -> None:
+    rng = np.random.default_rng(5)
+    ranks = rng.integers(0, 15, (40, 3)).astype(np.int32)
+    relevant = rng.integers(1, 14, 40)
+    group = np.minimum(relevant, rng.integers(1, 14, 40))
+    whole_tally = Tally(VIEWS, 3, 10, 2)
+    whole_tally.add_hits(1, ranks, relevant, group)
+    whole_tally.add_queries(1, relevant, group)
+    parts = Tally(VIEWS, 3, 10, 2)
+    for rows in (slice(30, 40), slice(0, 30)):
+        part = Tally(VIEWS, 3, 10, 2)
+        part.add_hits(1, ranks[rows], relevant[rows], group[rows])
+        part.add_queries(1, relevant[rows], group[rows])
+        parts.unpack(*part.packed())
+    np.testing.assert_array_equal(whole_tally.counts, parts.counts)
+
+    measure = Measure("ndcg", 5)
+    figures = {(f.column, f.label_group, f.ideal): f for f in whole_tally.figures([measure])}
+    for column in range(3):
+        kept = np.where(ranks[:, column] > 10, 0, ranks[:, column])
+        gains = hit_weights(measure, 10)[kept, np.minimum(relevant, 10)]
+        assert figures[column, "head", "all"].value == pytest.approx(gains.sum() / 40, rel=1e-12)
+    assert figures[0, "head", "all"].queries == 40
+    assert figures[0, "tail", "all"].value is None
+    assert (0, ALL, "group") not in figures

@@ -1,0 +1,88 @@
+"""The formulas, on numbers worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fusion import FUSIONS, NORMALIZATIONS
+from fusion.reference import evaluate, fuse, matrices
+
+SCORES = np.array([4.0, 3.0, 1.0])
+NORMALIZED = {
+    "min-max": [1, 2 / 3, 0],
+    "max": [1, 0.75, 0.25],
+    "sum": [3 / 5, 2 / 5, 0],
+    "zmuv": [(4 - 8 / 3) / math.sqrt(14 / 9), (3 - 8 / 3) / math.sqrt(14 / 9), (1 - 8 / 3) / math.sqrt(14 / 9)],
+    "rank": [1, 2 / 3, 1 / 3],
+    "borda": [1, 0.8, 0.6],
+    "borda-prose": [1, 0.75, 0.5],
+}
+# Label 1 stands in both lists (ranks 1 and 2), label 2 in the first (rank 2), label 3 in the second (rank 1).
+X = np.array([[0.5, 0.25, np.nan], [0.75, np.nan, 1.0]])
+RANKS = np.array([[1, 2, np.nan], [2, np.nan, 1]])
+FUSED = {
+    "combmin": [0.5, 0.25, 1.0],
+    "combmax": [0.75, 0.25, 1.0],
+    "combmed": [0.625, 0.25, 1.0],
+    "combsum": [1.25, 0.25, 1.0],
+    "combanz": [0.625, 0.25, 1.0],
+    "combmnz": [2.5, 0.25, 1.0],
+    "isr": [2 * 1.25, 0.25, 1.0],
+    "log-isr": [math.log(2) * 1.25, 0.0, 0.0],
+    "bordafuse": [3 + 2, 2 + 1, 1 + 3],
+    # 1 beats 2 in both lists; 1 and 3 win one list each; 2 and 3 win one list each.
+    "condorcet": [1, -1, 0],
+}
+
+
+@pytest.mark.parametrize("name", NORMALIZATIONS.names())
+def test_normalization(name: str) -> None:
+    np.testing.assert_allclose(NORMALIZATIONS[name].plain(SCORES, 5), NORMALIZED[name], rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", FUSIONS.names())
+def test_fusion(name: str) -> None:
+    np.testing.assert_allclose(FUSIONS[name].plain(X, RANKS), FUSED[name], rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["min-max", "max", "sum", "zmuv"])
+def test_equal_scores_do_not_divide_by_zero(name: str) -> None:
+    assert np.isfinite(NORMALIZATIONS[name].plain(np.zeros(3), 3)).all()
+
+
+def test_borda_gives_every_candidate_a_score_in_every_list() -> None:
+    candidates, x, _ = matrices({"a": {1: 3.0, 2: 2.0, 3: 1.0}, "b": {4: 1.0}}, "borda")
+    assert candidates == [1, 2, 3, 4]
+    np.testing.assert_allclose(x, [[1, 0.75, 0.5, 0.5 - 2 / 8], [0.5, 0.5, 0.5, 1]])
+
+
+def test_borda_makes_four_fusions_one() -> None:
+    """As in the paper's tables: under Borda every label is held by every list."""
+    lists = {"a": {1: 3.0, 2: 2.0, 3: 1.0}, "b": {4: 1.0, 3: 0.5}}
+    orders = {
+        tuple(label for label, _ in fuse(lists, "borda", name)) for name in ("combsum", "combmnz", "combanz", "combmed")
+    }
+    assert len(orders) == 1
+
+
+def test_a_retriever_that_returned_nothing_has_no_list() -> None:
+    for normalization in NORMALIZATIONS.names():
+        for fusion in FUSIONS.names():
+            alone = [label for label, _ in fuse({"a": {1: 3.0, 2: 2.0, 3: 1.0}}, normalization, fusion)]
+            with_empty = [label for label, _ in fuse({"a": {1: 3.0, 2: 2.0, 3: 1.0}, "b": {}}, normalization, fusion)]
+            assert alone == with_empty
+
+
+def test_equal_scores_go_by_label_id() -> None:
+    assert fuse({"a": {9: 1.0, 2: 0.5}, "b": {4: 1.0, 2: 0.5}}, "min-max", "combmax") == [(4, 1.0), (9, 1.0), (2, 0.0)]
+
+
+def test_metrics() -> None:
+    # Hits at ranks 1 and 3; three relevant labels.
+    assert evaluate([7, 1, 8], {7, 8, 9}, "precision", 5) == pytest.approx(2 / 5)
+    ideal = 1 + 1 / math.log2(3) + 1 / 2
+    assert evaluate([7, 1, 8], {7, 8, 9}, "ndcg", 5) == pytest.approx((1 + 1 / 2) / ideal)
+    assert evaluate([7, 1, 8], {7, 8, 9}, "ndcg", 1) == pytest.approx(1)
+    assert evaluate([7, 1, 8], {7, 8, 9}, "ndcg", 5, ideal=1) == pytest.approx(1.5)
+    assert evaluate([1], set(), "ndcg", 5) == 0
