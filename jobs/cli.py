@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -110,6 +111,7 @@ def make_parser() -> argparse.ArgumentParser:
         job = jobs.add_parser(name, help=text, description=description, epilog=EPILOG, formatter_class=raw)
         job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
         job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
+        job.add_argument("--debug", action="store_true", help="show the stack trace of an error")
         if shortcuts:
             job.add_argument(
                 "--run", metavar="NAME=SOURCE", action="append", default=[], help="a retriever and its run; repeat it"
@@ -144,9 +146,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = load_config(arguments.config, settings_of(arguments))
         JOBS[arguments.job].run(config)
     except XmtcError as error:
-        print(f"xmtc-fusion: error: {error}", file=sys.stderr)
-        return error.exit_code
+        return _failed(str(error), error.exit_code, arguments.debug)
+    except Exception as error:
+        from jobs.failures import SPARK_ERRORS, spark_reason
+
+        reason = f"Spark failed: {spark_reason(error)}" if isinstance(error, SPARK_ERRORS) else f"unexpected: {error!r}"
+        return _failed(f"{reason} (--debug shows where)", 1, arguments.debug)
     return 0
+
+
+def _failed(message: str, exit_code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"xmtc-fusion: error: {message}", file=sys.stderr)
+    return exit_code
 
 
 def job_main(job: str) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType
 
 from jobs.config import Config
 from jobs.evaluate import chosen_views
 from jobs.lists import load_lists
 from jobs.outputs import check_output, result_folder
+from jobs.sources import common_type
 from udfs.engines import over_lists
-from udfs.fuse import FUSED_SCHEMA, FusionPlan, fuse_lists
+from udfs.fuse import FusionPlan, fuse_lists
 from udfs.layout import Problems
 
 
@@ -21,14 +21,17 @@ def run(spark: SparkSession, config: Config) -> int:
     lists = load_lists(spark, config.inputs, judged=False)
     grid = config.grid.grid
     views = chosen_views(config.fuse.label_groups, lists.layout.views)
-    plan = FusionPlan(lists.layout, tuple(grid.cells), views, config.grid.scope, config.fuse.top)
-    labels = lists.rows.schema["label_ids"].dataType
-    assert isinstance(labels, ArrayType)
-    schema = FUSED_SCHEMA.format(
-        text_type=lists.rows.schema["text_id"].dataType.simpleString(), label_type=labels.elementType.simpleString()
+    plan = FusionPlan(
+        lists.layout,
+        tuple(grid.cells),
+        views,
+        config.grid.scope,
+        config.fuse.top,
+        text_type=common_type([lists.rows], "text_id").simpleString(),
+        label_type=common_type([lists.rows], "label_ids").simpleString(),
     )
     settings = config.grid.engine, lists.layout, grid, config.grid.scope, views
-    engine = over_lists(*settings, fuse_lists(plan), schema, config.spark.partitions)
+    engine = over_lists(*settings, fuse_lists(plan), plan.schema, config.spark.partitions)
     # The workers' problems are seen on the way to the file, without a second pass.
     seen = Observation("fused lists")
     fused = lists.rows.transform(engine).observe(

@@ -15,7 +15,8 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
-    "spark.log.level": "ERROR",
+    # What fails is raised, and told once; the log would only repeat it with its stack.
+    "spark.log.level": "FATAL",
     # Beyond a few, partitions of small data only cost.
     "spark.sql.shuffle.partitions": "8",
     "spark.ui.enabled": "false",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, IntegerType, LongType, StringType
 
 from fusion.errors import InputError
+from jobs.failures import SPARK_ERRORS, spark_reason
 
 TREC_SUFFIXES = (".trec", ".run", ".txt", ".qrels", ".qrel", ".tsv", ".res")
 RUN_FIELDS = ("text_id", "q0", "label_id", "rank", "score", "tag")
@@ -35,10 +35,8 @@ def read_table(spark: SparkSession, source: str) -> DataFrame:
     try:
         table = spark.table(name) if kind == "table" else spark.read.parquet(name)
         _ = table.columns
-    except AnalysisException as error:
-        raise InputError(f"cannot read {source}: {_reason(error)}") from None
-    except PySparkException as error:
-        raise InputError(f"{source} is not a readable Parquet file: {_reason(error)}") from None
+    except SPARK_ERRORS as error:
+        raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
     return table
 
 
@@ -120,8 +118,8 @@ def _fields(spark: SparkSession, source: str, names: Sequence[str], number: str)
     try:
         lines = spark.read.text(path).where("trim(value) <> ''")
         _ = lines.columns
-    except AnalysisException as error:
-        raise InputError(f"cannot read {source}: {_reason(error)}") from None
+    except SPARK_ERRORS as error:
+        raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
     words = lines.select("value", F.split(F.trim("value"), r"\s+").alias("words"))
     value = F.try_element_at("words", F.lit(names.index(number) + 1))
     bad = words.where((F.size("words") != len(names)) | value.try_cast("double").isNull()).select("value")
@@ -134,7 +132,3 @@ def _fields(spark: SparkSession, source: str, names: Sequence[str], number: str)
     if lines.isEmpty():
         raise InputError(f"{source} is empty")
     return words.select(*(F.col("words")[i].alias(name) for i, name in enumerate(names)))
-
-
-def _reason(error: PySparkException) -> str:
-    return (error.getMessage() or str(error)).split("\n")[0].split(" SQLSTATE")[0].strip()

@@ -17,10 +17,8 @@ from udfs.arrays import Work
 from udfs.layout import Layout, Problems
 from udfs.lists import Batch, report_repeated
 
-FUSED_SCHEMA = (
-    "fold int, normalization string, fusion string, text_id {text_type}, label_group string, "
-    "label_ids array<{label_type}>, scores array<float>, problems string"
-)
+ARROW = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
+"""Spark's types of ids, in Arrow."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,31 @@ class FusionPlan:
     views: tuple[str, ...]
     scope: Scope
     top: int
+    text_type: str
+    label_type: str
+    """The types of the ids, in Spark's words."""
+
+    @property
+    def schema(self) -> str:
+        return (
+            f"fold int, normalization string, fusion string, text_id {self.text_type}, label_group string, "
+            f"label_ids array<{self.label_type}>, scores array<float>, problems string"
+        )
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return pa.schema(
+            [
+                ("fold", pa.int32()),
+                ("normalization", pa.string()),
+                ("fusion", pa.string()),
+                ("text_id", ARROW[self.text_type]),
+                ("label_group", pa.string()),
+                ("label_ids", pa.list_(ARROW[self.label_type])),
+                ("scores", pa.list_(pa.float32())),
+                ("problems", pa.string()),
+            ]
+        )
 
 
 def fuse_lists(plan: FusionPlan) -> Work:
@@ -42,7 +65,7 @@ def fuse_lists(plan: FusionPlan) -> Work:
         for batch in batches:
             yield from _fused(batch, plan, grid, problems)
         if problems:
-            yield pa.RecordBatch.from_pydict({"problems": pa.array([problems.to_json()], pa.string())})
+            yield pa.RecordBatch.from_pylist([{"problems": problems.to_json()}], plan.arrow_schema)
 
     return run
 
@@ -60,10 +83,10 @@ def _fused(batch: Batch, plan: FusionPlan, grid: Grid, problems: Problems) -> It
                 for contest in shared:
                     lists = _lists(batch, first, contest, fused, plan.top)
                     for cell in (cell for cell in grid.cells if grid.column_of[cell] == column):
-                        yield _with_cell(lists, cell)
+                        yield _with_cell(lists, cell, plan.arrow_schema)
 
 
-def _lists(batch: Batch, first: int, contest: Contest, fused: Singles, n: int) -> pa.RecordBatch:
+def _lists(batch: Batch, first: int, contest: Contest, fused: Singles, n: int) -> dict[str, pa.Array]:
     """The best labels of every text that has candidates in this view."""
     scores = contest.take(fused)
     chosen, begin = top(scores, contest.offset, n)
@@ -71,22 +94,16 @@ def _lists(batch: Batch, first: int, contest: Contest, fused: Singles, n: int) -
     filled = np.flatnonzero(np.diff(begin))
     offsets = pa.array(np.append(begin[filled], begin[-1]), pa.int32())
     text = contest.pools.source[filled] + first
-    return pa.RecordBatch.from_pydict(
-        {
-            "fold": pa.array(batch.fold[text], pa.int32()),
-            "text_id": batch.text_id.take(pa.array(text)),
-            "label_group": pa.array([contest.view] * len(text), pa.string()),
-            "label_ids": pa.ListArray.from_arrays(offsets, batch.decode(contest.pools.label[candidate])),
-            "scores": pa.ListArray.from_arrays(offsets, pa.array(scores[chosen], pa.float32())),
-        }
-    )
+    return {
+        "fold": pa.array(batch.fold[text], pa.int32()),
+        "text_id": batch.text_id.take(pa.array(text)),
+        "label_group": pa.array([contest.view] * len(text), pa.string()),
+        "label_ids": pa.ListArray.from_arrays(offsets, batch.decode(contest.pools.label[candidate])),
+        "scores": pa.ListArray.from_arrays(offsets, pa.array(scores[chosen], pa.float32())),
+    }
 
 
-def _with_cell(lists: pa.RecordBatch, cell: Cell) -> pa.RecordBatch:
-    rows = len(lists)
-    return (
-        lists.append_column("normalization", pa.array([cell.normalization] * rows, pa.string()))
-        .append_column("fusion", pa.array([cell.fusion] * rows, pa.string()))
-        .append_column("problems", pa.nulls(rows, pa.string()))
-        .select(["fold", "normalization", "fusion", "text_id", "label_group", "label_ids", "scores", "problems"])
-    )
+def _with_cell(lists: dict[str, pa.Array], cell: Cell, schema: pa.Schema) -> pa.RecordBatch:
+    rows = len(lists["fold"])
+    names = {"normalization": [cell.normalization] * rows, "fusion": [cell.fusion] * rows, "problems": [None] * rows}
+    return pa.RecordBatch.from_pydict({**lists, **names}, schema)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -128,6 +127,12 @@ class Problems:
         self.counts[kind] = self.counts.get(kind, 0) + count
         self.found[kind] = sorted([*self.found.get(kind, []), problem])[: self.keep]
 
+    def update(self, other: Problems) -> None:
+        for kind, first in other.found.items():
+            for n, problem in enumerate(first):
+                # The first one stands for those that are not kept, too.
+                self.add(problem, other.counts[kind] - len(first) + 1 if n == 0 else 1)
+
     def to_json(self) -> str:
         return json.dumps(
             [
@@ -139,11 +144,10 @@ class Problems:
     @classmethod
     def from_json(cls, texts: Iterable[str]) -> Problems:
         problems = cls()
-        for text in texts:
-            for kind in json.loads(text):
-                first: list[dict[str, Any]] = kind["first"]
-                for n, problem in enumerate(first):
-                    problems.add(Problem(**problem), kind["count"] - len(first) + 1 if n == 0 else 1)
+        for kind in (kind for text in texts for kind in json.loads(text)):
+            first = [Problem(**problem) for problem in kind["first"]]
+            key = (first[0].source, first[0].column, first[0].what)
+            problems.update(cls(found={key: first}, counts={key: kind["count"]}))
         return problems
 
     def error(self) -> InputError:

@@ -46,13 +46,15 @@ class Rows:
 
     def report(self, bad: Array, column: str, what: str) -> None:
         where = np.flatnonzero(bad)
-        # All are counted; only as many as a message shows are described.
         for code in np.unique(self.code[where]):
             same = where[self.code[where] == code]
             source, retriever, group = self.layout.describe(int(code))
-            for n, row in enumerate(same[: self.problems.keep]):
-                problem = Problem(what, source, column, str(self.text_id[row].as_py()), retriever, group)
-                self.problems.add(problem, max(1, len(same) - self.problems.keep + 1) if n == 0 else 1)
+            first = [
+                Problem(what, source, column, str(self.text_id[row].as_py()), retriever, group)
+                for row in same[: self.problems.keep]
+            ]
+            kind = (source, column, what)
+            self.problems.update(Problems(found={kind: first}, counts={kind: len(same)}))
 
 
 def whole_texts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -81,6 +83,13 @@ def text_starts(text_id: pa.ChunkedArray) -> Ints:
 
 def read_texts(table: pa.Table, layout: Layout, problems: Problems) -> Batch | None:
     """List rows of whole texts as arrays. None if a row cannot be used; `problems` then says which."""
+    found = Problems()
+    batch = _read_texts(table, layout, found)
+    problems.update(found)
+    return batch
+
+
+def _read_texts(table: pa.Table, layout: Layout, problems: Problems) -> Batch | None:
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     rows = Rows(columns["text_id"], columns["list"].to_numpy(), layout, problems)
     lengths = pc.fill_null(pc.list_value_length(columns["label_ids"]), -1).to_numpy()

@@ -1,0 +1,76 @@
+"""Job `fuse`: the rankings that the reference makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chispa import assert_approx_df_equality
+from pyspark.sql import DataFrame, SparkSession
+
+from fusion import reference
+from jobs import fuse
+from jobs.config import load_config
+from tests.lists import of_group, random_relevant, random_texts, whole, write_tables
+
+CELLS = ["zmuv+combmnz", "borda+combsum", "rank+isr", "max+condorcet"]
+SCHEMA = (
+    "text_id long, label_group string, normalization string, fusion string, label_ids array<int>, scores array<double>"
+)
+
+
+@pytest.mark.parametrize("engine", ["arrays", "windows"])
+@pytest.mark.parametrize("scope", ["group", "joint"])
+def test_fused_lists(spark: SparkSession, tmp_path: Path, scope: str, engine: str) -> None:
+    rng = np.random.default_rng(2)
+    texts = random_texts(rng, 30, retrievers=2, ties=False)
+    settings = write_tables(tmp_path, texts, random_relevant(rng, 30))
+    # Fusing needs neither judgements nor a table of groups: the candidates say which group they are of.
+    settings |= {"inputs.judgements": None, "inputs.label_groups": "auto", "output.path": str(tmp_path / "out")}
+    settings |= {"grid.cells": CELLS, "grid.scope": scope, "grid.engine": engine, "fuse.top": 7}
+    written = fuse.run(spark, load_config(None, settings))
+
+    expected = []
+    for q, text in enumerate(texts):
+        for view in ("tail", "head", "all"):
+            for cell in CELLS:
+                lists = whole(text) if scope == "joint" or view == "all" else of_group(text, view)
+                ranking = reference.fuse(lists, *cell.split("+"))
+                ranking = [(x, s) for x, s in ranking if view == "all" or (x < 30) == (view == "tail")][:7]
+                if ranking:
+                    labels, scores = zip(*ranking, strict=True)
+                    expected.append((q, view, *cell.split("+"), list(labels), [float(s) for s in scores]))
+    assert written == len(expected)
+    assert_approx_df_equality(
+        _flat(spark.read.parquet(str(tmp_path / "out" / "fused.parquet")).drop("fold")),
+        _flat(spark.createDataFrame(expected, SCHEMA)),
+        precision=1e-5,
+        ignore_nullable=True,
+        ignore_row_order=True,
+        ignore_column_order=True,
+    )
+
+
+def _flat(fused: DataFrame) -> DataFrame:
+    """One row a label: what a comparison with a tolerance can read."""
+    keys = ["text_id", "label_group", "normalization", "fusion"]
+    exploded = fused.selectExpr(*keys, "posexplode(arrays_zip(label_ids, scores)) AS (place, pair)")
+    return exploded.selectExpr(*keys, "place", "pair.label_ids", "CAST(pair.scores AS double)").orderBy(*keys, "place")
+
+
+def test_string_labels_come_back_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
+    for name, lines in {
+        "a": ["q1 Q0 d10 1 3 a", "q1 Q0 d9 2 2 a", "q2 Q0 x 1 1 a"],
+        "b": ["q1 Q0 d9 1 3 b", "q1 Q0 d10 2 2 b"],
+    }.items():
+        (tmp_path / f"{name}.trec").write_text("\n".join(lines) + "\n")
+    settings = {
+        "inputs.candidates": {name: str(tmp_path / f"{name}.trec") for name in "ab"},
+        "grid.cells": ["min-max+combsum"],
+        "output.path": str(tmp_path / "out"),
+    }
+    fuse.run(spark, load_config(None, settings))
+    rows = spark.read.parquet(str(tmp_path / "out" / "fused.parquet")).orderBy("text_id").collect()
+    # A tie goes by the id as a string, for it is no number.
+    assert [(row["text_id"], row["label_ids"]) for row in rows] == [("q1", ["d10", "d9"]), ("q2", ["x"])]

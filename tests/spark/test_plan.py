@@ -1,0 +1,60 @@
+"""The physical plans: what is shuffled, sorted and exploded, and how often."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.config import load_config
+from jobs.lists import load_lists
+from tests.lists import random_relevant, random_texts, write_tables
+from udfs.engines import over_lists
+from udfs.evaluate import COUNTS_SCHEMA, Evaluation, add_counts, count_hits
+
+
+def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:
+    """The nodes of the physical plan of `evaluate`, from the last to the first."""
+    rng = np.random.default_rng(0)
+    settings = write_tables(folder, random_texts(rng, 20), random_relevant(rng, 20))
+    config = load_config(None, {**settings, "grid.engine": engine})
+    lists = load_lists(spark, config.inputs, judged=True)
+    grid = config.grid.grid
+    views = lists.layout.views
+    evaluation = Evaluation(lists.layout, tuple(grid.cells), views, "group", tuple(config.evaluate.measures))
+    work = count_hits(evaluation)
+    counts = lists.rows.transform(over_lists(engine, lists.layout, grid, "group", views, work, COUNTS_SCHEMA, 4))
+    return _nodes(counts.groupBy("fold").applyInArrow(add_counts(evaluation), COUNTS_SCHEMA))
+
+
+def _nodes(frame: DataFrame) -> list[str]:
+    text = frame._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    lines = [re.sub(r"^[\s:+*\-()0-9]*", "", line) for line in text.split("\n")]
+    return [line.split(" ")[0].split("(")[0] for line in lines if line]
+
+
+@pytest.mark.parametrize("engine", ["arrays", "windows"])
+def test_one_exchange_before_the_kernel(spark: SparkSession, tmp_path: Path, engine: str) -> None:
+    nodes = plan_of(spark, tmp_path, engine)
+    kernel = nodes.index("MapInArrow" if engine == "arrays" else "FlatMapGroupsInArrow", 1 if engine == "arrays" else 2)
+    after, before = nodes[:kernel], nodes[kernel:]
+    assert after.count("Exchange") == 1
+    assert before.count("Exchange") == 1
+    assert before.count("Sort") == 1
+
+
+def test_arrays_shuffles_lists(spark: SparkSession, tmp_path: Path) -> None:
+    """No list is exploded: one row a list goes through the exchange."""
+    nodes = plan_of(spark, tmp_path, "arrays")
+    assert "Generate" not in nodes
+    assert "Window" not in nodes
+
+
+def test_windows_takes_two_looks(spark: SparkSession, tmp_path: Path) -> None:
+    nodes = plan_of(spark, tmp_path, "windows")
+    assert nodes.count("Window") == 2
+    exchange = len(nodes) - 1 - nodes[::-1].index("Exchange")
+    assert "Generate" in nodes[exchange:]
