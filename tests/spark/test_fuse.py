@@ -56,7 +56,8 @@ def _flat(fused: DataFrame) -> DataFrame:
     """One row a label: what a comparison with a tolerance can read."""
     keys = ["text_id", "label_group", "normalization", "fusion"]
     exploded = fused.selectExpr(*keys, "posexplode(arrays_zip(label_ids, scores)) AS (place, pair)")
-    return exploded.selectExpr(*keys, "place", "pair.label_ids", "CAST(pair.scores AS double)").orderBy(*keys, "place")
+    labels = exploded.selectExpr(*keys, "place", "pair.label_ids AS label_id", "CAST(pair.scores AS double) AS score")
+    return labels.orderBy(*keys, "place")
 
 
 def test_string_labels_come_back_as_they_were(spark: SparkSession, tmp_path: Path) -> None:

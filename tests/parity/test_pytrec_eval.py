@@ -1,0 +1,81 @@
+"""trec_eval, through pytrec_eval: nDCG and P of single retrievers and of fused rankings, ties included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+from pyspark.sql import SparkSession
+
+from fusion import reference
+from fusion.label_groups import ALL
+from fusion.synthetic import make_chunk
+from jobs import evaluate
+from jobs.config import load_config
+
+TEXTS, LABELS, CUTS = 80, 400, (1, 5, 10, 20)
+CELLS = ["zmuv+combmnz", "rank+combsum", "borda+combmin", "min-max+isr", "min-max+condorcet"]
+
+
+def name_of(label: int) -> str:
+    """trec_eval puts the later name first among equal scores; so that the lower id comes first, names run down."""
+    return f"d{LABELS - label:06d}"
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[list[dict[str, dict[int, float]]], list[set[int]]]:
+    """Texts of realistic shape, with scores rounded so that many tie."""
+    chunk = make_chunk(0, TEXTS, LABELS)
+    relevant = [set(part.tolist()) for part in np.split(chunk.relevant, np.cumsum(chunk.sizes)[:-1])]
+    texts: list[dict[str, dict[int, float]]] = [{"bm25": {}, "dense": {}} for _ in range(TEXTS)]
+    for (retriever, _), (labels, scores) in chunk.lists.items():
+        for q in range(TEXTS):
+            known = labels[q] >= 0
+            texts[q][retriever] |= dict(
+                zip(labels[q][known].tolist(), np.round(scores[q][known], 1).tolist(), strict=True)
+            )
+    return texts, relevant
+
+
+def trec_eval(rankings: list[dict[int, float]], relevant: list[set[int]]) -> dict[str, float]:
+    qrels = {f"q{q}": {name_of(x): 1 for x in labels} for q, labels in enumerate(relevant)}
+    run = {f"q{q}": {name_of(x): float(score) for x, score in scores.items()} for q, scores in enumerate(rankings)}
+    measures = {"ndcg_cut." + ",".join(map(str, CUTS)), "P." + ",".join(map(str, CUTS))}
+    results = pytrec_eval.RelevanceEvaluator(qrels, measures).evaluate(run)
+    return {measure: float(np.mean([result[measure] for result in results.values()])) for measure in results["q0"]}
+
+
+def test_figures_are_equal(spark: SparkSession, made, tmp_path: Path) -> None:
+    texts, relevant = made
+    for retriever in texts[0]:
+        lines = (
+            f"q{q} Q0 {label} 0 {score!r} {retriever}\n"
+            for q, text in enumerate(texts)
+            for label, score in text[retriever].items()
+        )
+        (tmp_path / f"{retriever}.trec").write_text("".join(lines))
+    (tmp_path / "qrels").write_text("".join(f"q{q} 0 {x} 1\n" for q, labels in enumerate(relevant) for x in labels))
+    config = load_config(
+        None,
+        {
+            "inputs.candidates": {name: str(tmp_path / f"{name}.trec") for name in texts[0]},
+            "inputs.judgements": f"trec:{tmp_path / 'qrels'}",
+            "grid.cells": CELLS,
+            "evaluate.metrics": [f"{metric}@{k}" for metric in ("ndcg", "precision") for k in CUTS],
+        },
+    )
+    rows = evaluate.run(spark, config).metrics.to_pylist()
+    assert {row["label_group"] for row in rows} == {ALL}
+    rankings = {f"single+{name}": [text[name] for text in texts] for name in texts[0]}
+    for cell in CELLS:
+        rankings[cell] = [dict(reference.fuse(text, *cell.split("+"))) for text in texts]
+    assert any(len(set(scores.values())) < len(scores) for scores in rankings["single+bm25"])
+    expected = {cell: trec_eval(lists, relevant) for cell, lists in rankings.items()}
+    assert len(rows) == len(expected) * 2 * len(CUTS)
+    for row in rows:
+        measure = f"{'ndcg_cut' if row['metric'] == 'ndcg' else 'P'}_{row['k']}"
+        theirs = expected[f"{row['normalization']}+{row['fusion']}"][measure]
+        assert row["value"] == pytest.approx(theirs, abs=1e-9), row
+        assert row["queries"] == TEXTS
