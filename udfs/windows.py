@@ -45,7 +45,9 @@ def over_windows(
         lists_per_text = len(layout.retrievers) * len(layout.slots)
         buckets = max(1, rows.count() // (lists_per_text * TEXTS_PER_BUCKET))
         normalized = rows.transform(normalized_rows(layout, pooled.slots, normalizations, buckets, partitions))
-        return normalized.groupBy("bucket").applyInArrow(run, schema)
+        scores = [f"normalized_{n}" for n in range(len(normalizations))]
+        needed = normalized.select(*LIST, "slot", "label_id", "score", *scores)
+        return needed.groupBy("bucket").applyInArrow(run, schema)
 
     return transform
 

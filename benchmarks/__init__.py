@@ -1,0 +1,1 @@
+"""Measurements behind the README's figures. Each writes its table to benchmarks/results/."""

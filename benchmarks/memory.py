@@ -1,0 +1,52 @@
+"""The memory of Spark's Python workers, watched from outside while a job runs."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import TracebackType
+
+
+class WorkerMemory:
+    """The largest resident size that any Python worker of Spark reached inside the block, in bytes."""
+
+    def __init__(self, seconds: float = 0.1) -> None:
+        self.peak = 0
+        self._seconds = seconds
+        self._done = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> WorkerMemory:
+        self._watcher.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(self._seconds):
+            self.peak = max([self.peak, *map(_resident, _workers())])
+
+
+def _workers() -> list[Path]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
+                found.append(process)
+        except OSError:
+            continue
+    return found
+
+
+def _resident(process: Path) -> int:
+    try:
+        for line in (process / "status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
