@@ -6,11 +6,14 @@ import argparse
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fusion import FUSIONS, NORMALIZATIONS, __version__
 from fusion.errors import ConfigError, XmtcError
 from jobs.config import Config, load_config, parse_setting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label text classification on Spark,
 and tell which fusion wins."""
@@ -56,30 +59,34 @@ METRICS = Shortcut("--metrics", "evaluate.metrics", "NAMES", "metrics with comma
 TOP = Shortcut("--top", "fuse.top", "N", "the length of the fused lists")
 
 
+def _session(config: Config) -> SparkSession:
+    """A session, after seeing that the results may be written: a refusal should not cost a JVM."""
+    from jobs.outputs import check_output
+    from jobs.session import get_session
+
+    check_output(config.output)
+    return get_session(config.spark)
+
+
 def evaluate(config: Config) -> None:
     from jobs import evaluate as job
     from jobs.console import summary
-    from jobs.session import get_session
 
-    result = job.run(get_session(config.spark), config)
-    print(summary(result, config))
+    print(summary(job.run(_session(config), config), config))
 
 
 def fuse(config: Config) -> None:
     from jobs import fuse as job
-    from jobs.session import get_session
 
-    lists = job.run(get_session(config.spark), config)
+    lists = job.run(_session(config), config)
     print(f"{lists:,} fused lists written to {config.output.path}")
 
 
 def demo(config: Config) -> None:
     from jobs import demo as job
     from jobs.console import summary
-    from jobs.session import get_session
 
-    result = job.run(get_session(config.spark), config)
-    print(summary(result, config))
+    print(summary(job.run(_session(config), config), config))
 
 
 def show_config(config: Config) -> None:
