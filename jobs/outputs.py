@@ -7,7 +7,6 @@ import io
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +15,7 @@ from pyarrow import fs
 from fusion.errors import OutputError
 from jobs.config import Config
 from jobs.settings import OutputSettings
+from udfs.storage import local_folder
 
 CONFIG_FILE, STAGE_FILE = "config.yaml", "stage.json"
 """The resolved configuration of a job's results, and the fingerprint of a stage: what marks a folder as ours."""
@@ -29,6 +29,10 @@ class ResultFolder:
         self._path = path
         self.uri = uri
         """The folder as Spark names it."""
+
+    def remove(self, name: str) -> None:
+        """Delete a folder of scratch tables inside this one."""
+        self._filesystem.delete_dir(f"{self._path}/{name}")
 
     def write_text(self, name: str, text: str) -> None:
         with self._filesystem.open_output_stream(f"{self._path}/{name}") as stream:
@@ -107,11 +111,11 @@ def check_output(settings: OutputSettings) -> None:
 
 def _locate(path: str) -> tuple[fs.FileSystem, str, str]:
     """The file system of a path, the path in it, and what to put before it for Spark."""
-    if "://" in path and not path.startswith("file:"):
-        filesystem, inner = fs.FileSystem.from_uri(path)
-        return filesystem, inner.rstrip("/"), path[: path.index(inner.rstrip("/"))]
-    local = path.removeprefix("file://").removeprefix("file:").replace("dbfs:/", "/dbfs/", 1)
-    return fs.LocalFileSystem(), str(Path(local).absolute()), "file://"
+    local = local_folder(path)
+    if local is not None:
+        return fs.LocalFileSystem(), str(local.absolute()), "file://"
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    return filesystem, inner.rstrip("/"), path[: path.index(inner.rstrip("/"))]
 
 
 def _exists(filesystem: fs.FileSystem, path: str) -> bool:

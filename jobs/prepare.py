@@ -1,0 +1,208 @@
+"""Job `prepare`: a published dataset becomes the tables samples, labels and folds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fusion.dataset_statistics import DatasetStatistics
+from fusion.errors import InputError
+from fusion.summary import as_table
+from jobs.config import Config
+from jobs.folds import TEST, TRAIN, VALIDATION, sampled, with_folds
+from jobs.outputs import ResultFolder, read_text
+from jobs.readers import check_settings
+from jobs.readers.base import TEXT_KEY, Raw
+from jobs.readers.inputs import input_fingerprints
+from jobs.settings_prepare import PaperStatistics, PrepareSettings
+from jobs.stages import log, run_stage
+from jobs.vocabulary import SHOWN, described, make_vocabulary, with_label_ids
+
+STATISTICS = "statistics.json"
+SCRATCH = "scratch"
+
+
+def prepared_path(config: Config) -> str:
+    """The folder of this stage."""
+    return f"{config.work.path.rstrip('/')}/{config.dataset}/prepared"
+
+
+def run(spark: SparkSession, config: Config) -> dict[str, Any]:
+    """Prepare the dataset, unless that was done before; its statistics."""
+    settings, path = config.prepare, prepared_path(config)
+    reader = check_settings(settings)
+    # Where the files lie, and what the paper says, does not change the tables.
+    chosen = settings.model_dump(mode="json", exclude={"folder", "paper"})
+    key = {"dataset": config.dataset, "settings": chosen, "inputs": input_fingerprints(spark, settings)}
+
+    def build(folder: ResultFolder) -> dict[str, int]:
+        raw = reader.read(spark, settings)
+        statistics = {"dataset": config.dataset, **_write_tables(spark, raw, settings, folder)}
+        folder.write_text(STATISTICS, json.dumps(statistics, indent=2) + "\n")
+        return {name: statistics[name] for name in ("texts", "labels", "pairs")}
+
+    run_stage("prepare", path, key, build)
+    statistics: dict[str, Any] = json.loads(read_text(f"{path}/{STATISTICS}") or "{}")
+    return statistics
+
+
+def summary(statistics: Mapping[str, Any], paper: PaperStatistics | None = None) -> str:
+    """The dataset's row of the paper's table, the paper's own figures below ours."""
+    columns = ["texts", "labels", "tail_per_text", "head_per_text", "texts_per_label"]
+    rows = [[statistics["dataset"], "ours", *(_figure(statistics[column]) for column in columns)]]
+    if paper is not None:
+        rows.append(["", "paper", *(_figure(getattr(paper, column)) for column in columns)])
+    return as_table(["dataset", "", "texts N", "labels L", "tail/text", "head/text", "texts/label"], rows)
+
+
+def _write_tables(spark: SparkSession, raw: Raw, settings: PrepareSettings, folder: ResultFolder) -> dict[str, Any]:
+    """Write samples, labels and folds; the figures about them."""
+    texts, known = _read_once(spark, raw, settings, folder)
+    kept, dropped = _kept(texts, settings)
+    vocabulary = make_vocabulary(kept, known, raw.label_source, settings)
+    labels = vocabulary.rows(spark)
+
+    samples = with_label_ids(kept, labels.select("label", "label_id"))
+    samples.sortWithinPartitions("text_id").write.parquet(f"{folder.uri}/samples.parquet")
+    known_labels = described(labels, known).repartition(1).sortWithinPartitions("label_id")
+    known_labels.write.parquet(f"{folder.uri}/labels.parquet")
+    kept.transform(with_folds(settings)).write.parquet(f"{folder.uri}/folds.parquet")
+    folds = _fold_figures(spark, settings, folder)
+    # Every text is tested once.
+    count = sum(fold["test"] for fold in folds)
+    row = DatasetStatistics.of(count, vocabulary.frequencies, vocabulary.groups, settings.folds)
+    figures = _figures(spark, row, vocabulary.unused, folder)
+    folder.remove(SCRATCH)
+    return {**figures, "read": dropped, "folds": folds}
+
+
+def _read_once(
+    spark: SparkSession, raw: Raw, settings: PrepareSettings, folder: ResultFolder
+) -> tuple[DataFrame, DataFrame | None]:
+    """The texts and the known labels, kept in scratch tables so that published files are read once."""
+    scratch = f"{folder.uri}/{SCRATCH}"
+    digest = F.md5("text")
+    key = digest if settings.group_key == TEXT_KEY else F.col("key")
+    texts = raw.texts.withColumns({"digest": digest, "key": key})
+    texts.write.parquet(f"{scratch}/texts.parquet")
+    texts = spark.read.parquet(f"{scratch}/texts.parquet")
+    if raw.labels is None:
+        return texts, None
+    raw.labels.write.parquet(f"{scratch}/labels.parquet")
+    labels = spark.read.parquet(f"{scratch}/labels.parquet")
+    problems = labels.where(F.col("problem").isNotNull()).count()
+    if problems:
+        raise _unusable(labels, problems, "position", "labels")
+    return texts, labels
+
+
+def _unusable(rows: DataFrame, count: int, order: str, what: str) -> InputError:
+    """The error for rows that a reader found something wrong with."""
+    bad = rows.where(F.col("problem").isNotNull())
+    first = bad.orderBy(F.col(order).asc_nulls_first(), "problem").select("problem").limit(SHOWN).collect()
+    told = "".join(f"\n  {row['problem']}" for row in first)
+    return InputError(f"{count:,} of the {what} cannot be used. First:{told}")
+
+
+def _kept(texts: DataFrame, settings: PrepareSettings) -> tuple[DataFrame, dict[str, int]]:
+    """The texts of the dataset, and how many were read, found doubtful and left out."""
+    has_text = F.coalesce(F.col("text").rlike(r"\S"), F.lit(False))
+    has_labels = F.coalesce(F.size("labels"), F.lit(0)) > 0
+    good = has_text & has_labels
+    seen = texts.agg(
+        F.count("problem").alias("problems"),
+        F.count("*").alias("texts_read"),
+        F.count_if(~has_text).alias("empty_texts"),
+        F.count_if(has_text & ~has_labels).alias("texts_without_labels"),
+        F.count_if(good).alias("good"),
+        F.count_distinct("text_id").alias("ids"),
+        F.count_distinct(F.when(good, F.col("digest"))).alias("distinct"),
+    ).collect()[0]
+    if seen["problems"]:
+        raise _unusable(texts, seen["problems"], "text_id", "texts")
+    if seen["ids"] < seen["texts_read"]:
+        raise _repeated_ids(texts)
+    counts = {name: int(seen[name]) for name in ("texts_read", "empty_texts", "texts_without_labels")}
+    counts["duplicate_texts"] = int(seen["good"] - seen["distinct"])
+    log(
+        f"prepare: {counts['texts_read']:,} texts read; left out: {counts['empty_texts']:,} empty, "
+        f"{counts['texts_without_labels']:,} without labels; {counts['duplicate_texts']:,} repeat the text of another "
+        f"({'left out' if settings.duplicates == 'drop' else 'kept'})"
+    )
+    if not seen["good"]:
+        raise InputError(
+            f"the dataset is empty: of {counts['texts_read']:,} texts, {counts['empty_texts']:,} are empty and "
+            f"{counts['texts_without_labels']:,} have no labels"
+        )
+    kept = texts.where(good).select("text_id", "text", "labels", "key", "digest")
+    if settings.duplicates == "drop":
+        first = kept.groupBy("digest").agg(F.min("text_id").alias("text_id"))
+        kept = kept.join(first.select("text_id"), "text_id", "left_semi")
+    return kept.transform(sampled(settings)), counts
+
+
+def _repeated_ids(texts: DataFrame) -> InputError:
+    repeated = texts.groupBy("text_id").count().where("count > 1").orderBy("text_id")
+    first = ", ".join(str(row["text_id"]) for row in repeated.limit(SHOWN).collect())
+    return InputError(
+        f"{repeated.count():,} text ids occur more than once (ids must be unique over all parts): {first}; "
+        "without prepare.columns.text_id texts are numbered"
+    )
+
+
+def _figures(spark: SparkSession, row: DatasetStatistics, unused: int, folder: ResultFolder) -> dict[str, Any]:
+    """Figures about texts and labels."""
+    about = spark.read.parquet(f"{folder.uri}/labels.parquet").agg(
+        F.count_if(F.col("name") != F.col("label")).alias("named_labels"),
+        F.count_if(F.size("alt_names") > 0).alias("labels_with_alt_names"),
+        F.count_if(F.trim("description") != "").alias("labels_with_description"),
+    )
+    return {
+        "texts": row.texts,
+        "labels": row.labels,
+        "pairs": row.pairs,
+        "head_labels": row.head_labels,
+        "tail_per_text": row.tail_per_text,
+        "head_per_text": row.head_per_text,
+        "texts_per_label": row.texts_per_label,
+        "labels_without_texts": unused,
+        **about.collect()[0].asDict(),
+    }
+
+
+def _fold_figures(spark: SparkSession, settings: PrepareSettings, folder: ResultFolder) -> list[dict[str, int]]:
+    """The texts of each role, and the labels that only test texts carry: no retriever can learn those."""
+    folds = spark.read.parquet(f"{folder.uri}/folds.parquet")
+    sizes = {(row["fold"], row["role"]): row["count"] for row in folds.groupBy("fold", "role").count().collect()}
+    samples = spark.read.parquet(f"{folder.uri}/samples.parquet").select("text_id", "label_ids")
+    tested = folds.where(F.col("role") == TEST).join(samples, "text_id")
+    spread = tested.select("fold", F.explode("label_ids").alias("label_id")).groupBy("label_id")
+    single = spread.agg(F.min("fold").alias("fold"), F.max("fold").alias("last")).where("fold = last")
+    unseen = {row["fold"]: row["count"] for row in single.groupBy("fold").count().collect()}
+    figures = []
+    for fold in range(settings.folds):
+        roles = {role: int(sizes.get((fold, role), 0)) for role in (TRAIN, VALIDATION, TEST)}
+        for role in (TRAIN, TEST):
+            if not roles[role]:
+                raise InputError(
+                    f"fold {fold} has no {role} texts: too few texts (or group keys) for {settings.folds} folds; "
+                    "set prepare.folds lower, or another prepare.seed"
+                )
+        if settings.validation_share and not roles[VALIDATION]:
+            log(f"prepare: fold {fold} has no validation texts; early stopping cannot work there")
+        figures.append({"fold": fold, **roles, "labels_only_in_test": int(unseen.get(fold, 0))})
+    return figures
+
+
+def _figure(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+if __name__ == "__main__":
+    from jobs.cli import job_main
+
+    job_main("prepare")

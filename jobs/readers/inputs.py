@@ -1,0 +1,42 @@
+"""The files that a dataset is read from, and what stands for their content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from jobs.failures import SPARK_ERRORS
+from jobs.readers.base import file_parts, paths_of, reading_error, source_of
+from jobs.readers.lines import shown
+from jobs.readers.records import TABLE
+from jobs.settings_prepare import PrepareSettings
+from jobs.stages import input_fingerprint
+
+
+def input_fingerprints(spark: SparkSession, settings: PrepareSettings) -> list[list[str]]:
+    """One entry a file, so that another content is noticed and another folder is not.
+
+    A file that the driver can open is known by its bytes, another by its size and time. A catalog table is known by
+    its name only.
+    """
+    wanted = [paths for _, paths in file_parts(settings)]
+    wanted += [paths_of(settings, part.labels) for part in settings.parts if part.labels]
+    wanted += [paths_of(settings, settings.label_file)] if settings.label_file else []
+    return [_fingerprint(spark, path) for paths in wanted for path in paths]
+
+
+def _fingerprint(spark: SparkSession, path: str) -> list[str]:
+    if path.startswith(TABLE):
+        return [path]
+    try:
+        # Spark resolves patterns and addresses of any kind; the contents are not read.
+        files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
+        found = files.select("path", "length", "modificationTime").collect()
+    except SPARK_ERRORS as error:
+        raise reading_error(source_of([path]), error) from None
+    digests = []
+    for file, length, changed in sorted(tuple(row) for row in found):
+        local = Path(shown(file))
+        digests.append(input_fingerprint(str(local)) if local.is_file() else f"{length} {changed}")
+    return digests

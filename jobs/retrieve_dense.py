@@ -1,0 +1,152 @@
+"""Job `retrieve_dense`: the labels nearest to every fold's test texts, head and tail separately.
+
+`dense/index` holds the label vectors of each fold, made of names and of the fold's training texts; `candidates/dense`
+the ranked labels of the test texts. What `train_dense` has not done yet is done first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from fusion.contrastive import dense_package
+from jobs import train_dense
+from jobs.outputs import STAGE_FILE, ResultFolder, read_text
+from jobs.stages import input_fingerprint, log, run_stage
+from jobs.train_dense import VECTORS, DenseConfig, DenseWork, Vectors, base_encoder, run_folds
+from udfs.encode import MODEL_FOLDER
+from udfs.storage import absolute
+from udfs.vectors import LISTS_SCHEMA, RETRIEVER, Index, Search, build_index, search_labels
+
+LISTS = "lists.parquet"
+FoldVectors = Mapping[int, tuple[Vectors, Vectors]]
+"""The vectors of texts and of labels, by fold."""
+
+
+def run(spark: SparkSession, config: DenseConfig) -> str:
+    """Retrieve, and return the folder of the candidates."""
+    # Encoding takes hours; what comes after it should not fail for want of a package.
+    dense_package("faiss")
+    work = train_dense.run(spark, config)
+    vectors = fold_vectors(work)
+    index = f"{work.folder}/dense/index"
+    _index_stage(work, vectors, index)
+    candidates = f"{work.folder}/candidates/{RETRIEVER}"
+    _lists_stage(work, vectors, index, candidates)
+    return candidates
+
+
+def fold_vectors(work: DenseWork) -> FoldVectors:
+    """The vectors that each fold searches with: those of the untrained model, or of the model tuned for the fold."""
+    if work.vectors is not None:
+        return dict.fromkeys(work.prepared.folds, work.vectors)
+    trained = input_fingerprint(work.model_folder)
+    vectors = {}
+    for fold in work.prepared.folds:
+        model = absolute(f"{work.model_folder}/fold={fold}/{MODEL_FOLDER}")
+        encoder = replace(base_encoder(work.settings), model=model, mark=f"{trained}/{fold}")
+        folder = f"{work.folder}/vectors/tuned-fold={fold}"
+        roles = ["test", "train"] if work.settings.train_texts else ["test"]
+        texts = reduce(DataFrame.unionByName, [work.prepared.texts(fold, role) for role in roles])
+        rows = texts.select(F.col("text_id").alias("id"), "text")
+        encoded = train_dense.encode_table(work, rows, encoder, folder, "texts")
+        vectors[fold] = encoded, train_dense.encode_labels(work, encoder, folder)
+    return vectors
+
+
+def _heads(work: DenseWork) -> str | None:
+    return absolute(work.model_folder) if work.settings.train == "projection" else None
+
+
+def _index_stage(work: DenseWork, vectors: FoldVectors, path: str) -> None:
+    settings, heads = work.settings, _heads(work)
+    trained = input_fingerprint(work.model_folder) if heads else ""
+    threshold = {"auto": settings.hnsw_threshold, "exact": None, "hnsw": 1}[settings.search]
+    index = Index(threshold, settings.hnsw_links, settings.hnsw_build)
+    key = {
+        "prepared": work.prepared.fingerprint,
+        "vectors": {str(fold): [texts.mark, labels.mark] for fold, (texts, labels) in vectors.items()},
+        "model": trained,
+        "label_text": settings.label_text,
+        "index": [threshold, settings.hnsw_links, settings.hnsw_build],
+    }
+
+    def build(folder: ResultFolder) -> Mapping[str, Any]:
+        sources = [
+            replace(work.source(fold, *vectors[fold]), model=heads and f"{heads}/fold={fold}") for fold in vectors
+        ]
+        reports = run_folds(work.spark, sources, build_index(folder.uri, index, trained))
+        groups: dict[str, int] = defaultdict(int)
+        for report in reports.values():
+            for group, figures in report.items():
+                groups[f"{group} labels ({figures['search']})"] += figures["labels"]
+        return dict(groups)
+
+    run_stage("dense index", path, key, build)
+
+
+def searched_texts(work: DenseWork, vectors: FoldVectors) -> DataFrame:
+    """The vectors of the test texts: fold, text_id, vector."""
+    folds_of = defaultdict(list)
+    for fold, (texts, _) in vectors.items():
+        folds_of[texts.paths].append(fold)
+    rows = []
+    for paths, folds in folds_of.items():
+        tests = work.prepared.fold_rows.where((F.col("role") == "test") & F.col("fold").isin(folds))
+        table = work.spark.read.parquet(*(f"{path}/{VECTORS}" for path in paths))
+        columns = table.select(F.col("id").alias("text_id"), "vector")
+        rows.append(tests.select(F.col("fold").cast("int"), "text_id").join(columns, "text_id"))
+    return reduce(DataFrame.unionByName, rows).select("fold", "text_id", "vector")
+
+
+def _lists_stage(work: DenseWork, vectors: FoldVectors, index: str, path: str) -> None:
+    settings, built = work.settings, input_fingerprint(index)
+    search = Search(absolute(index), built, work.prepared.groups, _heads(work), settings.top, settings.hnsw_search)
+    key = {"index": built, "top": settings.top, "effort": settings.hnsw_search}
+
+    def build(folder: ResultFolder) -> Mapping[str, Any]:
+        texts = searched_texts(work, vectors)
+        # A fold's texts in few partitions each, so that a worker opens few indexes.
+        slots = -(-work.partitions // len(vectors))
+        slot = F.pmod(F.xxhash64("text_id"), F.lit(slots))
+        together = texts.repartition(work.partitions, "fold", slot).sortWithinPartitions("fold", "text_id")
+        together.mapInArrow(search_labels(search), LISTS_SCHEMA).write.parquet(f"{folder.uri}/{LISTS}")
+        lists = work.spark.read.parquet(f"{folder.uri}/{LISTS}")
+        counts = {"texts": sum(work.prepared.test_texts.values()), "lists": lists.count()}
+        return {**counts, **(recall(work, texts, lists, search) if _approximate(index) else {})}
+
+    run_stage("dense candidates", path, key, build)
+
+
+def _approximate(index: str) -> bool:
+    """Whether any group of the index is searched by HNSW."""
+    about = json.loads(read_text(f"{index}/{STAGE_FILE}") or "{}")
+    return any("hnsw" in name for name in about)
+
+
+def recall(work: DenseWork, texts: DataFrame, lists: DataFrame, search: Search) -> dict[str, str]:
+    """The share of the exact lists that the approximate search has found, on a sample of each fold's texts."""
+    order = F.row_number().over(Window.partitionBy("fold").orderBy(F.xxhash64("text_id"), "text_id"))
+    sample = texts.withColumn("order", order).where(F.col("order") <= work.settings.recall_texts).drop("order")
+    exact = sample.mapInArrow(search_labels(replace(search, exact=True)), LISTS_SCHEMA)
+    keys = ["fold", "text_id", "label_group"]
+    both = exact.select(*keys, F.col("label_ids").alias("wanted")).join(lists.select(*keys, "label_ids"), keys)
+    hits = F.sum(F.size(F.array_intersect("wanted", "label_ids")))
+    wanted = F.greatest(F.sum(F.size("wanted")), F.lit(1))
+    rows = both.groupBy("label_group").agg((hits / wanted).alias("recall"), F.count("*").alias("texts")).collect()
+    for group, share, count in sorted(rows):
+        log(f"dense candidates: HNSW finds {share:.4f} of the exact top {search.top} ({group}, {count} texts)")
+    return {f"recall ({group})": f"{share:.4f}" for group, share, _ in sorted(rows)}
+
+
+if __name__ == "__main__":
+    from jobs.cli import job_main
+
+    job_main("retrieve_dense")

@@ -1,0 +1,237 @@
+"""Job `retrieve_sparse`: BM25 candidates of every fold's test texts, from an index of its training texts alone.
+
+For each fold two stages, so that a run that was stopped goes on where it was: `bm25/index/fold=N` holds the index,
+`bm25/lists/fold=N` the ranked labels of the test texts. `candidates/bm25` is all folds together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from importlib.metadata import version
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fusion.errors import InputError
+from jobs.config import Config
+from jobs.outputs import ResultFolder
+from jobs.settings_sparse import SparseSettings
+from jobs.sources import read_table, require
+from jobs.stages import input_fingerprint, log, run_stage, stage_fingerprint
+from udfs.bm25 import LISTS_SCHEMA, RETRIEVER, Scoring, score_texts
+from udfs.bm25_index import COUNTS_SCHEMA, LABEL, ROWS_SCHEMA, TEXT, Formula, build_index, tokenize_rows
+from udfs.storage import absolute
+
+LISTS = "lists.parquet"
+SLICE = 50_000
+"""Texts scored between two lines about the progress."""
+
+
+def run(spark: SparkSession, config: Config) -> str:
+    """Retrieve, and return the folder of the candidates."""
+    settings = config.sparse
+    settings.tokenizer.tokenizer.check()
+    work = f"{config.work.path}/{config.dataset}"
+    prepared = read_prepared(spark, f"{work}/prepared", config.spark.partitions)
+    progress = Progress(sum(prepared.test_texts.values()))
+    lists = []
+    for fold in prepared.folds:
+        index, scored = f"{work}/bm25/index/fold={fold}", f"{work}/bm25/lists/fold={fold}"
+        index_stage(prepared, fold, settings, index)
+        lists_stage(prepared, fold, settings, index, scored, progress)
+        lists.append(scored)
+
+    def unite(folder: ResultFolder) -> dict[str, int]:
+        tables = [spark.read.schema(LISTS_SCHEMA).parquet(f"{path}/{LISTS}") for path in lists]
+        rows = prepared.spread(reduce(DataFrame.unionByName, tables))
+        rows.sortWithinPartitions("text_id", "fold", "label_group").write.parquet(f"{folder.uri}/{LISTS}")
+        return {"lists": spark.read.parquet(f"{folder.uri}/{LISTS}").count()}
+
+    candidates = f"{work}/candidates/{RETRIEVER}"
+    run_stage("bm25 candidates", candidates, {"lists": [input_fingerprint(path) for path in lists]}, unite)
+    return candidates
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The tables that `prepare` wrote, and what the job must know of them."""
+
+    fingerprint: str
+    samples: DataFrame
+    labels: DataFrame
+    fold_rows: DataFrame
+    groups: tuple[str, ...]
+    train_texts: Mapping[int, int]
+    test_texts: Mapping[int, int]
+    partitions: int | None
+
+    @property
+    def folds(self) -> list[int]:
+        return sorted(self.train_texts)
+
+    def texts(self, fold: int, role: str) -> DataFrame:
+        """The texts that have a role in a fold."""
+        chosen = self.fold_rows.where((F.col("fold") == fold) & (F.col("role") == role)).select("text_id")
+        return self.samples.join(chosen, "text_id")
+
+    def spread(self, rows: DataFrame) -> DataFrame:
+        """The rows in a stated number of partitions: few bytes can be much work, which Spark does not know."""
+        number = str(self.partitions or rows.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        column = "text_id" if "text_id" in rows.columns else "id"
+        # Some platforms say `auto`.
+        return rows.repartition(int(number), column) if number.isdigit() else rows.repartition(column)
+
+
+def read_prepared(spark: SparkSession, path: str, partitions: int | None) -> Prepared:
+    """Open the tables and check what an index relies on."""
+    if stage_fingerprint(path) is None:
+        raise InputError(f"{path} is not there: run 'xmtc-fusion prepare' with the same work.path and dataset first")
+    tables = {name: read_table(spark, f"{path}/{name}.parquet") for name in ("samples", "labels", "folds")}
+    require(tables["samples"], f"{path}/samples.parquet", ["text_id", "text", "label_ids"])
+    columns = ["label_id", "name", "alt_names", "description", "label_group"]
+    require(tables["labels"], f"{path}/labels.parquet", columns)
+    require(tables["folds"], f"{path}/folds.parquet", ["fold", "text_id", "role"])
+
+    ids = tables["labels"].agg(F.count("*"), F.countDistinct("label_id"), F.min("label_id"), F.max("label_id"))
+    size, distinct, low, high = ids.collect()[0]
+    if not size or (distinct, low, high) != (size, 0, size - 1):
+        raise InputError(
+            f"{path}/labels.parquet: label_id must number the labels from 0; found {size:,} rows with "
+            f"{distinct:,} ids from {low} to {high}. Run 'xmtc-fusion prepare' again."
+        )
+    groups = sorted(str(row[0]) for row in tables["labels"].select("label_group").distinct().collect())
+    texts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for fold, role, count in tables["folds"].groupBy("fold", "role").count().collect():
+        texts["all"][fold] += count
+        texts[role][fold] += count
+    for fold in sorted(texts["all"]):
+        if not texts["train"][fold]:
+            raise InputError(f"{path}/folds.parquet: fold {fold} has no training texts, so there is nothing to index")
+    if not texts["all"]:
+        raise InputError(f"{path}/folds.parquet is empty")
+    return Prepared(
+        input_fingerprint(path),
+        tables["samples"],
+        tables["labels"],
+        tables["folds"],
+        tuple(groups),
+        dict(texts["train"]),
+        {fold: texts["test"][fold] for fold in texts["all"]},
+        partitions,
+    )
+
+
+class Progress:
+    """How far the scoring is, over all folds. Folds that were done before take no time."""
+
+    def __init__(self, texts: int) -> None:
+        self._texts = texts
+        self._done = self._scored = 0
+        self._begin = time.monotonic()
+
+    def skip(self, texts: int) -> None:
+        self._done += texts
+
+    def add(self, texts: int, fold: int) -> None:
+        self._done += texts
+        self._scored += texts
+        seconds = time.monotonic() - self._begin
+        left = seconds / max(self._scored, 1) * (self._texts - self._done)
+        log(
+            f"bm25: fold {fold}, {self._done:,} of {self._texts:,} texts scored in {seconds:.0f} s, "
+            f"about {left:.0f} s left"
+        )
+
+
+def index_stage(prepared: Prepared, fold: int, settings: SparseSettings, path: str) -> None:
+    """Build the index of a fold."""
+    formula = Formula(settings.mode, settings.k1, settings.b)
+    key: dict[str, Any] = {
+        "prepared": prepared.fingerprint,
+        "fold": fold,
+        "sparse": settings.model_dump(mode="json", include={"mode", "k1", "b", "tokenizer"}),
+        "bm25s": version("bm25s"),
+    }
+
+    def build(folder: ResultFolder) -> dict[str, int]:
+        rows = prepared.spread(index_rows(prepared, fold, settings))
+        tokens = rows.mapInArrow(tokenize_rows(settings.tokenizer.tokenizer), ROWS_SCHEMA)
+        # One worker takes all rows as a stream, in an order that no partitioning can change.
+        ordered = tokens.repartition(1).sortWithinPartitions("kind", "id")
+        built = ordered.mapInArrow(build_index(folder.uri, formula, prepared.groups), COUNTS_SCHEMA).collect()
+        counts = built[0].asDict()
+        text, label = counts.pop("stray_text"), counts.pop("stray_label")
+        if text is not None:
+            raise InputError(
+                f"samples.parquet: text_id {text} carries label_id {label}, which is not in labels.parquet. "
+                "Run 'xmtc-fusion prepare' again."
+            )
+        if not counts["terms"]:
+            raise InputError(
+                f"fold {fold}: no training text has a token; loosen sparse.tokenizer "
+                f"(min_length is {settings.tokenizer.min_length}), or look at samples.parquet"
+            )
+        return counts
+
+    run_stage(f"bm25 index of fold {fold}", path, key, build)
+
+
+def index_rows(prepared: Prepared, fold: int, settings: SparseSettings) -> DataFrame:
+    """What an index is made of: the labels, and the training texts of the fold. No other text gets in."""
+    own_words = F.concat_ws("\n", "name", "alt_names", "description")
+    nothing = F.lit(None)
+    labels = prepared.labels.select(
+        F.lit(LABEL).alias("kind"),
+        F.col("label_id").cast("long").alias("id"),
+        (own_words if settings.mode == "labels" else nothing).cast("string").alias("text"),
+        nothing.cast("array<int>").alias("label_ids"),
+        "label_group",
+    )
+    texts = prepared.texts(fold, "train").select(
+        F.lit(TEXT).alias("kind"),
+        F.col("text_id").alias("id"),
+        "text",
+        F.col("label_ids").cast("array<int>").alias("label_ids"),
+        nothing.cast("string").alias("label_group"),
+    )
+    return labels.unionByName(texts)
+
+
+def lists_stage(
+    prepared: Prepared, fold: int, settings: SparseSettings, index: str, path: str, progress: Progress
+) -> None:
+    """Rank the labels for the test texts of a fold."""
+    scoring = Scoring(settings.neighbours, settings.aggregation, settings.top)
+    built = input_fingerprint(index)
+    key = {
+        "index": built,
+        "sparse": settings.model_dump(mode="json", include={"neighbours", "aggregation", "top"}),
+    }
+    texts = prepared.test_texts[fold]
+
+    def build(folder: ResultFolder) -> dict[str, int]:
+        score = score_texts(absolute(index), built, fold, settings.tokenizer.tokenizer, scoring)
+        queries = prepared.texts(fold, "test").select("text_id", "text")
+        slices = max(1, -(-texts // SLICE))
+        for number in range(slices):
+            part = queries.where(F.pmod(F.xxhash64("text_id"), F.lit(slices)) == number)
+            lists = prepared.spread(part).mapInArrow(score, LISTS_SCHEMA)
+            lists.write.mode("append").parquet(f"{folder.uri}/{LISTS}")
+            progress.add((number + 1) * texts // slices - number * texts // slices, fold)
+        written = queries.sparkSession.read.parquet(f"{folder.uri}/{LISTS}")
+        found, with_lists = written.agg(F.count("*"), F.countDistinct("text_id")).collect()[0]
+        return {"texts": texts, "lists": found, "texts without candidates": texts - with_lists}
+
+    if not run_stage(f"bm25 lists of fold {fold}", path, key, build):
+        progress.skip(texts)
+
+
+if __name__ == "__main__":
+    from jobs.cli import job_main
+
+    job_main("retrieve_sparse")

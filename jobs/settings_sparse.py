@@ -1,0 +1,36 @@
+"""The settings of job `retrieve_sparse`: BM25 and its tokens."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from fusion.label_scores import Aggregation
+from fusion.tokens import Tokenizer
+from jobs.settings import Section
+
+
+class TokenizerSettings(Section):
+    """How a text becomes tokens."""
+
+    lowercase: bool = True
+    stop_words: Literal["none", "english"] = "none"
+    stemmer: Literal["none", "english"] = "none"
+    min_length: int = Field(1, ge=1)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer(self.lowercase, self.stop_words, self.stemmer, self.min_length)
+
+
+class SparseSettings(Section):
+    """What BM25 indexes, how it scores, and how many labels it lists."""
+
+    mode: Literal["texts", "labels"] = "texts"
+    k1: float = Field(1.5, ge=0)
+    b: float = Field(0.75, ge=0, le=1)
+    neighbours: int = Field(64, ge=1)
+    aggregation: Aggregation = "max"
+    top: int = Field(64, ge=1)
+    tokenizer: TokenizerSettings = TokenizerSettings()

