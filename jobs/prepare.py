@@ -18,7 +18,7 @@ from jobs.outputs import ResultFolder, read_text
 from jobs.readers import check_settings
 from jobs.readers.base import TEXT_KEY, Raw
 from jobs.readers.inputs import input_fingerprints
-from jobs.settings_prepare import PaperStatistics, PrepareSettings
+from jobs.settings.prepare import PaperStatistics, PrepareSettings
 from jobs.stages import log, run_stage
 from jobs.vocabulary import SHOWN, described, make_vocabulary, with_label_ids
 

@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 from fusion.contrastive import CollapseError
 from fusion.errors import ConfigError, InputError, SetupError, XmtcError
 from jobs.outputs import ResultFolder
-from jobs.retrieve_sparse import Prepared, read_prepared
+from jobs.prepared import Prepared, read_prepared
 from jobs.settings import SparkSettings
-from jobs.settings_dense import DenseSettings
-from jobs.settings_prepare import WorkSettings
+from jobs.settings.dense import DenseSettings
+from jobs.settings.prepare import WorkSettings
 from jobs.stages import fingerprint, input_fingerprint, log, run_stage, stage_fingerprint
 from udfs.encode import VECTORS_SCHEMA, Encoder, check_weights, encode_texts, find_model, finetune, load_encoder
 from udfs.storage import absolute

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from fusion.errors import InputError
 from fusion.label_groups import pareto_groups
 from fusion.types import Array
-from jobs.settings_prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings
 from udfs.lists import id_order
 
 SHOWN = 5

@@ -17,7 +17,11 @@ def spark() -> Iterator[SparkSession]:
     session = get_session(
         SparkSettings(
             master="local[2]",
-            conf={"spark.sql.shuffle.partitions": 2, "spark.sql.warehouse.dir": "spark-warehouse"},
+            conf={
+                "spark.sql.shuffle.partitions": 2,
+                # Tests run code that is used a few times: compiling it well does not pay.
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            },
         )
     )
     yield session

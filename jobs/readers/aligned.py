@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from jobs.readers.base import TEXT_COLUMNS, file_parts, first_problem, paths_of, union
 from jobs.readers.label_ids import Checked
 from jobs.readers.lines import Lines, read_lines, same_length
-from jobs.settings_prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings
 
 Parse = Callable[[Lines], Checked]
 """From the lines of a label file (columns value and place) to the labels of each."""

@@ -15,7 +15,7 @@ from fusion.errors import ConfigError, InputError
 from fusion.registry import Registry
 from jobs.failures import spark_reason
 from jobs.settings import Names
-from jobs.settings_prepare import Part, PrepareSettings
+from jobs.settings.prepare import Part, PrepareSettings
 
 TEXT_COLUMNS = ["text_id", "text", "labels", "key", "problem"]
 LABEL_COLUMNS = ["position", "label", "name", "alt_names", "description"]

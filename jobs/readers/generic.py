@@ -13,7 +13,7 @@ from jobs.readers.label_files import is_plain, read_label_file
 from jobs.readers.label_ids import Checked, checked_ids, checked_names
 from jobs.readers.record_texts import record_texts
 from jobs.readers.records import ReadRecords, json_records, parquet_records
-from jobs.settings_prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings
 
 
 @reader("jsonl", columns=True)

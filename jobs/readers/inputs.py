@@ -10,7 +10,7 @@ from jobs.failures import SPARK_ERRORS
 from jobs.readers.base import file_parts, paths_of, reading_error, source_of
 from jobs.readers.lines import shown
 from jobs.readers.records import TABLE
-from jobs.settings_prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings
 from jobs.stages import input_fingerprint
 
 

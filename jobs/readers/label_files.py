@@ -12,7 +12,7 @@ from fusion.errors import ConfigError
 from jobs.readers.base import LABEL_COLUMNS, first_problem, paths_of
 from jobs.readers.lines import read_lines
 from jobs.readers.records import TABLE, Fields, field_of, json_records, parquet_records
-from jobs.settings_prepare import Columns, PrepareSettings
+from jobs.settings.prepare import Columns, PrepareSettings
 
 Keys = Literal["position", "label"]
 """How labels are found: by their place in the file (label numbers), or by the label that stands there."""

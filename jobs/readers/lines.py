@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from fusion.errors import InputError
 from jobs.failures import SPARK_ERRORS
 from jobs.readers.base import local_table, reading_error, source_of
-from jobs.settings_prepare import Encoding
+from jobs.settings.prepare import Encoding
 
 BLOCKS = ["file", "block", "first_row", "block_lines", "first_line", "file_line", "file_name"]
 CHANGED = "the files were divided differently when read again (did they change, or the cluster?); run the job once more"

@@ -14,7 +14,7 @@ from jobs.readers.base import Raw, reader
 from jobs.readers.label_files import read_label_file
 from jobs.readers.label_ids import Checked, checked_names
 from jobs.readers.lines import Lines
-from jobs.settings_prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings
 
 SEPARATORS = {"space": r"\s+", "tab": r"\t", "comma": ","}
 

@@ -11,7 +11,7 @@ from fusion.errors import ConfigError
 from jobs.readers.base import TEXT_COLUMNS, TEXT_KEY, file_parts, first_problem, union
 from jobs.readers.label_ids import Checked
 from jobs.readers.records import Fields, ReadRecords, Records, field_of
-from jobs.settings_prepare import Columns, PrepareSettings
+from jobs.settings.prepare import Columns, PrepareSettings
 
 Check = Callable[[Column, Column], Checked]
 """From the labels of a text and its place to checked labels."""

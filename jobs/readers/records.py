@@ -13,7 +13,7 @@ from fusion.errors import InputError
 from jobs.failures import SPARK_ERRORS
 from jobs.readers.base import first_problem, local_table, reading_error, source_of
 from jobs.readers.lines import read_lines, shown
-from jobs.settings_prepare import Encoding
+from jobs.settings.prepare import Encoding
 from jobs.sources import read_table
 
 CORRUPT = "_corrupt"

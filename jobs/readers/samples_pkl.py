@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.readers.base import LABEL_COLUMNS, TEXT_COLUMNS, Raw, file_parts, local_table, reader, source_of
-from jobs.settings_prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings
 from udfs.pickles import SAMPLES_SCHEMA, read_samples
 
 

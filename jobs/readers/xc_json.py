@@ -13,7 +13,7 @@ from jobs.readers.label_files import read_label_file
 from jobs.readers.label_ids import Checked, checked_ids
 from jobs.readers.record_texts import record_texts
 from jobs.readers.records import json_records
-from jobs.settings_prepare import Columns, PrepareSettings
+from jobs.settings.prepare import Columns, PrepareSettings
 
 TEXTS = Columns(text=["title", "content"], labels="target_ind")
 LABELS = Columns(label="uid", name="title", description="content")

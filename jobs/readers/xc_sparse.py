@@ -17,7 +17,7 @@ from jobs.readers.base import LABEL_COLUMNS, Raw, reader
 from jobs.readers.label_files import read_label_file
 from jobs.readers.label_ids import Checked, checked_ids
 from jobs.readers.lines import Lines
-from jobs.settings_prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings
 
 
 @reader("xc-sparse", label_lines=True)

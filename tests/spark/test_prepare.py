@@ -19,7 +19,7 @@ from fusion.label_groups import HEAD, TAIL
 from jobs import prepare
 from jobs.config import Config
 from jobs.folds import sampled, with_folds
-from jobs.settings_prepare import PaperStatistics, PrepareSettings, WorkSettings
+from jobs.settings.prepare import PaperStatistics, PrepareSettings, WorkSettings
 
 LABELS = [f"l{n:02d}" for n in range(12)]
 

@@ -19,7 +19,7 @@ from fusion.errors import ConfigError, InputError
 from jobs.readers import READERS, check_settings
 from jobs.readers.base import Raw
 from jobs.readers.lines import read_lines
-from jobs.settings_prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings
 
 TEXTS = ["first text", "second text", "third, with ü", "fourth"]
 

@@ -21,8 +21,8 @@ from jobs import retrieve_dense, train_dense
 from jobs.config import Config
 from jobs.retrieve_sparse import read_prepared
 from jobs.settings import SparkSettings
-from jobs.settings_dense import DenseSettings
-from jobs.settings_prepare import WorkSettings
+from jobs.settings.dense import DenseSettings
+from jobs.settings.prepare import WorkSettings
 from jobs.stages import run_stage
 from udfs import encode
 from udfs.encode import BUNDLES, Encoder, PairTexts, check_weights, find_model, fit, load_encoder

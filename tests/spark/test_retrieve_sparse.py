@@ -21,8 +21,8 @@ from fusion.tokens import Tokenizer
 from jobs import retrieve_sparse
 from jobs.config import Config
 from jobs.settings import SparkSettings
-from jobs.settings_prepare import WorkSettings
-from jobs.settings_sparse import SparseSettings
+from jobs.settings.prepare import WorkSettings
+from jobs.settings.sparse import SparseSettings
 
 FOLDS, TEXTS, LABELS, WORDS = 2, 80, 24, 150
 GROUP = {label: "head" if label < 5 else "tail" for label in range(LABELS)}

