@@ -19,7 +19,7 @@ from fusion.errors import ConfigError, InputError, SetupError
 from fusion.projection import unit
 from jobs import retrieve_dense, train_dense
 from jobs.config import Config
-from jobs.retrieve_sparse import read_prepared
+from jobs.prepared import read_prepared
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
