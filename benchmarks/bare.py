@@ -17,7 +17,7 @@ from fusion.pools import Relevant
 from fusion.texts import Texts
 from udfs.evaluate import Counter, Evaluation
 from udfs.layout import Problems
-from udfs.lists import Batch, inspect
+from udfs.lists import Batch
 
 GROUPS = (TAIL, HEAD)
 
@@ -67,8 +67,6 @@ def _read(folder: Path, evaluation: Evaluation, file: int) -> Batch:
     label, score = np.concatenate(labels), np.concatenate(scores)
     groups = evaluation.layout.groups
     assert groups is not None
-    flags = inspect(np.array([0, 0]), label, score, np.empty(0, np.int8), np.zeros(1, np.int8))
-    assert not flags.any()
     texts = Texts(
         GROUPS,
         start,

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from fusion.errors import InputError
 from jobs.sources import read_table, require
 from jobs.stages import input_fingerprint, stage_fingerprint
+from udfs.spread import spread
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,8 @@ class Prepared:
         return self.samples.join(chosen, "text_id")
 
     def spread(self, rows: DataFrame) -> DataFrame:
-        """The rows in a stated number of partitions: few bytes can be much work, which Spark does not know."""
-        number = str(self.partitions or rows.sparkSession.conf.get("spark.sql.shuffle.partitions"))
-        column = "text_id" if "text_id" in rows.columns else "id"
-        # Some platforms say `auto`.
-        return rows.repartition(int(number), column) if number.isdigit() else rows.repartition(column)
+        """The rows, by text or by id, in the partitions that the settings say."""
+        return spread(rows, "text_id" if "text_id" in rows.columns else "id", self.partitions)
 
 
 def read_prepared(spark: SparkSession, path: str, partitions: int | None) -> Prepared:

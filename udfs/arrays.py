@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from udfs.layout import Layout, Problems
 from udfs.lists import Batch, read_texts, whole_texts
+from udfs.spread import spread
 
 Work = Callable[[Iterator[Batch], Problems], Iterator[pa.RecordBatch]]
 """What is done with the texts: batches in, rows out. Problems go into the rows, as text in the column `problems`."""
@@ -26,7 +27,6 @@ def over_arrays(layout: Layout, work: Work, schema: str, partitions: int | None)
         yield from work((batch for batch in texts if batch is not None), problems)
 
     def transform(rows: DataFrame) -> DataFrame:
-        spread = rows.repartition(partitions, "text_id") if partitions else rows.repartition("text_id")
-        return spread.sortWithinPartitions("text_id").mapInArrow(run, schema)
+        return spread(rows, "text_id", partitions).sortWithinPartitions("text_id").mapInArrow(run, schema)
 
     return transform
