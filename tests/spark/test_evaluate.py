@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fusion import FUSIONS, NORMALIZATIONS, reference
+from fusion.errors import InputError
 from fusion.label_groups import ALL
 from jobs import evaluate
 from jobs.config import Config, load_config
@@ -219,3 +220,17 @@ def test_results_come_with_their_configuration(
     assert load_config(str(out / "config.yaml")) == config
     assert json.loads((out / "notes.json").read_text())["judged texts"] == TEXTS
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_catalog_tables(spark: SparkSession, settings: dict[str, object]) -> None:
+    """Whatever the catalog can name is read like a path."""
+    chosen = {"grid__normalizations": "zmuv", "grid__fusions": "combmnz"}
+    tables = {}
+    for key in ("inputs.candidates", "inputs.judgements", "inputs.label_groups", "inputs.folds"):
+        name = key.replace(".", "_")
+        spark.read.parquet(str(settings[key])).createOrReplaceTempView(name)
+        tables[key] = f"table:{name}"
+    by_name = figures(evaluate.run(spark, configured({**settings, **tables}, **chosen)))
+    assert by_name == figures(evaluate.run(spark, configured(settings, **chosen)))
+    with pytest.raises(InputError, match=r"table:nowhere.*nowhere"):
+        evaluate.run(spark, configured({**settings, "inputs.judgements": "table:nowhere"}, **chosen))
