@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fusion import reference
+from fusion import FUSIONS, NORMALIZATIONS, reference
 from jobs.java import ensure_java
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,8 @@ def test_evaluate_trec_files(folder: Path) -> None:
     assert list(rows[0]) == [
         "fold", "normalization", "fusion", "label_group", "metric", "k", "ideal", "value", "queries",
     ]  # fmt: skip
-    assert len(rows) == (60 + 2) * 2
+    cells = sum(entry.standard for entry in NORMALIZATIONS) * len(FUSIONS.names())
+    assert len(rows) == (cells + 2) * 2
     assert pq.read_table(folder / "out" / "metrics.parquet").num_rows == len(rows)
     row = next(r for r in rows if (r["normalization"], r["fusion"], r["metric"]) == ("zmuv", "combmnz", "ndcg"))
     assert float(row["value"]) == pytest.approx(_expected(folder), abs=1e-12)

@@ -115,8 +115,11 @@ def test_unsorted_lists_are_sorted_and_others_left_alone() -> None:
 
 
 def test_rank_methods_are_one_column() -> None:
-    assert len(Grid.of("all", "all").cells) == 60
-    assert len(Grid.of("all", "all").columns) == 6 * 6 + 4
+    standard = [entry for entry in NORMALIZATIONS if entry.standard]
+    by_scores = [entry for entry in FUSIONS if entry.reads == "scores"]
+    grid = Grid.of("all", "all")
+    assert len(grid.cells) == len(standard) * len(list(FUSIONS))
+    assert len(grid.columns) == len(standard) * len(by_scores) + len(list(FUSIONS)) - len(by_scores)
 
 
 def test_counts_add_up_in_any_order() -> None:

@@ -13,7 +13,7 @@ FORBIDDEN = {
     "udfs": {"jobs"},
     "jobs": {"tests", "benchmarks"},
 }
-NOT_ON_CONNECT = {"rdd", "sparkContext", "_jvm", "_jsc", "_jdf", "cache", "persist", "broadcast_"}
+NOT_ON_CONNECT = {"rdd", "sparkContext", "_jvm", "_jsc", "_jdf", "cache", "persist"}
 
 
 def modules(folder: str) -> list[Path]:
