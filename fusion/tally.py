@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from fusion.counts import Counts
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
 from fusion.registry import METRICS
@@ -34,27 +35,23 @@ class Figure(NamedTuple):
     queries: int
 
 
-class Tally:
+class Tally(Counts):
     """Counts of one fold: `hits[view, ideal, column, rank - 1, n]`, `queries[view, ideal, n]` and `notes`.
 
     n is the number of relevant labels, of the text (ideal `all`) or of the view (ideal `group`), capped at k.
     `notes` are counts of things worth telling, one for each of the caller's names.
     """
 
+    hits: Ints
+    queries: Ints
+    notes: Ints
+
     def __init__(self, views: Sequence[str], columns: int, k: int, notes: int) -> None:
         self.views = list(views)
         self.k = k
-        self._shapes = [
-            (len(views), len(IDEALS), columns, k, k + 1),
-            (len(views), len(IDEALS), k + 1),
-            (notes,),
-        ]
-        self._sizes = [math.prod(shape) for shape in self._shapes]
-        self.counts: Ints = np.zeros(sum(self._sizes), np.int64)
-        first, second = self._sizes[0], self._sizes[0] + self._sizes[1]
-        self.hits = self.counts[:first].reshape(self._shapes[0])
-        self.queries = self.counts[first:second].reshape(self._shapes[1])
-        self.notes = self.counts[second:]
+        super().__init__(
+            hits=(len(views), len(IDEALS), columns, k, k + 1), queries=(len(views), len(IDEALS), k + 1), notes=(notes,)
+        )
 
     def add_queries(self, view: int, relevant_all: Ints, relevant_group: Ints) -> None:
         """Texts that count in a view, by their numbers of relevant labels."""
@@ -64,15 +61,6 @@ class Tally:
     def add_hits(self, view: int, ranks: Int32s, relevant_all: Ints, relevant_group: Ints) -> None:
         """Ranks of relevant labels (labels x columns; 0: not retrieved) with their texts' numbers."""
         _count(self.hits[view], ranks, np.minimum(relevant_all, self.k), np.minimum(relevant_group, self.k))
-
-    def packed(self) -> tuple[Ints, Ints]:
-        """The counts that are not zero: where, and how many."""
-        where = np.flatnonzero(self.counts)
-        return where, self.counts[where]
-
-    def unpack(self, where: Ints, counts: Ints) -> None:
-        """Add packed counts."""
-        np.add.at(self.counts, where, counts)
 
     def figures(self, measures: Sequence[Measure]) -> Iterator[Figure]:
         """The means over the texts. In the view of all labels the two ideals are one."""

@@ -87,6 +87,14 @@ class Texts:
         within = np.concatenate(([0], np.cumsum(self.relevant_group == groups.index(view))))
         return within[self.relevant.stop] - within[self.relevant.start]
 
+    def relevant_labels(self, groups: tuple[str, ...], view: str, wanted: Array) -> Int32s:
+        """The relevant labels in a view, of the texts that `wanted` marks."""
+        start, stop = self.relevant.start[wanted], self.relevant.stop[wanted]
+        entry = np.repeat(stop - np.cumsum(stop - start), stop - start) + np.arange((stop - start).sum())
+        if view != ALL:
+            entry = entry[self.relevant_group[entry] == groups.index(view)]
+        return self.relevant.label[entry]
+
 
 class Contest(NamedTuple):
     """A view of a block: which candidates are ranked against each other, and which of them are relevant.
@@ -167,10 +175,11 @@ def _part(view: str, pools: Pools, normalized: dict[str, Floats], group: int) ->
 
 
 class Hits(NamedTuple):
-    """Relevant candidates of a view: their texts, and their ranks in every column (0: not retrieved there)."""
+    """Relevant candidates of a view, text after text: which label, and its ranks in every column (0: not retrieved)."""
 
     view: str
     text: Ints
+    label: Int32s
     ranks: Int32s
 
 
@@ -196,12 +205,14 @@ def find_hits(
                     retrieved = position[contest.relevant_candidate] >= 0
                     table[:, len(grid.columns) + r] = np.where(retrieved, _ranks(contest, lists_only), 0)
             for contest, table in zip(shared, ranks, strict=True):
-                found[contest.view].append(Hits(contest.view, contest.relevant_source + first, table))
+                label = pools.label[contest.relevant_candidate]
+                found[contest.view].append(Hits(contest.view, contest.relevant_source + first, label, table))
     columns = len(grid.columns) + texts.start.shape[1]
     hits = [
         Hits(
             view,
             np.concatenate([np.empty(0, np.int64), *(part.text for part in parts)]),
+            np.concatenate([np.empty(0, np.int32), *(part.label for part in parts)]),
             np.concatenate([np.empty((0, columns), np.int32), *(part.ranks for part in parts)]),
         )
         for view, parts in found.items()

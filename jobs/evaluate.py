@@ -5,24 +5,39 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from fusion import __version__
 from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.registry import FUSIONS
 from fusion.tally import Tally
 from jobs.config import Config
-from jobs.lists import load_lists
+from jobs.details import agreement, bands, comparisons, label_bands
+from jobs.lists import Frequencies, label_frequencies, load_lists
 from jobs.outputs import check_output, result_folder
 from jobs.settings import Names
 from udfs.arrays import Work
 from udfs.engines import over_lists
-from udfs.evaluate import COUNTS_SCHEMA, Evaluation, add_counts, count_hits, unpack
+from udfs.evaluate import (
+    COUNTS_SCHEMA,
+    COVERAGE,
+    HITS,
+    NO_FOLD,
+    Details,
+    Evaluation,
+    add_counts,
+    count_hits,
+    unpacked,
+)
 from udfs.layout import Problems
 from udfs.queries import query_figures, query_schema
 
+RUN_FILE = "run.json"
+"""What made the results beside the configuration: the version, and the counts."""
 METRICS_SCHEMA = pa.schema(
     [
         ("fold", pa.int32()),
@@ -40,10 +55,12 @@ METRICS_SCHEMA = pa.schema(
 
 @dataclass
 class Result:
-    """The metrics (one row a figure) and counts of what is worth knowing about the input."""
+    """The metrics (one row a figure), counts of what is worth knowing about the input, and the tables beside them."""
 
     metrics: pa.Table
     notes: dict[str, int]
+    details: dict[str, pa.Table]
+    """`comparisons`, `agreement` and `bands`; empty if not asked for."""
 
 
 def run(spark: SparkSession, config: Config) -> Result:
@@ -61,25 +78,35 @@ def run(spark: SparkSession, config: Config) -> Result:
         config.grid.scope,
         tuple(config.evaluate.measures),
     )
+    frequencies = None
+    if config.evaluate.details and lists.judgements is not None:
+        frequencies = label_frequencies(lists.judgements)
+        counted = Details(label_bands(frequencies), config.evaluate.randomizations, config.evaluate.seed)
+        evaluation = replace(evaluation, details=counted)
 
     def engine(work: Work, schema: str) -> Callable[[DataFrame], DataFrame]:
         settings = config.grid.engine, lists.layout, grid, config.grid.scope, evaluation.views
         return over_lists(*settings, work, schema, config.spark.partitions)
 
     counts = lists.rows.transform(engine(count_hits(evaluation), COUNTS_SCHEMA))
-    packed = counts.groupBy("fold").applyInArrow(add_counts(evaluation), COUNTS_SCHEMA).toArrow()
+    packed = counts.groupBy("fold", "part").applyInArrow(add_counts, COUNTS_SCHEMA).toArrow()
+    found = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
+    if found:
+        raise found.error()
     tallies = _tallies(packed, evaluation)
     notes = {name: int(sum(tally.notes[n] for tally in tallies.values())) for n, name in enumerate(evaluation.notes)}
     if not notes["judged texts"]:
         raise InputError(
             f"{config.inputs.judgements}: no judged text to evaluate; do its ids match those of the folds?"
         )
-    result = Result(_metrics(tallies, evaluation), notes)
+    metrics = _metrics(tallies, evaluation)
+    result = Result(metrics, notes, _details(packed, metrics, evaluation, frequencies) if frequencies else {})
 
     if config.output.path is not None:
         with result_folder(config.output, config) as folder:
-            folder.write_table("metrics", result.metrics)
-            folder.write_text("notes.json", json.dumps(notes, indent=2) + "\n")
+            for name, table in {"metrics": result.metrics, **result.details}.items():
+                folder.write_table(name, table)
+            folder.write_text(RUN_FILE, json.dumps({"version": __version__, "notes": notes}, indent=2) + "\n")
             if config.evaluate.per_query:
                 text_type = lists.rows.schema["text_id"].dataType.simpleString()
                 schema = query_schema(evaluation, text_type)
@@ -101,11 +128,30 @@ def chosen_views(names: Names, available: tuple[str, ...]) -> tuple[str, ...]:
 
 def _tallies(packed: pa.Table, evaluation: Evaluation) -> dict[int, Tally]:
     """The counts of each fold, in the order of the folds."""
-    found = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
-    if found:
-        raise found.error()
-    rows = packed.sort_by("fold")
-    return {rows["fold"][i].as_py(): unpack(rows.slice(i, 1), evaluation)[0] for i in range(len(rows))}
+    rows = packed.filter(pc.equal(packed["part"], HITS)).sort_by("fold")
+    tallies = {}
+    for fold, (places, counts) in zip(rows["fold"].to_pylist(), unpacked(rows), strict=True):
+        tallies[fold] = evaluation.new_tally()
+        tallies[fold].unpack(places, counts)
+    return tallies
+
+
+def _details(
+    packed: pa.Table, metrics: pa.Table, evaluation: Evaluation, frequencies: Frequencies
+) -> dict[str, pa.Table]:
+    """The tables of what was counted over all folds."""
+    rows = packed.filter(pc.equal(packed["fold"], NO_FOLD))
+    coverage, sums = evaluation.new_coverage(), evaluation.new_sums()
+    for part, (places, counts) in zip(rows["part"].to_pylist(), unpacked(rows), strict=True):
+        if part == COVERAGE:
+            coverage.unpack(places, counts)
+        else:
+            sums.unpack(part, places, counts)
+    return {
+        "comparisons": comparisons(sums, metrics, evaluation),
+        "agreement": agreement(coverage, evaluation),
+        "bands": bands(coverage, evaluation, frequencies),
+    }
 
 
 def _metrics(tallies: dict[int, Tally], evaluation: Evaluation) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from pyspark.sql.types import ArrayType, FloatType
 
 from fusion.errors import ConfigError, InputError
 from fusion.label_groups import ALL, HEAD, TAIL, pareto_groups
+from fusion.types import Ints
 from jobs.settings import Inputs
 from jobs.sources import common_type, read_judgements, read_run, read_table, require
 from udfs.layout import JUDGEMENT, LabelGroups, Layout
@@ -22,12 +24,29 @@ FOLD = 0
 """The one fold, where there are no folds."""
 
 
+class Frequencies(NamedTuple):
+    """How many texts carry each label."""
+
+    ids: pa.Array
+    counts: Ints
+
+
 @dataclass
 class ListRows:
     """Rows (text_id, fold, list, label_ids, scores), with the meaning of the list codes."""
 
     rows: DataFrame
     layout: Layout
+    judgements: DataFrame | None
+
+
+def label_frequencies(judgements: DataFrame) -> Frequencies:
+    """Counted by Spark; one row a label comes back, in the order of the ids."""
+    labels = judgements.select(F.explode("label_ids").alias("label_id")).where("label_id is not null")
+    counted = labels.groupBy("label_id").count().toArrow()
+    ids = counted["label_id"].combine_chunks()
+    order = pa.array(np.argsort(encode_labels(ids)[0]))
+    return Frequencies(ids.take(order), counted["count"].combine_chunks().take(order).to_numpy())
 
 
 def load_lists(spark: SparkSession, inputs: Inputs, judged: bool) -> ListRows:
@@ -86,7 +105,7 @@ def load_lists(spark: SparkSession, inputs: Inputs, judged: bool) -> ListRows:
     union = rows[0]
     for part in rows[1:]:
         union = union.union(part)
-    return ListRows(union, layout)
+    return ListRows(union, layout, judgements)
 
 
 def _runs(spark: SparkSession, candidates: str | dict[str, str]) -> dict[str, tuple[DataFrame, str]]:
@@ -175,9 +194,8 @@ def _label_groups(
     if wanted == "pareto":
         if judgements is None:
             raise ConfigError("label groups by the Pareto rule need judgements: set inputs.judgements")
-        counted = judgements.select(F.explode("label_ids").alias("label_id")).groupBy("label_id").count().toArrow()
-        ids = counted["label_id"].combine_chunks()
-        found = pareto_groups(encode_labels(ids)[0], counted["count"].to_numpy(), inputs.head_share)
+        ids, counts = label_frequencies(judgements)
+        found = pareto_groups(encode_labels(ids)[0], counts, inputs.head_share)
         # A label that nobody was given is as rare as can be.
         return _coded(ids, found, (TAIL, HEAD), TAIL, f"the groups of {inputs.judgements}")
     table = read_table(spark, wanted)

@@ -7,12 +7,13 @@ import io
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timezone
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from fusion.errors import OutputError
+from fusion.errors import InputError, OutputError
 from jobs.config import Config
 from jobs.settings import OutputSettings
 from udfs.storage import local_folder
@@ -35,8 +36,13 @@ class ResultFolder:
         self._filesystem.delete_dir(f"{self._path}/{name}")
 
     def write_text(self, name: str, text: str) -> None:
-        with self._filesystem.open_output_stream(f"{self._path}/{name}") as stream:
-            stream.write(text.encode("utf-8"))
+        self.write_bytes(name, text.encode("utf-8"))
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        path = f"{self._path}/{name}"
+        self._filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        with self._filesystem.open_output_stream(path) as stream:
+            stream.write(content)
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """The same rows as `name.parquet` and `name.csv`."""
@@ -100,6 +106,24 @@ def read_text(path: str) -> str | None:
         return None
     with filesystem.open_input_stream(inner) as stream:
         return bytes(stream.read()).decode("utf-8")
+
+
+def read_parquet(path: str) -> pa.Table | None:
+    """A small table, None if there is none."""
+    filesystem, inner, _ = _locate(path)
+    if not _exists(filesystem, inner):
+        return None
+    try:
+        return pq.read_table(inner, filesystem=filesystem)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+
+
+def modified(path: str) -> str:
+    """When a file was written, to the second (UTC)."""
+    filesystem, inner, _ = _locate(path)
+    moment = filesystem.get_file_info(inner).mtime
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S") if moment else "unknown"
 
 
 def check_output(settings: OutputSettings) -> None:

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from fusion.coverage import Coverage
 from fusion.grid import SINGLE, Cell, Grid
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
+from fusion.paired import PairedSums
 from fusion.tally import Tally
 from fusion.texts import Hits, Scope, find_hits
+from fusion.types import Array, Ints
 from udfs.arrays import Work
-from udfs.layout import Layout, Problems
+from udfs.layout import LabelGroups, Layout, Problems
 from udfs.lists import Batch, report_repeated
 
-COUNTS_SCHEMA = "fold int, places binary, counts binary, problems string"
+COUNTS_SCHEMA = "fold int, part string, places binary, counts binary, problems string"
+"""A vector of counts: of a fold (part `hits`), or of all folds (fold NO_FOLD; part `coverage`, or the name of what is
+compared). `places` says which are given; empty: all, in order."""
+NO_FOLD = -1
+HITS, COVERAGE = "hits", "coverage"
+
+
+@dataclass(frozen=True)
+class Details:
+    """What is counted beside the hits: comparisons text by text, and what the retrievers' lists hold."""
+
+    bands: LabelGroups
+    """The frequency band of every judged label."""
+    flips: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -29,6 +48,7 @@ class Evaluation:
     views: tuple[str, ...]
     scope: Scope
     measures: tuple[Measure, ...]
+    details: Details | None = None
 
     @property
     def k(self) -> int:
@@ -58,12 +78,22 @@ class Evaluation:
         ]
 
     def new_tally(self) -> Tally:
-        columns = 1 + max(self.columns.values())
-        return Tally(self.views, columns, self.k, len(self.notes))
+        return Tally(self.views, self._width, self.k, len(self.notes))
+
+    def new_coverage(self) -> Coverage:
+        return Coverage(self.views, len(self.layout.retrievers), self._width, self.k)
+
+    def new_sums(self) -> PairedSums:
+        assert self.details is not None
+        return PairedSums(self.views, self.measures, self._width, self.details.flips, self.details.seed)
+
+    @property
+    def _width(self) -> int:
+        return 1 + max(self.columns.values())
 
 
 def count_hits(evaluation: Evaluation) -> Work:
-    """The work of an engine: one row of packed counts a fold."""
+    """The work of an engine: one row of packed counts a fold and part."""
 
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
         counter = Counter(evaluation, problems)
@@ -74,23 +104,24 @@ def count_hits(evaluation: Evaluation) -> Work:
     return run
 
 
-def add_counts(evaluation: Evaluation) -> Callable[[pa.Table], pa.Table]:
-    """For `applyInArrow` by fold: packed counts added up."""
-
-    def run(table: pa.Table) -> pa.Table:
-        tally, problems = unpack(table, evaluation)
-        return pa.Table.from_batches([_row(table["fold"][0].as_py(), tally, problems)])
-
-    return run
-
-
-def unpack(table: pa.Table, evaluation: Evaluation) -> tuple[Tally, Problems]:
-    """The sum of packed counts, and the problems that came with them."""
-    tally = evaluation.new_tally()
+def add_counts(table: pa.Table) -> pa.Table:
+    """For `applyInArrow` by fold and part: packed counts added up."""
     problems = Problems.from_json(text for text in table["problems"].to_pylist() if text)
-    for where, counts in zip(table["places"].to_pylist(), table["counts"].to_pylist(), strict=True):
-        tally.unpack(np.frombuffer(where, np.int64), np.frombuffer(counts, np.int64))
-    return tally, problems
+    fold, part = table["fold"][0].as_py(), table["part"][0].as_py()
+    total = np.zeros(0, np.int64)
+    for places, counts in unpacked(table):
+        longer = max(len(total), int(places.max(initial=-1)) + 1)
+        total = np.concatenate([total, np.zeros(longer - len(total), np.int64)])
+        np.add.at(total, places, counts)
+    places = np.flatnonzero(total)
+    return pa.Table.from_batches([_row(fold, part, places, total[places], problems)])
+
+
+def unpacked(table: pa.Table) -> Iterator[tuple[Ints, Ints]]:
+    """The counts of every row: where, and how many."""
+    for where, how_many in zip(table["places"].to_pylist(), table["counts"].to_pylist(), strict=True):
+        counts = np.frombuffer(how_many, np.int64)
+        yield np.frombuffer(where, np.int64) if where else np.arange(len(counts)), counts
 
 
 class Counter:
@@ -109,22 +140,49 @@ class Counter:
         if self.problems:
             return
         relevant_all = batch.texts.relevant_counts(evaluation.layout.group_names, ALL)
-        for fold in np.unique(batch.fold):
-            tally = self._tally(int(fold))
-            here = (batch.fold == fold) & batch.judged
-            for v, view in enumerate(evaluation.views):
-                relevant = batch.texts.relevant_counts(evaluation.layout.group_names, view)
-                counts = here if view == ALL else here & (relevant > 0)
-                tally.add_queries(v, relevant_all[counts], relevant[counts])
+        for v, view in enumerate(evaluation.views):
+            relevant = batch.texts.relevant_counts(evaluation.layout.group_names, view)
+            counted = batch.judged if view == ALL else batch.judged & (relevant > 0)
+            for fold in np.unique(batch.fold):
+                tally = self._tally(int(fold))
+                here = counted & (batch.fold == fold)
+                tally.add_queries(v, relevant_all[here], relevant[here])
                 mine = here[hits[v].text]
                 text = hits[v].text[mine]
                 tally.add_hits(v, hits[v].ranks[mine], relevant_all[text], relevant[text])
+            if evaluation.details is not None:
+                self._add_details(evaluation.details, v, batch, hits[v], counted, [relevant_all, relevant])
+
+    def _add_details(
+        self, details: Details, view: int, batch: Batch, hits: Hits, counted: Array, relevant: list[Ints]
+    ) -> None:
+        self.coverage.add(view, batch.texts, counted, hits, relevant)
+        groups = self.evaluation.layout.group_names
+        labels = batch.texts.relevant_labels(groups, hits.view, counted)
+        mine = counted[hits.text]
+        kept = Hits(hits.view, hits.text[mine], hits.label[mine], hits.ranks[mine])
+        found = details.bands.lookup(batch.decode(kept.label))
+        self.coverage.add_bands(view, details.bands.lookup(batch.decode(labels)), kept, found)
+        self.sums.add(kept, counted, relevant, text_keys(batch.text_id))
 
     def packed(self) -> Iterator[pa.RecordBatch]:
         if self.problems:
-            yield _row(-1, None, self.problems)
-        else:
-            yield from (_row(fold, tally, self.problems) for fold, tally in self.tallies.items())
+            yield _row(NO_FOLD, HITS, *_NOTHING, self.problems)
+            return
+        for fold, tally in self.tallies.items():
+            yield _row(fold, HITS, *tally.packed())
+        if self.evaluation.details is not None:
+            yield _row(NO_FOLD, COVERAGE, *self.coverage.packed())
+            for part, counts in self.sums.packed():
+                yield _row(NO_FOLD, part, _NOTHING[0], counts)
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        return self.evaluation.new_coverage()
+
+    @cached_property
+    def sums(self) -> PairedSums:
+        return self.evaluation.new_sums()
 
     def _tally(self, fold: int) -> Tally:
         if fold not in self.tallies:
@@ -161,12 +219,23 @@ def judged_hits(batch: Batch, evaluation: Evaluation, grid: Grid, problems: Prob
     return hits
 
 
-def _row(fold: int, tally: Tally | None, problems: Problems) -> pa.RecordBatch:
-    where, counts = tally.packed() if tally and not problems else (np.empty(0, np.int64),) * 2
+def text_keys(text_id: pa.Array) -> Ints:
+    """A number for each text that depends on its id alone."""
+    if pa.types.is_integer(text_id.type):
+        return np.asarray(text_id.cast(pa.int64()).to_numpy())
+    digests = (hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in text_id.to_pylist())
+    return np.frombuffer(b"".join(digests), np.int64)
+
+
+_NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def _row(fold: int, part: str, places: Ints, counts: Ints, problems: Problems | None = None) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {
             "fold": pa.array([fold], pa.int32()),
-            "places": pa.array([where.tobytes()], pa.binary()),
+            "part": pa.array([part], pa.string()),
+            "places": pa.array([places.tobytes()], pa.binary()),
             "counts": pa.array([counts.tobytes()], pa.binary()),
             "problems": pa.array([problems.to_json() if problems else None], pa.string()),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -39,26 +40,17 @@ class LabelGroups:
         known = np.append(self.codes, np.int8(self.unknown)).astype(np.int8)
         return known[place.fill_null(len(self.codes)).to_numpy()]
 
-    @property
+    @cached_property
     def _dense(self) -> Array | None:
-        """A table indexed by label id, where ids are small numbers; made once per Python worker."""
-        return _dense_table(self)
-
-
-_tables: dict[int, tuple[LabelGroups, Array | None]] = {}
-
-
-def _dense_table(groups: LabelGroups) -> Array | None:
-    if id(groups) not in _tables:
-        table: Array | None = None
-        if pa.types.is_integer(groups.ids.type) and len(groups.ids):
-            ids = groups.ids.to_numpy()
-            if ids.min() >= 0 and ids.max() < 50_000_000:
-                table = np.full(ids.max() + 1, groups.unknown, np.int8)
-                table[ids] = groups.codes
-        _tables.clear()
-        _tables[id(groups)] = (groups, table)
-    return _tables[id(groups)][1]
+        """A table indexed by label id, where ids are small numbers."""
+        if not (pa.types.is_integer(self.ids.type) and len(self.ids)):
+            return None
+        ids = self.ids.to_numpy()
+        if ids.min() < 0 or ids.max() >= 50_000_000:
+            return None
+        table = np.full(ids.max() + 1, self.unknown, np.int8)
+        table[ids] = self.codes
+        return table
 
 
 @dataclass(frozen=True)

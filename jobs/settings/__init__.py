@@ -54,6 +54,9 @@ class EvaluateSettings(Section):
     metrics: Names = Field(default_factory=lambda: [f"{m}@{k}" for m in ("ndcg", "precision") for k in (1, 5, 10)])
     label_groups: Names = "auto"
     per_query: bool = False
+    details: bool = True
+    randomizations: int = Field(1000, ge=0, le=100_000)
+    seed: int = Field(0, ge=0)
 
     @property
     def measures(self) -> list[Measure]:

@@ -218,7 +218,7 @@ def test_results_come_with_their_configuration(
     config = configured(settings, grid__normalizations="rank", grid__fusions="isr", output__path=str(out))
     evaluate.run(spark, config)
     assert load_config(str(out / "config.yaml")) == config
-    assert json.loads((out / "notes.json").read_text())["judged texts"] == TEXTS
+    assert json.loads((out / "run.json").read_text())["notes"]["judged texts"] == TEXTS
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 

@@ -27,7 +27,7 @@ def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:
     evaluation = Evaluation(lists.layout, tuple(grid.cells), views, "group", tuple(config.evaluate.measures))
     work = count_hits(evaluation)
     counts = lists.rows.transform(over_lists(engine, lists.layout, grid, "group", views, work, COUNTS_SCHEMA, 4))
-    return _nodes(counts.groupBy("fold").applyInArrow(add_counts(evaluation), COUNTS_SCHEMA))
+    return _nodes(counts.groupBy("fold", "part").applyInArrow(add_counts, COUNTS_SCHEMA))
 
 
 def _nodes(frame: DataFrame) -> list[str]:

@@ -1,0 +1,93 @@
+"""Whether two cells differ: paired t-tests, a randomisation test, Holm's correction, and who wins a column.
+
+Student's paired t over n differences d: t = mean(d) / (s / sqrt(n)), with n - 1 degrees of freedom. The randomisation
+test (Fisher 1935; for retrieval, Smucker, Allan and Carterette 2007) asks how often random signs give a sum as large
+as the observed one. Holm (1979) keeps the chance of any false rejection among m tests below alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from fusion.types import Array
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Paired(NamedTuple):
+    """The mean of paired differences, with a two-sided t-test against zero and a 95% interval.
+
+    `effect` is Cohen's d for pairs: the mean over the standard deviation of the differences. Where all differences are
+    the same, there is no spread to judge by: p is 1 if they are all zero, and 0 otherwise.
+    """
+
+    pairs: int
+    difference: float
+    deviation: float
+    statistic: float
+    p: float
+    low: float
+    high: float
+    effect: float
+
+
+def paired_t(differences: Sequence[float]) -> Paired:
+    """The test over differences at hand, such as those of folds."""
+    values = np.asarray(differences, dtype=np.float64)
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    return _paired(len(values), float(values.mean()), deviation)
+
+
+def paired_t_of_sums(pairs: int, total: int, squares: int, unit: float) -> Paired:
+    """The test over differences known by their sum and their sum of squares, whole numbers of `unit` (and `unit`^2).
+
+    The difference of two nearly equal products is taken in whole numbers, hence exact.
+    """
+    spread = pairs * squares - total * total
+    deviation = unit * math.sqrt(spread / (pairs * (pairs - 1))) if pairs > 1 else math.nan
+    return _paired(pairs, unit * total / pairs, deviation)
+
+
+def _paired(pairs: int, mean: float, deviation: float) -> Paired:
+    if pairs < 2:
+        return Paired(pairs, mean, *[math.nan] * 6)
+    # Equal values differ by rounding errors after a subtraction; that is no spread.
+    if deviation <= 1e-12 * max(abs(mean), 1e-3):
+        same = abs(mean) <= 1e-12
+        endless = 0.0 if same else math.copysign(math.inf, mean)
+        return Paired(pairs, mean, 0.0, endless, float(same), mean, mean, endless)
+    error = deviation / math.sqrt(pairs)
+    statistic = mean / error
+    p = 2 * float(stdtr(pairs - 1, -abs(statistic)))
+    reach = error * float(stdtrit(pairs - 1, 0.975))
+    return Paired(pairs, mean, deviation, statistic, p, mean - reach, mean + reach, mean / deviation)
+
+
+def randomization_p(observed: float, flipped: Array) -> float:
+    """The share of sign flips, the one observed among them, whose sum is at least as far from zero."""
+    return (1 + int((np.abs(flipped) >= abs(observed)).sum())) / (1 + len(flipped))
+
+
+def holm(p: Mapping[Key, float]) -> dict[Key, float]:
+    """Step-down corrected p-values: the i-th smallest of m times m - i + 1, never falling."""
+    corrected: dict[Key, float] = {}
+    largest = 0.0
+    for i, key in enumerate(sorted(p, key=lambda key: p[key])):
+        largest = max(largest, min(1.0, (len(p) - i) * p[key]))
+        corrected[key] = largest
+    return {key: corrected[key] for key in p}
+
+
+def best_of(means: Mapping[Key, float]) -> Key:
+    """The key of the greatest mean; of equal ones, the first."""
+    return max(means, key=lambda key: means[key])
+
+
+def winners(p_against_best: Mapping[Key, float | None], best: Key, alpha: float = 0.05) -> set[Key]:
+    """The best, and those that a test does not tell from it. Without a test, only the best."""
+    return {best} | {key for key, p in p_against_best.items() if p is not None and p >= alpha}

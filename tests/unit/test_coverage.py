@@ -1,0 +1,83 @@
+"""What lists hold, against plain sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fusion.coverage import BANDS, Coverage
+from fusion.grid import Cell, Grid
+from fusion.label_groups import ALL, frequency_bands
+from fusion.metrics import Measure
+from fusion.texts import find_hits
+from tests.lists import random_relevant, random_texts, to_texts
+
+GROUPS = ("tail", "head")
+VIEWS = (*GROUPS, ALL)
+K = 5
+
+
+@pytest.mark.parametrize("retrievers", [2, 3])
+def test_overlap_and_shares(retrievers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(retrievers)
+    made, relevant = random_texts(rng, 60, retrievers), random_relevant(rng, 60)
+    texts, grid = to_texts(made, relevant), Grid([Cell("zmuv", "combsum")])
+    hits, _ = find_hits(texts, grid, VIEWS, GROUPS, "group")
+    monkeypatch.setattr("fusion.coverage.LARGEST_LABEL", 20)
+    coverage = Coverage(VIEWS, retrievers, len(grid.columns) + retrievers, K)
+    names = list(made[0])
+    for v, view in enumerate(VIEWS):
+        numbers = [texts.relevant_counts(GROUPS, ALL), texts.relevant_counts(GROUPS, view)]
+        counted = numbers[1] > 0
+        coverage.add(v, texts, counted, hits[v], numbers)
+
+        expected_common = np.zeros((retrievers, retrievers), int)
+        found, alone, union, total, ceiling = np.zeros(retrievers), np.zeros(retrievers), 0, 0, []
+        for q in np.flatnonzero(counted):
+            listed = [
+                {label for group, scores in made[q][name].items() if view in (group, ALL) for label in scores}
+                for name in names
+            ]
+            wanted = {label for label in relevant[q] if view == ALL or (label < 30) == (view == "tail")}
+            total += len(wanted)
+            union += len(wanted & set.union(*listed))
+            ceiling.append(min(len(wanted & set.union(*listed)), K) / K)
+            for r in range(retrievers):
+                found[r] += len(wanted & listed[r])
+                others = set().union(*(listed[s] for s in range(retrievers) if s != r))
+                alone[r] += len((wanted & listed[r]) - others)
+                for s in range(retrievers):
+                    expected_common[r, s] += len(listed[r] & listed[s])
+        np.testing.assert_array_equal(coverage.common[v], expected_common)
+        np.testing.assert_array_equal(coverage.found[v], found)
+        np.testing.assert_array_equal(coverage.alone[v], alone)
+        assert (coverage.union[v], coverage.relevant[v]) == (union, total)
+        assert coverage.ceiling(v, 0, Measure("precision", K)) == pytest.approx(np.mean(ceiling))
+
+
+def test_bands_count_pairs_and_ranks() -> None:
+    rng = np.random.default_rng(0)
+    texts, relevant = random_texts(rng, 40), random_relevant(rng, 40)
+    made, grid = to_texts(texts, relevant), Grid([Cell("zmuv", "combsum")])
+    hits, _ = find_hits(made, grid, VIEWS, GROUPS, "group")
+    coverage = Coverage(VIEWS, 2, len(grid.columns) + 2, K)
+    everyone = np.ones(40, bool)
+    for v, view in enumerate(VIEWS):
+        labels = made.relevant_labels(GROUPS, view, everyone)
+        wanted = [label for of in relevant for label in of if view == ALL or (label < 30) == (view == "tail")]
+        assert sorted(labels.tolist()) == sorted(wanted)
+        coverage.add_bands(v, labels % BANDS, hits[v], hits[v].label % BANDS)
+        assert coverage.band_pairs[v].sum() == len(wanted)
+        for band in range(BANDS):
+            ranks = hits[v].ranks[hits[v].label % BANDS == band, 0]
+            expected = [(ranks == rank).sum() for rank in range(1, K + 1)]
+            assert coverage.band_hits[v, band, 0].tolist() == expected
+
+
+def test_frequency_bands_go_from_the_rarest() -> None:
+    ids, counts = np.arange(25), np.array([*range(25)])[::-1]
+    bands = frequency_bands(ids, counts, 5)
+    assert bands.tolist() == sorted(bands, reverse=True)
+    assert np.bincount(bands).tolist() == [5] * 5
+    # Of equally frequent labels, the earlier id counts as the more frequent, as in the Pareto rule.
+    assert frequency_bands(np.array([1, 2]), np.array([3, 3]), 2).tolist() == [1, 0]

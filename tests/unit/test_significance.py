@@ -1,0 +1,89 @@
+"""The tests of significance against scipy and statsmodels, and the marking of winners on hand-made cases."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from fusion.significance import best_of, holm, paired_t, paired_t_of_sums, randomization_p, winners
+
+
+@pytest.mark.parametrize("n", [2, 5, 500])
+def test_paired_t_equals_scipy(n: int) -> None:
+    rng = np.random.default_rng(n)
+    a, b = rng.normal(0.5, 0.1, n), rng.normal(0.48, 0.1, n)
+    expected = stats.ttest_rel(a, b)
+    interval = expected.confidence_interval(0.95)
+    found = paired_t(a - b)
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-10)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), rel=1e-10)
+    assert found.effect == pytest.approx((a - b).mean() / (a - b).std(ddof=1), rel=1e-10)
+
+
+def test_sums_give_the_same_test_and_lose_nothing() -> None:
+    """A million nearly equal differences: their sums of squares cancel to the last digits."""
+    rng = np.random.default_rng(0)
+    whole = 200_000 + rng.integers(-2, 3, 1_000_000)
+    found = paired_t_of_sums(len(whole), int(whole.sum()), int((whole.astype(object) ** 2).sum()), 2.0**-18)
+    expected = stats.ttest_1samp(whole * 2.0**-18, 0)
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-9)
+    assert found.deviation == pytest.approx(whole.std(ddof=1) * 2.0**-18, rel=1e-10)
+
+
+def test_no_spread_and_no_pairs() -> None:
+    assert paired_t([0.0, 0.0, 0.0]).p == 1
+    assert paired_t([0.1, 0.1, 0.1]).p == 0
+    assert paired_t([0.3 - 0.1 - 0.2, 0.0, 0.0]).p == 1  # a rounding error, not a difference
+    assert math.isnan(paired_t([0.1]).p)
+
+
+def test_holm_equals_statsmodels() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        p = rng.random(30) ** 3
+        expected = multipletests(p, method="holm")[1]
+        found = holm(dict(enumerate(p)))
+        assert list(found) == list(range(30))
+        np.testing.assert_allclose(list(found.values()), expected, rtol=1e-12)
+
+
+def test_randomization_equals_scipys_exact_test() -> None:
+    rng = np.random.default_rng(2)
+    d = rng.normal(0.3, 1, 10)
+    exact = stats.permutation_test(
+        (d,), lambda x, axis: x.sum(axis=axis), permutation_type="samples", n_resamples=np.inf, vectorized=True
+    )
+    signs = 1 - 2 * ((np.arange(2**10)[:, None] >> np.arange(10)) & 1)
+    # All sign patterns, of which the observed one is counted once more.
+    found = randomization_p(d.sum(), signs @ d)
+    assert found == pytest.approx((1 + exact.pvalue * 2**10) / (1 + 2**10), rel=1e-12)
+
+
+def test_winners() -> None:
+    means = {"a": 0.5, "b": 0.6, "c": 0.6}
+    assert best_of(means) == "b"
+    assert winners({"a": 0.01, "c": 0.7}, "b") == {"b", "c"}
+    assert winners({"a": 0.05, "c": None}, "b") == {"a", "b"}
+
+
+def test_bold_face_of_folds_with_the_papers_spread() -> None:
+    """Fold values made to the paper's means and deviations: 51.5(1.7) against 51.3(1.6) and 45.0(1.2)."""
+
+    def folds(mean: float, std: float, shape: list[float]) -> np.ndarray:
+        values = np.array(shape)
+        return mean + std * (values - values.mean()) / values.std(ddof=1)
+
+    best, near, far = (
+        folds(51.5, 1.7, [1, 2, 3, 4, 5]),
+        folds(51.3, 1.6, [1, 3, 2, 5, 4]),
+        folds(45.0, 1.2, [2, 1, 3, 4, 5]),
+    )
+    p = {"near": paired_t(near - best).p, "far": paired_t(far - best).p}
+    assert winners(p, "best") == {"best", "near"}
+    # Folds that rise and fall together tell small differences apart.
+    assert paired_t(folds(51.3, 1.7, [1, 2, 3, 4, 5.001]) - best).p < 0.05
