@@ -20,6 +20,7 @@ EXTRAS = {
     "test": [
         "chispa>=0.10",
         "hypothesis>=6.100",
+        "matplotlib>=3.8",
         "mypy>=1.10",
         "pandas-stubs",
         "playwright>=1.40",

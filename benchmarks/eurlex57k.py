@@ -3,32 +3,28 @@
     python -m benchmarks.eurlex57k --folder FOLDER [--work FOLDER] [--limit 20000]
 
 FOLDER holds documents.parquet and labels.parquet (see conf/datasets/eurlex57k.yaml). Both datasets are EU law with
-EuroVoc labels. Left out of the comparison: Condorcet, and the Borda normalisation with methods that read ranks, where
-the paper's figures are known to be wrong.
+EuroVoc labels. Beside the benchmark's table the whole report is written, to WORK/eurlex57k/report.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-from collections import defaultdict
 from pathlib import Path
 
-import pyarrow as pa
-from scipy.stats import spearmanr, ttest_rel
-
-from fusion import FUSIONS
-from fusion.grid import SINGLE, Cell
-from fusion.metrics import Measure
-from fusion.summary import spread
+from fusion.grid import Cell
 from jobs import pipeline
+from jobs import report as report_job
 from jobs.config import load_config
+from jobs.reporting.assemble import assemble
+from jobs.reporting.data import Column, Dataset, PaperFigures, Report
+from jobs.reporting.paper import paper_figures
+from jobs.reporting.printing import markdown
+from jobs.reporting.results import read_results
+from jobs.reporting.tables import gain_table, grid_tables
 from jobs.session import get_session
 
-ROOT = Path(__file__).parents[1]
-MEASURES = [Measure(metric, k) for metric in ("ndcg", "precision") for k in (1, 5, 10)]
+CONFIG = Path(__file__).parents[1] / "conf" / "datasets" / "eurlex57k.yaml"
 FAVOURITE = Cell("zmuv", "combmnz")
-Folds = dict[tuple[str, Measure], dict[Cell, list[float]]]
 
 
 def main() -> None:
@@ -38,79 +34,46 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=None)
     arguments = parser.parse_args()
     settings = {"prepare.folder": arguments.folder, "prepare.limit": arguments.limit, "work.path": arguments.work}
-    config = load_config(str(ROOT / "conf" / "datasets" / "eurlex57k.yaml"), settings)
-    result = pipeline.run(get_session(config.spark), config)
-    text = report(figures(result.metrics), result.notes["judged texts"])
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "eurlex57k.md").write_text(text)
+    config = load_config(str(CONFIG), settings)
+    pipeline.run(get_session(config.spark), config)
+    report_job.run(config)
+
+    dataset = assemble(read_results([f"{arguments.work}/{config.dataset}/results"])[0], "folds", 0.05)
+    ours = {column: {row.cell: row.values[column].mean for row in dataset.rows} for column in dataset.columns}
+    paper = paper_figures("Eurlex-4K", ours)
+    assert paper is not None
+    text = "\n".join(told(dataset, paper)) + "\n"
+    (Path(__file__).parent / "results" / "eurlex57k.md").write_text(text)
     print(text)
 
 
-def figures(metrics: pa.Table) -> Folds:
-    """The values of the folds, by label group, measure and cell."""
-    found: Folds = defaultdict(lambda: defaultdict(list))
-    for row in metrics.to_pylist():
-        if row["ideal"] == "all":
-            cell = Cell(row["normalization"], row["fusion"])
-            found[row["label_group"], Measure(row["metric"], row["k"])][cell].append(row["value"])
-    return found
-
-
-def paper_means() -> dict[tuple[str, Measure], dict[Cell, float]]:
-    """The paper's Eurlex-4K table."""
-    means: dict[tuple[str, Measure], dict[Cell, float]] = defaultdict(dict)
-    with (ROOT / "data" / "paper" / "results.csv").open() as stream:
-        for row in csv.DictReader(stream):
-            if row["dataset"] == "Eurlex-4K":
-                cell = Cell(row["normalization"].lower(), row["fusion"].lower().replace("_", "-"))
-                means[row["label_group"], Measure(row["metric"], int(row["k"]))][cell] = float(row["mean"])
-    return means
-
-
-def sound(cell: Cell) -> bool:
-    """Whether the paper's figure for a cell can be right."""
-    return cell.fusion != "condorcet" and not (cell.normalization == "borda" and FUSIONS[cell.fusion].reads == "ranks")
-
-
-def winners(cells: dict[Cell, list[float]]) -> tuple[Cell, list[Cell]]:
-    """The best cell, and those that a two-sided paired t-test over the folds (alpha 0.05) does not tell from it."""
-    fused = {cell: values for cell, values in cells.items() if cell.normalization != SINGLE}
-    best = max(fused, key=lambda cell: sum(fused[cell]))
-    tied = [
-        cell
-        for cell, values in fused.items()
-        if values == fused[best] or not ttest_rel(values, fused[best]).pvalue < 0.05
+def told(dataset: Dataset, paper: PaperFigures) -> list[str]:
+    """The benchmark's tables in Markdown."""
+    report = Report("EURLEX57K", (dataset,), "folds", 0.05, dataset.version)
+    lines = [f"# EURLEX57K: {dataset.queries['all']:,} texts, {len(dataset.folds)} folds, 60 cells", ""]
+    lines += ["## Beside the paper's Eurlex-4K table", ""]
+    lines += [f"Rank correlation over {paper.compared} cells. Left out: {paper.left_out}.", ""]
+    lines += [
+        "| labels | measure | Spearman with the paper | best cell | tied by folds | by texts | zmuv+combmnz is tied |"
     ]
-    return best, tied
+    lines += ["|---|---|---:|---|---:|---:|---|"]
+    lines += [_line(dataset, paper, column) for column in paper.rank_correlation]
+    lines += ["", "## The best cell and the single retrievers", "", markdown(gain_table(report, dataset))]
+    lines += ["", "## All cells", "", *map(markdown, grid_tables(report, dataset))]
+    return lines
 
 
-def report(found: Folds, texts: int) -> str:
-    """Tables in Markdown."""
-    paper = paper_means()
-    lines = [f"EURLEX57K, {texts:,} texts, 5 folds, values in percent as mean(std) over the folds.", ""]
-    for group in ("tail", "head"):
-        cells = found[group, MEASURES[0]]
-        order = sorted(cells, key=lambda cell: -sum(found[group, Measure("ndcg", 10)][cell]))
-        shown = [cell for cell in order if cell.normalization == SINGLE] + [
-            c for c in order if c.normalization != SINGLE
-        ]
-        lines += [f"## {group} labels", "", "| normalization | fusion | " + " | ".join(map(str, MEASURES)) + " |"]
-        lines.append("|---|---|" + "---|" * len(MEASURES))
-        for cell in shown:
-            values = " | ".join(str(spread(found[group, measure][cell])) for measure in MEASURES)
-            lines.append(f"| {cell.normalization} | {cell.fusion} | {values} |")
-        lines += ["", "| measure | Spearman with the paper | best cell | tied with it | zmuv+combmnz among them |"]
-        lines.append("|---|---|---|---|---|")
-        for measure in MEASURES:
-            ours, theirs = found[group, measure], paper[group, measure]
-            compared = [cell for cell in theirs if sound(cell) and cell in ours]
-            agreement = spearmanr([sum(ours[c]) for c in compared], [theirs[c] for c in compared]).statistic
-            best, tied = winners(ours)
-            wins = "yes" if FAVOURITE in tied else "no"
-            lines.append(f"| {measure} | {agreement:.2f} ({len(compared)} cells) | {best} | {len(tied)} | {wins} |")
-        lines.append("")
-    return "\n".join(lines)
+def _line(dataset: Dataset, paper: PaperFigures, column: Column) -> str:
+    values = {row.cell: row.values[column] for row in dataset.rows if not row.single}
+    best = next(cell for cell, value in values.items() if value.best)
+    by_folds = {cell for cell, value in values.items() if value.bold}
+    by_texts = {
+        cell for cell, value in values.items() if not value.against_best or value.against_best.p_queries >= 0.05
+    }
+    says = [name for name, tied in (("folds", by_folds), ("texts", by_texts)) if FAVOURITE in tied]
+    answer = "yes, by " + " and ".join(says) if says else "no"
+    figures = f"{paper.rank_correlation[column]:.2f} | {best} | {len(by_folds)} | {len(by_texts)} | {answer}"
+    return f"| {column.label_group} | {column.measure} | {figures} |"
 
 
 if __name__ == "__main__":

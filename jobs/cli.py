@@ -21,6 +21,7 @@ and tell which fusion wins."""
 EPILOG = f"""examples:
   xmtc-fusion run --config conf/datasets/debtags.yaml
   xmtc-fusion evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/
+  xmtc-fusion report --results out/ --output report/
   xmtc-fusion fuse --config my.yaml --normalizations zmuv --fusions combmnz --output fused/
 
 normalizations: {", ".join(NORMALIZATIONS.names())}
@@ -66,6 +67,12 @@ FUSION = [
     Shortcut("--engine", "grid.engine", "ENGINE", "arrays (default) or windows"),
     *RESULTS,
     MASTER,
+]
+REPORT = [
+    Shortcut("--results", "report.results", "FOLDERS", "what evaluate or run wrote; several with commas between them"),
+    Shortcut("--test", "report.test", "TEST", "what decides the bold face: folds (default), queries or randomization"),
+    Shortcut("--work", "work.path", "FOLDER", "where the stages are kept"),
+    *RESULTS,
 ]
 METRICS = Shortcut("--metrics", "evaluate.metrics", "NAMES", "metrics with commas between them: ndcg@10,precision@10")
 TOP = Shortcut("--top", "fuse.top", "N", "the length of the fused lists")
@@ -123,6 +130,15 @@ def run(config: Config) -> None:
     from jobs.console import summary
 
     print(summary(job.run(_session(config), config), job.with_results(config)))
+    report(job.reported(config))
+
+
+def report(config: Config) -> None:
+    from jobs import report as job
+    from jobs.outputs import check_output
+
+    check_output(config.output)
+    print(f"The report's page is {job.run(config)}")
 
 
 def show_config(config: Config) -> None:
@@ -140,6 +156,7 @@ JOBS = {
     "evaluate": Job(evaluate, "metrics of every chosen cell, from candidates and judgements", [*FUSION, METRICS]),
     "fuse": Job(fuse, "fused rankings of the chosen cells", [*FUSION, TOP]),
     "run": Job(run, "all of it: from a dataset's files to the metrics of the whole grid", [*STAGES, METRICS, *RESULTS]),
+    "report": Job(report, "tables, figures and one page from the results of evaluations", REPORT),
     "prepare": Job(prepare, "read a dataset; write its texts, labels and folds", STAGES),
     "retrieve_sparse": Job(retrieve_sparse, "BM25 candidates of every fold's test texts", STAGES),
     "train_dense": Job(train_dense, "encode texts and labels, train the bi-encoder for every fold", STAGES),

@@ -24,6 +24,7 @@ from jobs.settings import (
 )
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
+from jobs.settings.report import ReportSettings
 from jobs.settings.sparse import SparseSettings
 
 
@@ -39,6 +40,7 @@ class Config(Section):
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     fuse: FuseSettings = FuseSettings()
+    report: ReportSettings = ReportSettings()
     output: OutputSettings = OutputSettings()
     spark: SparkSettings = SparkSettings()
 

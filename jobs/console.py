@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
 
 from fusion.grid import SINGLE, Cell
-from fusion.label_groups import ALL
-from fusion.metrics import Measure
 from fusion.registry import FUSIONS
-from fusion.summary import Spread, as_table, spread
+from fusion.summary import Spread, as_table
 from jobs.config import Config
 from jobs.evaluate import Result
+from jobs.reporting.assemble import assemble
+from jobs.reporting.data import Dataset, Gain, Value
+from jobs.reporting.results import Results
 
 BEST = 10
 ANY = "(any)"
@@ -19,35 +20,50 @@ ANY = "(any)"
 
 def summary(result: Result, config: Config) -> str:
     """For each label group the single retrievers and the best cells, in percent, as mean(std) over the folds."""
-    measures = config.evaluate.measures
-    decisive = max(measures, key=lambda measure: (measure.metric == "ndcg", measure.k))
-    figures: dict[tuple[str, Cell, Measure], dict[int, float]] = defaultdict(dict)
-    queries: dict[str, int] = defaultdict(int)
-    for row in result.metrics.to_pylist():
-        if row["ideal"] == ALL and row["value"] is not None:
-            cell, measure = _shown(Cell(row["normalization"], row["fusion"])), Measure(row["metric"], row["k"])
-            figures[row["label_group"], cell, measure][row["fold"]] = row["value"]
-    for row in result.metrics.group_by(["fold", "label_group"]).aggregate([("queries", "max")]).to_pylist():
-        queries[row["label_group"]] += row["queries_max"]
-
-    parts = []
-    for group in dict.fromkeys(result.metrics["label_group"].to_pylist()):
-        spreads: dict[Cell, list[Spread]] = {}
-        for cell in dict.fromkeys(cell for of, cell, _ in figures if of == group):
-            spreads[cell] = [spread(list(figures[group, cell, measure].values())) for measure in measures]
-        column = measures.index(decisive)
-        ranked = sorted(spreads, key=lambda cell: -spreads[cell][column].mean)
-        shown = [cell for cell in ranked if cell.normalization == SINGLE]
-        cells = [cell for cell in ranked if cell.normalization != SINGLE]
-        rest = f"; {len(cells) - BEST} more below" if len(cells) > BEST else ""
-        parts.append(f"{group} labels, {queries[group]:,} texts, best by {decisive}{rest}")
-        header = ["normalization", "fusion", *map(str, measures)]
-        parts.append(as_table(header, [[*cell, *map(str, spreads[cell])] for cell in shown + cells[:BEST]]) + "\n")
-    notes = [f"  {count:,} {what}" for what, count in result.notes.items() if count]
-    parts.append("Counts:\n" + "\n".join(notes))
+    results = Results((), config, result.metrics, result.details, result.notes, "", "")
+    dataset = assemble(results, config.report.test, config.report.alpha)
+    parts = [_group(dataset, group) for group in dataset.queries]
+    counts = [f"  {count:,} {what}" for what, count in result.notes.items() if count]
+    parts.append("Counts:\n" + "\n".join(counts))
     if config.output.path is not None:
         parts.append(f"Written to {config.output.path}")
     return "\n".join(parts)
+
+
+def _group(dataset: Dataset, group: str) -> str:
+    columns = [column for column in dataset.columns if column.label_group == group and column.ideal == "all"]
+    decisive = max(columns, key=lambda column: (column.metric == "ndcg", column.k))
+    cells = {_shown(row.cell): row.values for row in dataset.rows if decisive in row.values}
+    ranked = sorted(cells, key=lambda cell: -cells[cell][decisive].mean)
+    singles = [cell for cell in ranked if cell.normalization == SINGLE]
+    fused = [cell for cell in ranked if cell.normalization != SINGLE]
+    rest = f"; {len(fused) - BEST} more below" if len(fused) > BEST else ""
+    title = f"{group} labels, {dataset.queries[group]:,} texts, best by {decisive.measure}{rest}"
+    header = ["normalization", "fusion", *(str(column.measure) for column in columns)]
+    rows = [[*cell, *(_spread(cells[cell].get(column)) for column in columns)] for cell in singles + fused[:BEST]]
+    gains = [_gain(gain) for gain in dataset.gains if gain.column == decisive]
+    return "\n".join([title, as_table(header, rows), *gains, ""])
+
+
+def _gain(gain: Gain) -> str:
+    """The best cell against the better single retriever, and whether that can be trusted."""
+    change = gain.comparison
+    interval = (
+        "" if change.low is None or change.high is None else f" [{100 * change.low:+.1f}, {100 * change.high:+.1f}]"
+    )
+    p = {"folds": change.p_folds, "texts": change.p_queries, "random signs": change.p_randomization}
+    tests = ", ".join(f"{name} p {_p(value)}" for name, value in p.items() if value is not None)
+    verdict = f"{gain.verdict} ({tests})" if tests else gain.verdict
+    moved = f"{gain.column.measure} {100 * change.difference:+.1f}{interval}"
+    return f"{gain.best} against {gain.better_single}: {moved}, {verdict}"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _spread(value: Value | None) -> str:
+    return "-" if value is None else str(Spread(value.mean, math.nan if value.std is None else value.std))
 
 
 def _shown(cell: Cell) -> Cell:

@@ -1,4 +1,7 @@
-"""Job `run`: from a dataset's files to the figures of the whole grid. What is done already is not done again."""
+"""Job `run`: from a dataset's files to the figures of the whole grid and their report.
+
+What is done already is not done again.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,12 @@ def with_results(config: Config) -> Config:
         return config
     place = OutputSettings(path=f"{config.work.path.rstrip('/')}/{config.dataset}/results", mode="overwrite")
     return config.model_copy(update={"output": place})
+
+
+def reported(config: Config) -> Config:
+    """The configuration of the report: what was evaluated, shown beside the stages."""
+    report = config.report.model_copy(update={"results": [with_results(config).output.path]})
+    return config.model_copy(update={"report": report, "output": OutputSettings()})
 
 
 if __name__ == "__main__":

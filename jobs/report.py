@@ -1,0 +1,64 @@
+"""Job `report`: tables, figures and one page from the results of one or several evaluations. Needs no Spark."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from fusion import __version__
+from jobs.config import Config
+from jobs.outputs import ResultFolder, result_folder
+from jobs.reporting import figures, printing
+from jobs.reporting.assemble import assemble
+from jobs.reporting.data import Report
+from jobs.reporting.page import page
+from jobs.reporting.results import read_results
+from jobs.reporting.tables import file_names
+from jobs.settings import OutputSettings
+from jobs.stages import log
+
+PAGE = "index.html"
+
+
+def run(config: Config) -> str:
+    """Write the report; where its page is."""
+    settings = config.report
+    place = f"{config.work.path.rstrip('/')}/{config.dataset}"
+    found = read_results(settings.results or [f"{place}/results"])
+    report = Report(
+        settings.title,
+        tuple(assemble(results, settings.test, settings.alpha) for results in found),
+        settings.test,
+        settings.alpha,
+        __version__,
+    )
+    drawn = settings.figures
+    if drawn == "auto":
+        drawn = find_spec("matplotlib") is not None
+        if not drawn:
+            log("no figures as files: they need pip install 'xmtc-fusion[report]'")
+    output = config.output if config.output.path else OutputSettings(path=f"{place}/report", mode="overwrite")
+    with result_folder(output, config) as folder:
+        write(report, folder, drawn)
+    return f"{output.path}/{PAGE}"
+
+
+def write(report: Report, folder: ResultFolder, with_figures: bool) -> None:
+    """The page, the figures and the tables."""
+    folder.write_text(PAGE, page(report))
+    paths: dict[str, str] = {}
+    for name, figure in figures.figures(report) if with_figures else ():
+        folder.write_bytes(f"figures/{name}.svg", figures.save(figure, "svg"))
+        folder.write_bytes(f"figures/{name}.png", figures.save(figure, "png"))
+        paths[name] = f"figures/{name}.png"
+    folder.write_text("report.md", printing.report_markdown(report, paths))
+    folder.write_text("all-tables.tex", printing.latex_document(report))
+    names = file_names(dataset.name for dataset in report.datasets)
+    for dataset in report.datasets:
+        folder.write_text(f"{names[dataset.name]}.tex", printing.dataset_latex(report, dataset))
+        folder.write_text(f"{names[dataset.name]}.csv", printing.dataset_csv(dataset))
+
+
+if __name__ == "__main__":
+    from jobs.cli import job_main
+
+    job_main("report")

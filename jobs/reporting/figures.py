@@ -1,0 +1,256 @@
+"""The figures of a report, for papers: one or two columns wide, to be read in grey print and by the colour-blind."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from fusion.errors import SetupError
+from fusion.grid import SINGLE, Cell
+from fusion.label_groups import ALL
+from jobs.reporting.data import Agreement, Column, Dataset, Report, Value
+from jobs.reporting.tables import columns_by_group, decisive, file_names, measure_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
+"""Widths in inches."""
+# The palette of Okabe and Ito: distinct for the colour-blind; marks, dashes and hatches tell lines and bars apart in
+# grey print.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+MARKS = ("o", "s", "^", "D", "v", "P")
+DASHES = ((0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)), (0, (6, 2)), (0, (2, 2)), (0, (1, 3)))
+STYLE = {
+    "font.size": 7,
+    "axes.titlesize": 7,
+    "axes.linewidth": 0.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.fontsize": 6.5,
+    "legend.frameon": False,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "xtick.major.width": 0.5,
+    "ytick.major.width": 0.5,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 4,
+    "hatch.linewidth": 0.6,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "xmtc-fusion",
+    "text.parse_math": False,
+}
+
+
+def figures(report: Report) -> Iterator[tuple[str, Figure]]:
+    """Every figure with its name, DATASET_KIND or DATASET_KIND-GROUP; those without data are left out."""
+    names = file_names(dataset.name for dataset in report.datasets)
+    for dataset in report.datasets:
+        for kind, draw in _drawings(dataset):
+            with _style():
+                figure = draw()
+            yield f"{names[dataset.name]}_{kind}", figure
+
+
+def save(figure: Figure, suffix: Literal["svg", "png"]) -> bytes:
+    """The file's bytes: the same for the same figure and version of matplotlib."""
+    written = io.BytesIO()
+    unsaid = {"svg": ("Date", "Creator"), "png": ("Software",)}[suffix]
+    with _style():
+        figure.savefig(written, format=suffix, metadata=dict.fromkeys(unsaid))
+    return written.getvalue()
+
+
+def _style() -> AbstractContextManager[None]:
+    """Our settings on matplotlib's own, whatever the user's are."""
+    try:
+        from matplotlib import style
+    except ImportError:
+        raise SetupError("the figures need the package matplotlib: pip install 'xmtc-fusion[report]'") from None
+    return style.context(["default", STYLE])
+
+
+def _figure(width: float, height: float, **subplots: Any) -> tuple[Figure, Sequence[Axes]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure((width, height), layout="constrained")
+    return figure, figure.subplots(squeeze=False, **subplots).ravel()
+
+
+def _drawings(dataset: Dataset) -> Iterator[tuple[str, Callable[[], Figure]]]:
+    columns = columns_by_group(dataset)
+    files = file_names(columns)
+    if any(not row.single for row in dataset.rows):
+        for group in columns:
+            yield f"grid-{files[group]}", partial(_grid, dataset, group, columns[group])
+    if any(gain.column.ideal == ALL for gain in dataset.gains):
+        yield "gain", partial(_gain, dataset, columns)
+    if any(dataset.bands.get(group) for group in columns):
+        yield "frequency", partial(_frequency, dataset, columns)
+    for agreement in dataset.agreement:
+        if agreement.label_group in columns:
+            group = agreement.label_group
+            yield f"agreement-{files[group]}", partial(_agreement, dataset, agreement, columns[group])
+
+
+def _best(dataset: Dataset, column: Column) -> tuple[Cell, Value] | None:
+    of_column = ((row.cell, row.values[column]) for row in dataset.rows if column in row.values)
+    return next(((cell, value) for cell, value in of_column if value.best), None)
+
+
+def _grid(dataset: Dataset, group: str, columns: list[Column]) -> Figure:
+    """A heat map of the decisive measure, and one of the first place."""
+    from matplotlib import colormaps
+    from matplotlib.patches import Rectangle
+
+    precisions = [column for column in columns if column.metric == "precision"]
+    shown = list(dict.fromkeys([decisive(columns), *precisions[:1]]))
+    cells = {row.cell: row.values for row in dataset.rows if not row.single}
+    normalizations = list(dict.fromkeys(cell.normalization for cell in cells))
+    fusions = list(dict.fromkeys(cell.fusion for cell in cells))
+    width = TWO_COLUMNS if len(shown) > 1 else ONE_COLUMN
+    figure, axes = _figure(width, 0.75 + 0.21 * len(normalizations), ncols=len(shown), sharey=True)
+    for ax, column in zip(axes, shown, strict=True):
+        values = {cell: of_cell[column] for cell, of_cell in cells.items() if column in of_cell}
+        shares = np.full((len(normalizations), len(fusions)), np.nan)
+        for cell, value in values.items():
+            shares[normalizations.index(cell.normalization), fusions.index(cell.fusion)] = value.mean
+        # The median has the middle colour: a few bad cells do not use up the scale.
+        low = 2 * np.nanmedian(shares) - np.nanmax(shares)
+        mesh = ax.pcolormesh(shares, cmap=colormaps["cividis"], vmin=low, edgecolors="white", linewidth=0.5)
+        for cell, value in values.items():
+            x, y = fusions.index(cell.fusion), normalizations.index(cell.normalization)
+            red, green, blue, _ = mesh.to_rgba(np.array([value.mean]))[0]
+            light = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.45
+            ax.text(
+                x + 0.5, y + 0.5, f"{100 * value.mean:.1f}", ha="center", va="center", size=5.5,
+                color="black" if light else "white", weight="bold" if value.bold else "normal", in_layout=False,
+            )  # fmt: skip
+            if value.best:
+                ax.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor="black", linewidth=1.6, clip_on=False))
+        ax.set_xticks(np.arange(len(fusions)) + 0.5, fusions, rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_yticks(np.arange(len(normalizations)) + 0.5, normalizations)
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        ax.set_title(f"{dataset.name}, {group} labels: {measure_name(column)} (%)")
+    axes[0].invert_yaxis()
+    return figure
+
+
+def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
+    """The best fusion against the better single retriever, by measure and label group."""
+    gains = {gain.column: gain for gain in dataset.gains}
+    measures = list(dict.fromkeys(measure_name(column) for of_group in columns.values() for column in of_group))
+    figure, (ax,) = _figure(ONE_COLUMN, 0.9 + 0.13 * len(measures) * len(columns))
+    for i, (group, of_group) in enumerate(columns.items()):
+        shift = 0.7 * ((i + 0.5) / len(columns) - 0.5)
+        colour, mark = COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)]
+        for column in of_group:
+            if column not in gains:
+                continue
+            against, verdict = gains[column].comparison, gains[column].verdict
+            y = measures.index(measure_name(column)) + shift
+            if against.low is not None and against.high is not None:
+                ax.plot([100 * against.low, 100 * against.high], [y, y], color=colour, solid_capstyle="butt")
+            face = colour if verdict in ("better", "worse") else "white"
+            ax.plot(100 * against.difference, y, mark, color=colour, markerfacecolor=face)
+        ax.plot([], [], mark, color=colour, label=f"{group} labels")
+    ax.axvline(0, color="black", linewidth=0.6)
+    ax.set_yticks(range(len(measures)), measures)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(measures) - 0.5, -0.5)
+    for edge in range(1, len(measures)):
+        ax.axhline(edge - 0.5, color="0.85", linewidth=0.4, zorder=0)
+    ax.set_xlabel(
+        "gain over the better single retriever, in points, with\n95% interval; hollow: not told apart, or not tested"
+    )
+    ax.set_title(dataset.name)
+    figure.legend(loc="outside upper center", ncols=3, handletextpad=0.2, columnspacing=1)
+    return figure
+
+
+def _frequency(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
+    """Single retrievers and the best fusion, from the rarest tenth of the labels to the most frequent."""
+    groups = [group for group in columns if dataset.bands.get(group)]
+    k = max(k for group in groups for band in dataset.bands[group] for of in band.found.values() for k in of)
+    singles = [row.cell for row in dataset.rows if row.single]
+    ratios = [max(len(dataset.bands[group]), 4) for group in groups]
+    width = ONE_COLUMN if len(groups) == 1 else TWO_COLUMNS
+    figure, axes = _figure(width, 2.5, ncols=len(groups), sharey=True, width_ratios=ratios)
+    for ax, group in zip(axes, groups, strict=True):
+        bands = dataset.bands[group]
+        best = _best(dataset, decisive(columns[group]))
+        for i, cell in enumerate([*singles, best[0]] if best else singles):
+            shares = [100 * band.found.get(cell, {}).get(k, math.nan) for band in bands]
+            fused = cell.normalization != SINGLE
+            name = "best fusion" if fused else cell.fusion
+            ax.plot(
+                range(len(bands)), shares, label=name, marker="*" if fused else MARKS[i % len(MARKS)],
+                color="black" if fused else COLOURS[i % len(COLOURS)],
+                linestyle="-" if fused else DASHES[i % len(DASHES)],
+                markersize=6 if fused else 3.5,
+            )  # fmt: skip
+        spans = ((band.rarest, band.commonest) for band in bands)
+        ticks = [f"{low:,}" if low == high else f"{low:,}\N{EN DASH}{high:,}" for low, high in spans]
+        ax.set_xticks(range(len(bands)), ticks, rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_xlim(-0.5, len(bands) - 0.5)
+        ax.set_title(f"{group} labels" + (f"\nbest: {best[0]}" if best else ""))
+        ax.grid(axis="y", color="0.9", linewidth=0.4)
+    axes[0].set_ylim(bottom=0)
+    axes[0].set_ylabel(f"found in the first {k} (%)")
+    figure.supxlabel("frequency of the labels, in tenths of the labels", size=7)
+    handles, labels = axes[0].get_legend_handles_labels()
+    place: dict[str, Any] = {"loc": "outside upper center", "ncols": 2 if len(groups) == 1 else 4}
+    figure.legend(handles, labels, title=f"{dataset.name}: relevant labels", title_fontsize=7, **place)
+    return figure
+
+
+def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) -> Figure:
+    """What each retriever finds, with others and alone; and the best fusions beside what any could reach."""
+    ceilings = [column for column in columns if column in agreement.ceiling and _best(dataset, column)]
+    retrievers = list(agreement.found)
+    bars = max(len(retrievers) + 1, len(ceilings))
+    panels = 2 if ceilings else 1
+    figure, axes = _figure(ONE_COLUMN * panels, 0.85 + 0.2 * bars, ncols=panels)
+    found = [100 * agreement.found[name] for name in retrievers]
+    alone = [100 * agreement.alone.get(name, 0) for name in retrievers]
+    shared = [a - b for a, b in zip(found, alone, strict=True)]
+    bar: dict[str, Any] = {"height": 0.65, "edgecolor": "black", "linewidth": 0.5}
+    axes[0].barh(retrievers, shared, color=COLOURS[4], label="found by others too", **bar)
+    axes[0].barh(retrievers, alone, left=shared, color="white", hatch="/////", label="found by it alone", **bar)
+    axes[0].barh(["any of them"], [100 * agreement.union], color="0.88", label="found by any", **bar)
+    words = [f"{a:.1f}, alone {b:.1f}" for a, b in zip(found, alone, strict=True)]
+    _say(axes[0], [*found, 100 * agreement.union], [*words, f"{100 * agreement.union:.1f}"])
+    # More pairs than one do not fit on a line; the table has them.
+    common = [f"\ncandidates in common: {100 * share:.1f}%" for share in agreement.overlap.values()]
+    axes[0].set_xlabel("relevant labels found (%)" + (common[0] if len(common) == 1 else ""))
+    axes[0].set_title(f"{dataset.name}, {agreement.label_group} labels")
+    if ceilings:
+        names = [measure_name(column) for column in ceilings]
+        tops = [100 * agreement.ceiling[column] for column in ceilings]
+        bests = [100 * best[1].mean for column in ceilings if (best := _best(dataset, column))]
+        axes[1].barh(names, tops, color="white", hatch="/////", label="ceiling of any fusion", **bar)
+        axes[1].barh(names, bests, color=COLOURS[0], label="best fusion", **{**bar, "height": 0.4})
+        _say(axes[1], tops, [f"{best:.1f} of {top:.1f}" for best, top in zip(bests, tops, strict=True)])
+        axes[1].set_xlabel("best fusion and ceiling (%)")
+    for ax in axes:
+        ax.invert_yaxis()
+        ax.tick_params(axis="y", length=0)
+    figure.legend(loc="outside upper center", ncols=5 if ceilings else 2, columnspacing=1)
+    return figure
+
+
+def _say(ax: Axes, ends: list[float], words: list[str]) -> None:
+    """Words behind the ends of bars, and room for them."""
+    for y, (end, text) in enumerate(zip(ends, words, strict=True)):
+        ax.text(end, y, f" {text}", va="center", size=6)
+    limit = 1.4 * max(*ends, 1)
+    ax.set_xlim(0, limit)
+    ax.set_xticks([tick for tick in ax.get_xticks() if tick <= min(limit, 100)])

@@ -1,0 +1,44 @@
+"""The figures of the paper's four tables, which ship with the project (conf/paper)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from importlib.resources import files
+
+from scipy.stats import spearmanr
+
+from fusion.grid import Cell
+from fusion.registry import FUSIONS
+from jobs.reporting.data import Column, PaperFigures
+
+LEFT_OUT = (
+    "Condorcet, and the Borda normalisation with methods that read ranks: there the paper's figures depend on the "
+    "order in which a hash table was read"
+)
+
+
+def paper_figures(table: str, ours: Mapping[Column, Mapping[Cell, float]]) -> PaperFigures | None:
+    """The paper's table of that name (in any case), and how far the order of its cells agrees with ours."""
+    values: dict[tuple[Cell, Column], tuple[float, float]] = {}
+    with files("conf").joinpath("paper/results.csv").open(encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            if row["dataset"].lower() == table.lower():
+                cell = Cell(row["normalization"].lower(), row["fusion"].lower().replace("_", "-"))
+                column = Column(row["label_group"], row["metric"], int(row["k"]))
+                values[cell, column] = float(row["mean"]) / 100, float(row["std"]) / 100
+    if not values:
+        return None
+    compared = [cell for cell in dict.fromkeys(cell for cell, _ in values) if sound(cell)]
+    correlation = {}
+    for column in dict.fromkeys(column for _, column in values):
+        both = [cell for cell in compared if cell in ours.get(column, {})]
+        if len(both) > 2:
+            found = spearmanr([ours[column][cell] for cell in both], [values[cell, column][0] for cell in both])
+            correlation[column] = float(found.statistic)
+    return PaperFigures(table, values, correlation, len(compared), LEFT_OUT)
+
+
+def sound(cell: Cell) -> bool:
+    """Whether the paper's figure for a cell can be right."""
+    return cell.fusion != "condorcet" and not (cell.normalization == "borda" and FUSIONS[cell.fusion].reads == "ranks")

@@ -1,0 +1,170 @@
+"""The tables of a report, printed as Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+
+from fusion.label_groups import ALL
+from jobs.reporting.data import Column, Dataset, Report
+from jobs.reporting.tables import (
+    BEST,
+    MINUS,
+    NOTHING,
+    Entry,
+    Table,
+    agreement_table,
+    file_names,
+    gain_table,
+    grid_tables,
+    measure_name,
+    overview_table,
+    paper_tables,
+    tie_table,
+    warnings,
+)
+
+FIGURES = {
+    "grid": "All fusions: bold figures are not told from the best, which is framed; far below the median all is dark",
+    "gain": "Gain of the best fusion over the better single retriever, with 95% intervals",
+    "frequency": "Relevant labels found, by label frequency",
+    "agreement": "What the retrievers find together and alone, and the ceiling of any fusion",
+}
+"""The kinds of figures, with their captions."""
+LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {sign: f"${sign}$" for sign in "<>|"}
+LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+# At the start of a line these two would be read as options of the line break.
+LATEX |= {sign: f"{{{sign}}}" for sign in "[*"}
+LATEX |= {MINUS: "$-$", NOTHING: "--", BEST: "underlined"}
+
+
+def dataset_csv(dataset: Dataset) -> str:
+    """A line a cell, shares of 1 in full precision: tail_ndcg@10_mean, tail_ndcg@10_std and so on."""
+    columns: dict[Column, str] = {}
+    for column in dataset.columns:
+        ideal = "" if column.ideal == ALL else f"_ideal-{column.ideal}"
+        columns[column] = f"{column.label_group}_{column.measure}{ideal}"
+    fields = ["mean", "std", "best", "bold", *(["paper_mean", "paper_std"] if dataset.paper else [])]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [f"{name}_{field}" for name in columns.values() for field in fields]
+    writer.writerow(["dataset", "normalization", "fusion", *names])
+    for row in dataset.rows:
+        line: list[object] = [dataset.name, *row.cell]
+        for column in columns:
+            value = row.values.get(column)
+            line += [value.mean, value.std, int(value.best), int(value.bold)] if value else [None] * 4
+            if dataset.paper:
+                line += dataset.paper.values.get((row.cell, column), (None, None))
+        writer.writerow(line)
+    return text.getvalue()
+
+
+def latex(table: Table, label: str) -> str:
+    """A float that needs the package booktabs.
+
+    In small type and with narrow gaps the paper's table is 7 inches wide; it is centred even on a narrower text.
+    """
+    lines = [r"\begin{table*}[p]", r"\scriptsize\setlength{\tabcolsep}{2pt}"]
+    caption = _tex(table.caption) + "".join(rf" \textbf{{Warning: {_tex(warning)}.}}" for warning in table.warnings)
+    lines += [rf"\caption{{{caption}}}\label{{tab:{label}}}\smallskip"]
+    lines += [rf"\makebox[\linewidth]{{\begin{{tabular}}{{@{{}}{table.align}@{{}}}}", r"\toprule"]
+    *upper, lowest = zip(*table.header, strict=True)
+    for level in range(len(upper)):
+        spans, rules, at = [], [], 1
+        for heading, columns in groupby(header[: level + 1] for header in table.header):
+            width = len(list(columns))
+            spans.append(rf"\multicolumn{{{width}}}{{c}}{{{_tex(heading[-1])}}}")
+            rules += [rf"\cmidrule(lr){{{at}-{at + width - 1}}}"] if heading[-1] else []
+            at += width
+        lines += [" & ".join(spans) + r" \\", "".join(rules)]
+    lines.append(" & ".join(map(_tex, lowest)) + r" \\")
+    for block in table.blocks:
+        lines.append(r"\midrule")
+        above = ""
+        for first, *rest in block:
+            # A name that the line above has too is not said again.
+            entries = [Entry("") if first.text == above else first, *rest]
+            lines.append(" & ".join(map(_tex_entry, entries)) + r" \\")
+            above = first.text
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}}", r"\end{table*}", ""])
+
+
+def _tex(text: str) -> str:
+    return "".join(LATEX.get(sign, sign) for sign in " ".join(text.split()))
+
+
+def _tex_entry(entry: Entry) -> str:
+    # Bold type is wide: the standard deviation stays plain.
+    mean, bracket, rest = _tex(entry.text).partition("(")
+    mean = rf"\textbf{{{mean}}}" if entry.bold else mean
+    return (rf"\underline{{{mean}}}" if entry.best else mean) + bracket + rest
+
+
+def dataset_latex(report: Report, dataset: Dataset) -> str:
+    """The tables of a dataset, for \\input in an article."""
+    name = file_names(other.name for other in report.datasets)[dataset.name]
+    tables = [*grid_tables(report, dataset), *([gain_table(report, dataset)] if dataset.gains else [])]
+    return "% Needs \\usepackage{booktabs}.\n" + "\n".join(latex(table, f"{name}-{table.name}") for table in tables)
+
+
+def latex_document(report: Report) -> str:
+    """The tables of all datasets as a document to compile."""
+    lines = [r"\documentclass{article}", r"\usepackage[a4paper,margin=15mm]{geometry}", r"\usepackage{booktabs}"]
+    lines += [r"\begin{document}"]
+    lines += [dataset_latex(report, dataset) + r"\clearpage" for dataset in report.datasets]
+    return "\n".join([*lines, r"\end{document}", ""])
+
+
+def markdown(table: Table) -> str:
+    """A table as GitHub shows it, its caption above; blocks are set apart by an empty line of the table."""
+    header = [_mark(" ".join(filter(None, names)).replace(" @", "@")) for names in table.header]
+    lines = [header, ["---:" if side == "r" else "---" for side in table.align]]
+    for block in table.blocks:
+        lines += [[""] * len(header)] if block is not table.blocks[0] else []
+        lines += [[_mark_entry(entry) for entry in line] for line in block]
+    caption = _mark(table.caption) + "".join(f" **Warning: {_mark(warning)}.**" for warning in table.warnings)
+    return (f"{caption}\n\n" if caption else "") + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _mark(text: str) -> str:
+    return re.sub(r"([\\`*_<>|\[\]~$&])", r"\\\1", " ".join(text.split()))
+
+
+def _mark_entry(entry: Entry) -> str:
+    text = f"**{_mark(entry.text)}**" if entry.bold and entry.text else _mark(entry.text)
+    return text + (BEST if entry.best else "")
+
+
+def report_markdown(report: Report, figures: Mapping[str, str] | None = None) -> str:
+    """The whole report. `figures`: where the figures are, by their names."""
+    parts = [f"# {_mark(report.title)}", markdown(overview_table(report))]
+    for dataset, file_name in zip(report.datasets, file_names(d.name for d in report.datasets).values(), strict=True):
+        of_dataset = {name: path for name, path in (figures or {}).items() if name.startswith(f"{file_name}_")}
+        parts.append(f"## {_mark(dataset.name)}")
+        parts += [f"> [!WARNING]\n> {_mark(warning)}" for warning in warnings(report, dataset)]
+        if dataset.gains:
+            parts += ["### Best fusions and single retrievers", markdown(gain_table(report, dataset))]
+        for name, path in of_dataset.items():
+            kind = name.removeprefix(f"{file_name}_")
+            parts.append(f"![{FIGURES[kind.partition('-')[0]]}: {_mark(dataset.name)}, {kind}](<{path}>)")
+        if dataset.agreement:
+            parts += ["### Agreement of the retrievers", markdown(agreement_table(dataset))]
+        parts += ["### All fusions", *map(markdown, grid_tables(report, dataset)), markdown(tie_table(report, dataset))]
+        if dataset.paper:
+            ranks = dataset.paper.rank_correlation.items()
+            alike = ", ".join(f"{column.label_group} {measure_name(column)} {rank:.2f}" for column, rank in ranks)
+            parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
+            parts += _folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
+        counts = "".join(f"- {count:,} {_mark(what)}\n" for what, count in dataset.notes.items() if count)
+        sources = ", ".join(f"`{source}`" for source in dataset.sources)
+        run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
+        parts += ["### What was run", run, counts, *_folded("Configuration", [f"~~~yaml\n{dataset.config}~~~"])]
+    return "\n\n".join(part.rstrip("\n") for part in [*parts, f"Made by xmtc-fusion {report.version}."] if part) + "\n"
+
+
+def _folded(summary: str, parts: Iterable[str]) -> list[str]:
+    return [f"<details><summary>{summary}</summary>", *parts, "</details>"]

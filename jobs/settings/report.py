@@ -1,0 +1,25 @@
+"""Settings of the report."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from jobs.reporting.data import Test
+from jobs.settings import Names, Section
+
+
+class ReportSettings(Section):
+    """What `report` reads and how it decides."""
+
+    results: Names | None = None
+    title: str = "Rank fusion"
+    test: Test = "folds"
+    alpha: float = Field(0.05, gt=0, lt=1)
+    figures: Literal["auto", True, False] = "auto"
+
+    @field_validator("results")
+    @classmethod
+    def _split(cls, names: Names | None) -> Names | None:
+        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names

@@ -1,0 +1,268 @@
+"""Reports of made-up results, shaped like real ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special, stats
+
+from fusion.grid import SINGLE, Cell, Grid
+from fusion.metrics import Measure
+from fusion.registry import FUSIONS
+from jobs.reporting.data import (
+    Agreement,
+    Band,
+    Column,
+    Comparison,
+    Dataset,
+    Gain,
+    PaperFigures,
+    Report,
+    Row,
+    Test,
+    Value,
+)
+
+DATASETS = {"Eurlex-4K": 19_314, "Wiki10-31K": 20_762, "Amazon-670K": 643_474, "AmazonCat-13K": 1_493_021}
+"""Names and numbers of texts."""
+RETRIEVERS = ("bm25", "dense")
+SINGLES = [Cell(SINGLE, name) for name in RETRIEVERS]
+CELLS = Grid.of("all", "all").cells
+MEASURES = [Measure(metric, k) for metric in ("ndcg", "precision") for k in (1, 5, 10)]
+COLUMNS = tuple(
+    Column(group, measure.metric, measure.k, ideal)
+    for group, ideal in (("tail", "all"), ("tail", "group"), ("head", "all"), ("head", "group"), ("all", "all"))
+    for measure in MEASURES
+)
+ALPHA = 0.05
+_LEVEL = {"tail": (0.51, 0.28, 0.27, 0.51, 0.21, 0.12), "head": (0.82, 0.65, 0.67, 0.82, 0.55, 0.34)}
+_LEVEL["all"] = (0.85, 0.68, 0.66, 0.85, 0.61, 0.41)
+
+
+class _Figure(NamedTuple):
+    """The folds' means of a cell, and the standard deviation over its texts."""
+
+    folds: tuple[float, ...]
+    spread: float
+
+
+def sample_report(
+    datasets: int = 1,
+    *,
+    columns: Sequence[Column] = COLUMNS,
+    folds: int = 5,
+    missing: Sequence[int] = (),
+    paper: bool = True,
+    bands: bool = True,
+    agreement: bool = True,
+    test: Test = "folds",
+    seed: int = 7,
+) -> Report:
+    """A report on 1 to 4 datasets. `folds` counts those the datasets should have, `missing` names those they lack."""
+    there = tuple(fold for fold in range(folds) if fold not in missing)
+    made = [
+        _dataset(np.random.default_rng([seed, i]), name, texts, tuple(columns), there, tuple(missing), test)
+        for i, (name, texts) in enumerate(list(DATASETS.items())[:datasets])
+    ]
+    kept = tuple(
+        Dataset(
+            **{
+                **vars(dataset),
+                "paper": dataset.paper if paper else None,
+                "bands": dataset.bands if bands else {},
+                "agreement": dataset.agreement if agreement else (),
+            }
+        )
+        for dataset in made
+    )
+    return Report("Rank fusion for extreme multi-label text classification", kept, test, ALPHA, "0.3.0")
+
+
+def _dataset(
+    rng: np.random.Generator,
+    name: str,
+    texts: int,
+    columns: tuple[Column, ...],
+    folds: tuple[int, ...],
+    missing: tuple[int, ...],
+    test: Test,
+) -> Dataset:
+    groups = tuple(dict.fromkeys(column.label_group for column in columns))
+    queries = {group: int(texts * {"tail": 0.52, "head": 0.99}.get(group, 1)) for group in groups}
+    quality = _quality(rng)
+    table = {column: _column(rng, column, quality, folds) for column in columns}
+    values = {column: _values(table[column], folds, queries[column.label_group], test) for column in columns}
+    rows = tuple(Row(cell, {column: values[column][cell] for column in columns}) for cell in [*SINGLES, *CELLS])
+    gains = tuple(_gain(column, table[column], values[column], queries[column.label_group]) for column in columns)
+    return Dataset(
+        name=name,
+        folds=folds,
+        missing_folds=missing,
+        queries=queries,
+        columns=columns,
+        rows=rows,
+        gains=gains,
+        bands=_bands(rng, groups, quality, texts),
+        agreement=tuple(_agreement(group, columns, table) for group in groups),
+        paper=_paper(rng, columns, table),
+        notes={"texts": texts, "labels": texts // 5, "lists whose maximum is not positive": 0},
+        sources=(f"results/{name.lower()}/metrics", f"results/{name.lower()}/query_metrics"),
+        evaluated="2024-03-01 04:12:09",
+        version="0.3.0+g1a2b3c4",
+        config=f"dataset: {name.lower()}\nretrievers: [bm25, dense]\nnormalizations: all\nfusions: all\nseed: 42\n",
+    )
+
+
+def _quality(rng: np.random.Generator) -> dict[Cell, float]:
+    """How good a cell is, about 1 for the best. Fusions that read only ranks are equally good in all rows."""
+    fusions = {"combmin": 0.62, "combmax": 0.93, "combmed": 0.86, "combanz": 0.85, "combsum": 0.99, "combmnz": 1.0}
+    normalizations = {"zmuv": 1.0, "min-max": 0.985, "max": 0.98, "sum": 0.95, "rank": 0.96, "borda": 0.955}
+    ranked = {name: 0.95 + 0.03 * rng.random() for name in FUSIONS.names()}
+    quality = {
+        cell: fusions[cell.fusion] * normalizations[cell.normalization] + 0.004 * rng.normal()
+        if FUSIONS[cell.fusion].reads == "scores"
+        else ranked[cell.fusion]
+        for cell in CELLS
+    }
+    return {SINGLES[0]: 0.91, SINGLES[1]: 0.88, **quality}
+
+
+def _column(
+    rng: np.random.Generator, column: Column, quality: dict[Cell, float], folds: tuple[int, ...]
+) -> dict[Cell, _Figure]:
+    level = _LEVEL[column.label_group][MEASURES.index(column.measure)]
+    if column.ideal == "group" and column.metric == "ndcg" and column.k > 1:
+        level += 0.2
+    of_fold = rng.normal(0, 0.006, len(folds))
+    ranked: dict[str, _Figure] = {}
+    figures = {}
+    for cell, share in quality.items():
+        if column.label_group == "head" and cell == SINGLES[1]:
+            share = 0.985 + 0.01 * rng.random()  # about as good as the best fusion
+        drawn = level * share + of_fold + rng.normal(0, 0.002, len(folds))
+        figure = _Figure(tuple(np.clip(drawn, 0, 1).tolist()), 0.3)
+        rank_based = cell not in SINGLES and FUSIONS[cell.fusion].reads == "ranks"
+        figures[cell] = ranked.setdefault(cell.fusion, figure) if rank_based else figure
+    return figures
+
+
+def _compare(one: _Figure, other: _Figure, texts: int) -> Comparison:
+    """`one` minus `other`."""
+    differences = np.subtract(one.folds, other.folds)
+    difference = float(differences.mean())
+    if not differences.any():
+        return Comparison(0.0, 0.0, 0.0, 0.0, None if len(differences) < 2 else 1.0, 1.0, 1.0)
+    error = one.spread / math.sqrt(texts)
+    p = min(1.0, 10 * 2 * float(special.ndtr(-abs(difference) / error)))
+    return Comparison(
+        difference,
+        difference - 1.96 * error,
+        difference + 1.96 * error,
+        difference / one.spread,
+        _t_test(differences) if len(differences) > 1 else None,
+        p,
+        max(p, 1e-4),
+    )
+
+
+def _t_test(differences: np.ndarray) -> float:
+    n = len(differences)
+    return 2 * float(special.stdtr(n - 1, -abs(differences.mean()) / (differences.std(ddof=1) / math.sqrt(n))))
+
+
+def _values(figures: dict[Cell, _Figure], folds: tuple[int, ...], texts: int, test: Test) -> dict[Cell, Value]:
+    best = max(CELLS, key=lambda cell: np.mean(figures[cell].folds))
+    values = {}
+    for cell, figure in figures.items():
+        against = None if cell == best else _compare(figure, figures[best], texts)
+        p = against.p(test) if against else None
+        values[cell] = Value(
+            mean=float(np.mean(figure.folds)),
+            std=float(np.std(figure.folds, ddof=1)) if len(folds) > 1 else None,
+            folds=dict(zip(folds, figure.folds, strict=True)),
+            best=cell == best,
+            bold=cell == best or (cell in CELLS and p is not None and p >= ALPHA),
+            against_best=against,
+        )
+    return values
+
+
+def _gain(column: Column, figures: dict[Cell, _Figure], values: dict[Cell, Value], texts: int) -> Gain:
+    best = next(cell for cell in CELLS if values[cell].best)
+    better = max(SINGLES, key=lambda cell: values[cell].mean)
+    comparison = _compare(figures[best], figures[better], texts)
+    tests = (comparison.p_folds, comparison.p_queries)
+    told = all(p is not None and p < ALPHA for p in tests)
+    sure = "better" if comparison.difference > 0 else "worse"
+    return Gain(
+        column,
+        {cell.fusion: values[cell] for cell in SINGLES},
+        better.fusion,
+        best,
+        values[best],
+        comparison,
+        "not tested" if None in tests else sure if told else "not told apart",
+    )
+
+
+def _bands(
+    rng: np.random.Generator, groups: tuple[str, ...], quality: dict[Cell, float], texts: int
+) -> dict[str, tuple[Band, ...]]:
+    """Tenths of all labels: eight of tail labels, two of head labels."""
+    edges = [1, 1, 2, 2, 3, 5, 8, 13, 27, 88, 1253]
+    numbers = {"tail": range(1, 9), "head": range(9, 11), "all": range(1, 11)}
+
+    def found(number: int, cell: Cell) -> dict[int, float]:
+        lean = {"bm25": 0.06 - 0.012 * number, "dense": 0.012 * number - 0.1}.get(cell.fusion, 0)
+        level = quality[cell] * (0.25 + 0.06 * number) + lean + 0.005 * rng.normal()
+        return {k: float(np.clip(level * share, 0, 1)) for k, share in ((1, 0.4), (5, 0.8), (10, 1))}
+
+    return {
+        group: tuple(
+            Band(n, edges[n - 1], edges[n], texts // 50, texts * n // 10, {cell: found(n, cell) for cell in quality})
+            for n in numbers[group]
+        )
+        for group in groups
+    }
+
+
+def _agreement(group: str, columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]) -> Agreement:
+    union = {"tail": 0.81, "head": 0.96}.get(group, 0.92)
+    alone = {"bm25": 0.11, "dense": 0.08}
+    return Agreement(
+        label_group=group,
+        candidates={"bm25": 41.3, "dense": 64.0},
+        overlap={RETRIEVERS: 0.23 if group == "tail" else 0.41},
+        found={"bm25": union - alone["dense"], "dense": union - alone["bm25"]},
+        alone=alone,
+        union=union,
+        ceiling={
+            column: min(1, 1.25 * max(np.mean(figure.folds).item() for figure in table[column].values()))
+            for column in columns
+            if column.label_group == group
+        },
+    )
+
+
+def _paper(
+    rng: np.random.Generator, columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]
+) -> PaperFigures:
+    shown = [column for column in columns if column.label_group != "all" and column.ideal == "all"]
+    values = {
+        (cell, column): (float(np.mean(table[column][cell].folds) + rng.normal(0, 0.015)), 0.012)
+        for column in shown
+        for cell in CELLS
+    }
+    correlation = {
+        column: float(
+            stats.spearmanr(
+                [values[cell, column][0] for cell in CELLS], [np.mean(table[column][cell].folds) for cell in CELLS]
+            ).statistic
+        )
+        for column in shown
+    }
+    left_out = "borda with isr, log-isr, bordafuse and condorcet: the paper's figures are those of unsorted lists"
+    return PaperFigures("Table 3", values, correlation, len(CELLS) - 4, left_out)

@@ -1,0 +1,93 @@
+"""Figures: those the data allows, the same bytes every time."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from fusion.errors import SetupError
+from jobs.reporting.data import Column, Report
+from jobs.reporting.figures import figures, save
+from jobs.reporting.printing import FIGURES, report_markdown
+from tests.reports import COLUMNS, sample_report
+
+matplotlib = pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return sample_report(columns=[column for column in COLUMNS if column.label_group != "head"])
+
+
+def names(report: Report) -> list[str]:
+    return [name for name, _ in figures(report)]
+
+
+def test_every_figure_is_drawn(report: Report) -> None:
+    assert names(report) == [
+        "eurlex-4k_grid-tail", "eurlex-4k_grid-all", "eurlex-4k_gain", "eurlex-4k_frequency",
+        "eurlex-4k_agreement-tail", "eurlex-4k_agreement-all",
+    ]  # fmt: skip
+    text = report_markdown(report, {name: f"{name}.png" for name in names(report)})
+    assert text.count("![") == 6
+    assert {name.split("_")[1].split("-")[0] for name in names(report)} == set(FIGURES)
+
+
+def test_figures_without_data_are_left_out(report: Report) -> None:
+    bare = sample_report(columns=COLUMNS[-1:], bands=False, agreement=False)
+    assert names(bare) == ["eurlex-4k_grid-all", "eurlex-4k_gain"]
+    dataset = bare.datasets[0]
+    singles = replace(dataset, rows=tuple(row for row in dataset.rows if row.single), gains=())
+    assert names(replace(bare, datasets=(singles,))) == []
+    one_fold = sample_report(2, columns=COLUMNS[-1:], folds=1)
+    assert len(names(one_fold)) == 8
+
+
+def test_same_bytes_whatever_the_users_settings_are() -> None:
+    report = sample_report(columns=[Column("tail", "ndcg", 10), Column("tail", "precision", 1)])
+    before = dict(matplotlib.rcParams)
+    first = {name: (save(figure, "svg"), save(figure, "png")) for name, figure in figures(report)}
+    assert dict(matplotlib.rcParams) == before
+    for svg, png in first.values():
+        assert ElementTree.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
+        assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    with matplotlib.rc_context({"font.size": 20, "svg.hashsalt": None, "figure.facecolor": "red"}):
+        for name, figure in figures(report):
+            assert (save(figure, "svg"), save(figure, "png")) == first[name], name
+
+
+def test_the_heat_map_marks_what_is_flagged(report: Report) -> None:
+    figure = dict(figures(report))["eurlex-4k_grid-tail"]
+    for ax, column in zip(figure.axes, (Column("tail", "ndcg", 10), Column("tail", "precision", 1)), strict=True):
+        values = [row.values[column] for row in report.datasets[0].rows if not row.single]
+        assert sorted(text.get_text() for text in ax.texts) == sorted(f"{100 * value.mean:.1f}" for value in values)
+        assert [text.get_weight() == "bold" for text in ax.texts] == [value.bold for value in values]
+        assert len(ax.patches) == sum(value.best for value in values) == 1
+
+
+def test_gains_are_hollow_unless_told_apart(report: Report) -> None:
+    dataset = report.datasets[0]
+    gains = [gain for gain in dataset.gains if gain.column.ideal == "all"]
+    doubtful = tuple(replace(gain, verdict="not told apart") for gain in dataset.gains)
+    for verdicts, hollow in ((dataset.gains, False), (doubtful, True)):
+        ax = dict(figures(replace(report, datasets=(replace(dataset, gains=verdicts),))))["eurlex-4k_gain"].axes[0]
+        points = [line for line in ax.lines if line.get_marker() != "None" and len(line.get_xdata())]
+        assert sorted(line.get_xdata()[0] for line in points) == sorted(100 * g.comparison.difference for g in gains)
+        assert {line.get_markerfacecolor() == "white" for line in points} == {hollow}
+
+
+def test_signs_in_names_are_no_formulas(report: Report) -> None:
+    dataset = replace(report.datasets[0], name="a_$b_c$%", bands={}, agreement=())
+    for _, figure in figures(replace(report, datasets=(dataset,))):
+        ElementTree.fromstring(save(figure, "svg"))
+        assert "a_$b_c$%" in figure.axes[0].get_title()
+        assert not figure.axes[0].title.get_parse_math()
+
+
+def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, report: Report) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SetupError, match=r"pip install 'xmtc-fusion\[report\]'"):
+        next(figures(report))

@@ -1,0 +1,74 @@
+"""Job `report`, from result folders to files, without Spark."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from fusion.errors import InputError, OutputError
+from jobs import report
+from jobs.cli import main
+from jobs.config import load_config
+from tests.unit.test_assemble import FOLDS, write_results
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_one_report_of_two_datasets_and_the_same_bytes_again(tmp_path: Path) -> None:
+    results = [
+        write_results(tmp_path / "a", FOLDS),
+        write_results(tmp_path / "b", FOLDS, dataset="Eurlex-4K"),
+    ]
+    settings = {"report.results": results, "output.path": str(tmp_path / "report"), "output.mode": "overwrite"}
+    assert report.run(load_config(None, settings)) == f"{tmp_path / 'report'}/index.html"
+    first = files(tmp_path / "report")
+    assert {"index.html", "report.md", "all-tables.tex", "sample.tex", "sample.csv", "eurlex-4k.csv"} <= set(first)
+    assert {name for name in first if name.endswith(".png")} == {
+        f"figures/{dataset}_{kind}.png" for dataset in ("sample", "eurlex-4k") for kind in ("grid-tail", "gain")
+    }
+    text = first["report.md"].decode()
+    assert "Rank correlation of the fusions with Eurlex-4K" in text
+    assert "figures/sample_gain.png" in text
+    row = next(csv.DictReader(first["sample.csv"].decode().splitlines()[:2]))
+    assert (row["normalization"], row["fusion"]) == ("single", "dense")
+    report.run(load_config(None, settings))
+    assert files(tmp_path / "report") == first
+
+
+def test_figures_can_be_left_out(tmp_path: Path) -> None:
+    settings = {
+        "report.results": [write_results(tmp_path / "a", FOLDS)],
+        "report.figures": False,
+        "output.path": str(tmp_path / "report"),
+    }
+    report.run(load_config(None, settings))
+    assert "index.html" in files(tmp_path / "report")
+    assert not (tmp_path / "report" / "figures").exists()
+
+
+def test_nothing_is_lost_by_an_error(tmp_path: Path) -> None:
+    good, other = write_results(tmp_path / "a", FOLDS), write_results(tmp_path / "b", FOLDS, sparse__k1=1.2)
+    out = str(tmp_path / "report")
+    report.run(load_config(None, {"report.results": [good], "report.figures": False, "output.path": out}))
+    before = files(tmp_path / "report")
+    mixed = {"report.results": f"{good},{other}", "output.path": out, "output.mode": "overwrite"}
+    with pytest.raises(InputError, match=r"sparse\.k1"):
+        report.run(load_config(None, mixed))
+    with pytest.raises(OutputError, match="exists already"):
+        report.run(load_config(None, {"report.results": [good], "output.path": out}))
+    assert files(tmp_path / "report") == before
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = write_results(tmp_path / "a", FOLDS)
+    out = str(tmp_path / "report")
+    more = ["--set", "report.figures=false", "--test", "queries"]
+    assert main(["report", "--results", results, "--output", out, *more]) == 0
+    assert f"{out}/index.html" in capsys.readouterr().out
+    assert main(["report", "--results", str(tmp_path / "nowhere"), "--output", f"{out}2"]) == 3
+    assert "config.yaml is missing" in capsys.readouterr().err
+    assert main(["report", "--results", results, "--test", "folds,queries"]) == 2

@@ -1,0 +1,231 @@
+"""Tables say what the data says: figures, marks, warnings, in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+
+from fusion.grid import SINGLE, Cell
+from jobs.reporting.data import Column, Comparison, Dataset, Report
+from jobs.reporting.printing import dataset_csv, dataset_latex, latex, latex_document, markdown, report_markdown
+from jobs.reporting.tables import (
+    MINUS,
+    NOTHING,
+    WIDEST,
+    columns_by_group,
+    file_names,
+    gain_table,
+    gained,
+    grid_tables,
+    paper_tables,
+    points,
+    tie_table,
+    warnings,
+)
+from tests.reports import CELLS, COLUMNS, sample_report
+
+
+def renamed(report: Report, old: str, new: str) -> Report:
+    """The report with a retriever of another name."""
+    dataset = report.datasets[0]
+    rows = tuple(replace(row, cell=Cell(SINGLE, new)) if row.cell.fusion == old else row for row in dataset.rows)
+    gains = tuple(
+        replace(
+            gain,
+            singles={new if name == old else name: value for name, value in gain.singles.items()},
+            better_single=new if gain.better_single == old else gain.better_single,
+        )
+        for gain in dataset.gains
+    )
+    return replace(report, datasets=(replace(dataset, rows=rows, gains=gains, name="R&D_{1}"),))
+
+
+def of_group(dataset: Dataset, *groups: str) -> list[Column]:
+    return [column for group in groups for column in columns_by_group(dataset)[group]]
+
+
+def expected(dataset: Dataset, columns: list[Column]) -> list[list[tuple[str, bool, bool]]]:
+    """Text, bold and best of every figure, line by line."""
+    lines = []
+    for row in dataset.rows:
+        values = [row.values[column] for column in columns]
+        lines.append([(f"{100 * v.mean:.1f}({100 * (v.std or 0):.1f})", v.bold, v.best) for v in values])
+    return lines
+
+
+def test_markdown_marks_exactly_what_is_flagged() -> None:
+    report = sample_report()
+    dataset = report.datasets[0]
+    tables = list(grid_tables(report, dataset))
+    assert [table.name for table in tables] == ["grid-tail-head", "grid-all"]
+    for table, groups in zip(tables, (("tail", "head"), ("all",)), strict=True):
+        columns = of_group(dataset, *groups)
+        lines = [line for line in markdown(table).splitlines() if line.startswith("| ")]
+        header, _, *body = [[word.strip() for word in line.strip("|").split("|")] for line in lines]
+        assert header[2:] == [f"{c.label_group} labels {'nDCG' if c.metric == 'ndcg' else 'P'}@{c.k}" for c in columns]
+        body = [line for line in body if any(line)]
+        assert [Cell(*line[:2]) for line in body] == [row.cell for row in dataset.rows]
+        read = [[(w.strip("*†"), w.startswith("**"), w.endswith("†")) for w in line[2:]] for line in body]
+        assert read == expected(dataset, columns)
+        assert any(bold and not best for line in read for _, bold, best in line)
+
+
+def test_latex_marks_exactly_what_is_flagged() -> None:
+    report = sample_report()
+    dataset = report.datasets[0]
+    table = next(iter(grid_tables(report, dataset)))
+    _, *blocks = latex(table, "x").split("\\midrule\n")
+    lines = [line for block in blocks for line in block.splitlines() if line.endswith(r"\\")]
+    read = []
+    for line in lines:
+        words = line.removesuffix(r" \\").split(" & ")[2:]
+        marks = [(r"\textbf{" in word, r"\underline{" in word) for word in words]
+        plain = [word.replace(r"\underline{", "").replace(r"\textbf{", "").replace("}", "") for word in words]
+        read.append([(text, *mark) for text, mark in zip(plain, marks, strict=True)])
+    assert read == expected(dataset, of_group(dataset, "tail", "head"))
+
+
+def test_tables_are_no_wider_than_a_page() -> None:
+    columns = tuple(Column(group, "ndcg", k) for group in ("tail", "head", "all") for k in (10, 5, 1))
+    report = sample_report(columns=columns)
+    assert [table.name for table in grid_tables(report, report.datasets[0])] == ["grid-tail-head", "grid-all"]
+    many = tuple(Column(f"group {i}", "ndcg", k) for i in range(5) for k in (1, 5, 10))
+    dataset = replace(report.datasets[0], columns=many, queries={f"group {i}": 9 for i in range(5)})
+    tables = list(grid_tables(report, dataset))
+    assert [len(table.header) - 2 for table in tables] == [WIDEST, 3]
+    assert [heading[2] for heading in tables[0].header[2:5]] == ["@1", "@5", "@10"]
+
+
+def test_special_signs_are_escaped() -> None:
+    report = renamed(sample_report(), "bm25", "my_run%")
+    text = latex_document(report)
+    assert r"my\_run\%" in text and "my_run%" not in text
+    assert r"R\&D\_\{1\}." in text
+    assert " log-isr & " in text
+    assert r"$<$0.001" in text
+    page = report_markdown(renamed(sample_report(), "bm25", "a|b*c*"))
+    assert r"a\|b\*c\*" in page and "a|b" not in page
+    assert r"## R\&D\_{1}" in page
+
+
+def test_one_fold() -> None:
+    report = sample_report(folds=1)
+    dataset = report.datasets[0]
+    assert warnings(report, dataset) == ["one fold: no standard deviation, no test"]
+    table = next(iter(grid_tables(report, dataset)))
+    assert not any("(" in entry.text for block in table.blocks for line in block for entry in line)
+    assert "nothing is tested" in table.caption
+    assert "not tested" in markdown(gain_table(report, dataset))
+    assert ",0." in dataset_csv(dataset) and "nan" not in dataset_csv(dataset)
+    # The texts of one fold can be tested.
+    report = sample_report(folds=1, test="queries")
+    assert warnings(report, report.datasets[0]) == ["one fold: no standard deviation, no test over folds"]
+    assert "t-test over all folds' texts" in next(iter(grid_tables(report, report.datasets[0]))).caption
+
+
+def test_missing_folds_are_said_in_every_format() -> None:
+    report = sample_report(missing=[2, 3])
+    warning = "folds 2, 3 are missing: figures are over 3 of 5 folds"
+    assert f"> [!WARNING]\n> {warning}" in report_markdown(report)
+    assert rf"\textbf{{Warning: {warning}.}}" in dataset_latex(report, report.datasets[0])
+    assert "| Eurlex-4K (!) |" in report_markdown(report)
+    report = sample_report(missing=[4])
+    assert warnings(report, report.datasets[0]) == ["fold 4 is missing: figures are over 4 of 5 folds"]
+    assert warnings(sample_report(), sample_report().datasets[0]) == []
+
+
+def test_the_legend_names_the_deciding_test() -> None:
+    report = replace(sample_report(), alpha=0.01)
+    caption = next(iter(grid_tables(report, report.datasets[0]))).caption
+    assert "two-sided paired t-test over the folds' means; alpha = 0.01" in caption
+    assert "over 5 folds" in caption and "10,043 texts (tail labels), 19,120 texts (head labels)" in caption
+
+
+def test_gain_beside_single_retrievers() -> None:
+    report = sample_report()
+    table = gain_table(report, report.datasets[0])
+    gain = report.datasets[0].gains[0]
+    line = dict(zip([heading[-1] for heading in table.header], table.blocks[0][0], strict=True))
+    assert line["bm25"].text == f"{100 * gain.singles['bm25'].mean:.1f}({100 * (gain.singles['bm25'].std or 0):.1f})"
+    assert (line["fusion"].text, line["verdict"].text) == (str(gain.best), gain.verdict)
+    assert line["gain"].text == gained(gain.comparison)
+    assert line["folds"].text == "<0.001"
+    measures = [line[1].text for block in table.blocks for line in block]
+    assert "nDCG@5 (group)" in measures and "P@5 (group)" not in measures
+    assert gained(Comparison(0.0123)) == "+1.2"
+    assert gained(Comparison(-0.01, -0.02, -0.0001)) == f"{MINUS}1.0 [{MINUS}2.0, +0.0]"
+
+
+def test_ties_by_each_test() -> None:
+    report = sample_report()
+    dataset = report.datasets[0]
+    folds, queries, _ = tie_table(report, dataset).blocks[0]
+    columns = of_group(dataset, "tail", "head", "all")
+    bold = [sum(row.values[column].bold for row in dataset.rows) for column in columns]
+    assert [int(entry.text) for entry in folds[1:]] == bold
+    assert folds[0].bold and not queries[0].bold
+    one_fold = sample_report(folds=1)
+    folds, queries, _ = tie_table(one_fold, one_fold.datasets[0]).blocks[0]
+    assert {entry.text for entry in folds[1:]} == {NOTHING}
+    assert NOTHING not in {entry.text for entry in queries[1:]}
+
+
+def test_the_paper_beside_ours() -> None:
+    dataset = sample_report().datasets[0]
+    assert dataset.paper is not None
+    tables = list(paper_tables(dataset))
+    assert [table.name for table in tables] == ["paper-tail", "paper-head"]
+    (correlations,), lines = tables[1].blocks
+    column = Column("head", "ndcg", 1)
+    assert correlations[2].text == f"{dataset.paper.rank_correlation[column]:.2f}"
+    assert [Cell(line[0].text, line[1].text) for line in lines] == CELLS
+    ours, theirs = dataset.rows[2].values[column].mean, dataset.paper.values[CELLS[0], column][0]
+    assert lines[0][2].text == f"{100 * ours:.1f} / {100 * theirs:.1f} / {points(ours - theirs)}"
+    assert "Table 3" in tables[0].caption and "unsorted lists" in tables[0].caption
+    assert not list(paper_tables(replace(dataset, paper=None)))
+
+
+def test_csv_has_every_figure_in_full() -> None:
+    dataset = sample_report().datasets[0]
+    assert dataset.paper is not None
+    lines = list(csv.DictReader(io.StringIO(dataset_csv(dataset))))
+    assert len(lines) == len(dataset.rows)
+    for line, row in zip(lines, dataset.rows, strict=True):
+        assert (line["dataset"], line["normalization"], line["fusion"]) == (dataset.name, *row.cell)
+        value = row.values[Column("tail", "ndcg", 10)]
+        assert float(line["tail_ndcg@10_mean"]) == value.mean
+        assert float(line["tail_ndcg@10_std"]) == value.std
+        assert (line["tail_ndcg@10_bold"], line["tail_ndcg@10_best"]) == (str(int(value.bold)), str(int(value.best)))
+        assert float(line["head_ndcg@5_ideal-group_mean"]) == row.values[Column("head", "ndcg", 5, "group")].mean
+        theirs = dataset.paper.values.get((row.cell, Column("head", "precision", 5)))
+        assert line["head_precision@5_paper_mean"] == (str(theirs[0]) if theirs else "")
+    assert "paper" not in dataset_csv(replace(dataset, paper=None))
+
+
+def test_the_whole_report() -> None:
+    report = sample_report(2)
+    figures = {"eurlex-4k_gain": "figures/eurlex-4k_gain.svg", "wiki10-31k_grid-tail": "figures/wiki10.svg"}
+    first, second = report_markdown(report, figures).split("\n## ")[1:]
+    assert "](<figures/eurlex-4k_gain.svg>)" in first and "wiki10.svg" not in first
+    assert "](<figures/wiki10.svg>)" in second
+    for text in (first, second):
+        for part in ("### All fusions", "### Beside the paper", "found by bm25", "seed: 42"):
+            assert part in text
+    bare = report_markdown(sample_report(columns=COLUMNS[-1:], paper=False, agreement=False, bands=False))
+    assert "paper" not in bare and "Agreement" not in bare
+    assert report_markdown(report) == report_markdown(sample_report(2))
+
+
+@pytest.mark.parametrize(
+    ("names", "files"),
+    [
+        (["Eurlex-4K", "AmazonCat-13K"], ["eurlex-4k", "amazoncat-13k"]),
+        (["a_b", "a b", "A/B", "a-b-2"], ["a-b", "a-b-2", "a-b-3", "a-b-2-2"]),
+        (["_", "%"], ["2", "3"]),
+    ],
+)
+def test_file_names_are_distinct(names: list[str], files: list[str]) -> None:
+    assert list(file_names(names).values()) == files
