@@ -34,7 +34,7 @@ class LabelGroups:
         """The group of each label, -1 where it has none."""
         if pa.types.is_int32(labels.type) and self._dense is not None:
             wanted = labels.to_numpy()
-            inside = wanted < len(self._dense)
+            inside = (wanted >= 0) & (wanted < len(self._dense))
             return np.where(inside, self._dense[np.where(inside, wanted, 0)], np.int8(self.unknown))
         place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
         known = np.append(self.codes, np.int8(self.unknown)).astype(np.int8)
