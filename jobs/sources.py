@@ -14,6 +14,9 @@ from jobs.failures import SPARK_ERRORS, spark_reason
 TREC_SUFFIXES = (".trec", ".run", ".txt", ".qrels", ".qrel", ".tsv", ".res")
 RUN_FIELDS = ("text_id", "q0", "label_id", "rank", "score", "tag")
 QRELS_FIELDS = ("text_id", "iteration", "label_id", "relevance")
+BLANKS, BLANK_ENDS = r"[ \t\x0B\f\r]+", r"^[ \t\x0B\f\r]+|[ \t\x0B\f\r]+$"
+NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|infinity)$"
+"""NaN and infinities are numbers here, so that they are reported as such, with the text they belong to."""
 
 
 def source_format(source: str) -> tuple[str, str]:
@@ -116,19 +119,26 @@ def _fields(spark: SparkSession, source: str, names: Sequence[str], number: str)
     """The lines of a TREC file, split at white space. A line that does not fit is an error."""
     path = source_format(source)[1]
     try:
-        lines = spark.read.text(path).where("trim(value) <> ''")
+        lines = spark.read.text(path)
         _ = lines.columns
     except SPARK_ERRORS as error:
         raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
-    words = lines.select("value", F.split(F.trim("value"), r"\s+").alias("words"))
-    value = F.try_element_at("words", F.lit(names.index(number) + 1))
-    bad = words.where((F.size("words") != len(names)) | value.try_cast("double").isNull()).select("value")
-    first = bad.limit(5).collect()
+    words = split_lines(lines, names, number)
+    first = words.where("not fits").select("value").limit(5).collect()
     if first:
         raise InputError(
             f"{source}: expected lines of {len(names)} columns ({' '.join(names)}) with a number as {number}; found\n"
             + "\n".join(f"  {row['value'][:200]!r}" for row in first)
         )
-    if lines.isEmpty():
+    if words.isEmpty():
         raise InputError(f"{source} is empty")
     return words.select(*(F.col("words")[i].alias(name) for i, name in enumerate(names)))
+
+
+def split_lines(lines: DataFrame, names: Sequence[str], number: str) -> DataFrame:
+    """The words of every line (column `value`) that has some, and whether they are what they should be."""
+    words = lines.select("value", F.split(F.regexp_replace("value", BLANK_ENDS, ""), BLANKS).alias("words"))
+    value = F.try_element_at("words", F.lit(names.index(number) + 1))
+    # Not all that Java takes for a number is one to people: 1d, 0x1p3.
+    numeric = F.coalesce(value.rlike(NUMBER), F.lit(False))
+    return words.where("words[0] <> ''").withColumn("fits", (F.size("words") == len(names)) & numeric)

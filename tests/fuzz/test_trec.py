@@ -1,0 +1,114 @@
+"""TREC lines under thousands of malformed ones: what is taken, what is refused, and which number is read."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from fusion.errors import InputError
+from jobs.sources import QRELS_FIELDS, RUN_FIELDS, read_judgements, read_run, split_lines
+
+WORDS = [
+    "q1",
+    "Q0",
+    "17",
+    "tail",
+    "é",
+    "\u00a0x",
+    "\u2003",
+    "日本",
+    "'",
+    '"',
+    "\\",
+    "#",
+    "0",
+    "a b",
+    "",
+    "-",
+    "%s",
+    "\x00",
+]
+NUMBERS = ["1", "0.5", "-3", "+2.", ".5", "1e3", "1E-400", "1e400", "nan", "-inf", "Infinity", "0"]
+NO_NUMBERS = ["1d", "0x1p3", "1,5", "1e", "--1", "one", "1_000", "", "e5", ".", "１", "1f", "NaN1", "in"]  # noqa: RUF001
+BLANKS = [" ", "\t", "  ", " \t ", "\x0b", "\f"]
+
+
+def lines(seed: int, count: int, fields: int, number: int) -> list[str]:
+    """Good lines, of which many were spoilt."""
+    rng = random.Random(seed)
+    made = []
+    for _ in range(count):
+        words = [rng.choice(WORDS[:8]) for _ in range(fields)]
+        words[number] = rng.choice(NUMBERS)
+        for _ in range(rng.randrange(3)):
+            place = rng.randrange(len(words)) if words else 0
+            spoil = rng.randrange(5)
+            if spoil == 0 and words:
+                words[place] = rng.choice(NO_NUMBERS)
+            elif spoil == 1 and words:
+                del words[place]
+            elif spoil == 2:
+                words.insert(place, rng.choice(WORDS))
+            elif spoil == 3 and words:
+                words[place] = rng.choice(WORDS)
+        ends = [rng.choice(["", "", *BLANKS]) for _ in range(2)]
+        made.append(ends[0] + rng.choice(BLANKS).join(words) + ends[1])
+    return made
+
+
+def fits(line: str, fields: int, number: int) -> bool | None:
+    """By the rules of the format; None for a line without words."""
+    words = [word for word in re.split(r"[ \t\x0b\f\r]+", line) if word]
+    if not words:
+        return None
+    if len(words) != fields:
+        return False
+    word = words[number]
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return word.isascii() and "_" not in word
+
+
+@pytest.mark.parametrize("names", [RUN_FIELDS, QRELS_FIELDS])
+def test_every_line_is_judged_rightly(spark: SparkSession, names: tuple[str, ...]) -> None:
+    number = "score" if names is RUN_FIELDS else "relevance"
+    made = lines(len(names), 4000, len(names), names.index(number))
+    found = split_lines(spark.createDataFrame([(line,) for line in made], "value string"), names, number)
+    told = {row["value"]: (row["fits"], row["words"]) for row in found.collect()}
+    kinds = [fits(line, len(names), names.index(number)) for line in made]
+    assert min(kinds.count(True), kinds.count(False)) > 800
+    for line, kind in zip(made, kinds, strict=True):
+        assert (told[line][0] if line in told else None) == kind, line
+        if kind:
+            assert told[line][1] == re.split(r"[ \t\x0b\f\r]+", line.strip(" \t\x0b\f\r"))
+
+
+def test_numbers_are_read_as_python_reads_them(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "run.trec"
+    path.write_text("".join(f"{n} Q0 d{n} 1 {word} tag\r\n" for n, word in enumerate(NUMBERS)) + "\n\t\n")
+    rows = {int(row["text_id"]): row["score"] for row in read_run(spark, str(path)).collect()}
+    assert len(rows) == len(NUMBERS)
+    for n, word in enumerate(NUMBERS):
+        assert rows[n] == float(word) or (math.isnan(rows[n]) and math.isnan(float(word))), word
+
+
+def test_files_are_refused_with_their_first_bad_lines(spark: SparkSession, tmp_path: Path) -> None:
+    for seed in range(12):
+        fields, number, read = (6, 4, read_run) if seed % 2 else (4, 3, read_judgements)
+        made = lines(seed, 30, fields, number)
+        good = [line for line in made if fits(line, fields, number) is not False]
+        path = tmp_path / f"{seed}.trec"
+        path.write_text("\n".join(made), encoding="utf-8")
+        with pytest.raises(InputError, match=rf"{seed}\.trec: expected lines of {fields} columns") as error:
+            read(spark, str(path))
+        assert any(repr(line[:200]) in str(error.value) for line in made if line not in good)
+        path = tmp_path / f"good{seed}.trec"
+        path.write_text("\n".join(good), encoding="utf-8")
+        assert read(spark, str(path)).count() > 0
