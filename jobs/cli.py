@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fusion import FUSIONS, NORMALIZATIONS, __version__
-from fusion.errors import ConfigError, XmtcError
+from fusion.errors import ConfigError, InputError, XmtcError
 from jobs.config import Config, load_config, parse_setting
 
 if TYPE_CHECKING:
@@ -212,10 +212,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
     except Exception as error:
-        from jobs.failures import SPARK_ERRORS, spark_reason
+        from jobs.failures import SPARK_ERRORS, spark_reason, unreadable
 
-        reason = f"Spark failed: {spark_reason(error)}" if isinstance(error, SPARK_ERRORS) else f"unexpected: {error!r}"
-        return _failed(f"{reason} (--debug shows where)", 1, arguments.debug)
+        if not isinstance(error, SPARK_ERRORS):
+            return _failed(f"unexpected: {error!r} (--debug shows where)", 1, arguments.debug)
+        reason = spark_reason(error)
+        if unreadable(reason):
+            return _failed(f"cannot read an input: {reason}", InputError.exit_code, arguments.debug)
+        return _failed(f"Spark failed: {reason} (--debug shows where)", 1, arguments.debug)
     return 0
 
 

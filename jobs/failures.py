@@ -19,3 +19,8 @@ def spark_reason(error: BaseException) -> str:
         return known.group(0).split(" SQLSTATE")[0].strip()
     causes = re.findall(r"Caused by: ([^\n]+)", text)
     return (causes[-1] if causes else text.split("\n")[0]).strip()
+
+
+def unreadable(reason: str) -> bool:
+    """Whether what went wrong is a file that cannot be read: truncated, corrupt, or changed under its table."""
+    return reason.startswith(("[FAILED_READ_FILE", "[CANNOT_READ_FILE", "[PATH_NOT_FOUND"))

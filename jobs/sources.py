@@ -12,6 +12,8 @@ from fusion.errors import InputError
 from jobs.failures import SPARK_ERRORS, spark_reason
 
 TREC_SUFFIXES = (".trec", ".run", ".txt", ".qrels", ".qrel", ".tsv", ".res")
+VERIFIED = {"parquet.page.verify-checksum.enabled": "true"}
+"""Pages that carry a checksum are checked: a flipped bit is an error, not another number."""
 RUN_FIELDS = ("text_id", "q0", "label_id", "rank", "score", "tag")
 QRELS_FIELDS = ("text_id", "iteration", "label_id", "relevance")
 BLANKS, BLANK_ENDS = r"[ \t\x0B\f\r]+", r"^[ \t\x0B\f\r]+|[ \t\x0B\f\r]+$"
@@ -36,7 +38,7 @@ def read_table(spark: SparkSession, source: str) -> DataFrame:
     """A Parquet path or a catalog table."""
     kind, name = source_format(source)
     try:
-        table = spark.table(name) if kind == "table" else spark.read.parquet(name)
+        table = spark.table(name) if kind == "table" else spark.read.options(**VERIFIED).parquet(name)
         _ = table.columns
     except SPARK_ERRORS as error:
         raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
