@@ -10,6 +10,9 @@ from fusion.pools import Labels
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 
+LONG = 4096
+"""Pools of more labels are counted another way: bitsets grow with the square of their number."""
+
 
 @fusion(
     "condorcet",
@@ -20,7 +23,9 @@ from fusion.types import Array, Floats
 def condorcet(labels: Labels) -> Array:
     pools = labels.pools
     if len(pools.position) == 2:
-        return _of_two_lists(pools.offset, pools.position, pools.size)
+        longest = np.diff(pools.offset).max(initial=0)
+        of_two = _of_two_lists if longest <= LONG else _of_two_long_lists
+        return of_two(pools.offset, pools.position, pools.size)
     return _of_many_lists(pools.offset, pools.position, pools.size)
 
 
@@ -70,6 +75,55 @@ def _ones(word):  # type: ignore[no-untyped-def]
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@njit(cache=True, nogil=True)
+def _of_two_long_lists(offset, position, size):  # type: ignore[no-untyped-def]
+    """The same counts in n log n steps. Labels are met in the order of the first list; a Fenwick tree over the places
+    of the second one counts those met so far."""
+    out = np.empty(position.shape[1], np.float64)
+    for p in range(offset.size - 1):
+        first, count = offset[p], offset[p + 1] - offset[p]
+        place = np.empty((2, count), np.int64)
+        for r in range(2):
+            for c in range(count):
+                found = position[r, first + c]
+                place[r, c] = found if found >= 0 else size[p, r]
+        # How many labels are above each place of the second list.
+        above = np.zeros(size[p, 1] + 2, np.int64)
+        for c in range(count):
+            above[place[1, c] + 1] += 1
+        above = np.cumsum(above)
+        order = np.argsort(place[0])
+        tree = np.zeros(size[p, 1] + 2, np.int64)
+        start = 0
+        while start < count:
+            end = start
+            while end < count and place[0, order[end]] == place[0, order[start]]:
+                end += 1
+            for c in order[start:end]:
+                j = place[1, c]
+                # At a or below in both lists: all but those above in one or the other.
+                out[first + c] = count - start - above[j] + _met(tree, j)
+            for c in order[start:end]:
+                j = place[1, c] + 1
+                while j < tree.size:
+                    tree[j] += 1
+                    j += j & -j
+            for c in order[start:end]:
+                out[first + c] -= _met(tree, place[1, c] + 1)
+            start = end
+    return out
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _met(tree, places):  # type: ignore[no-untyped-def]
+    """The labels met so far at the first places of the second list."""
+    found = 0
+    while places > 0:
+        found += tree[places]
+        places -= places & -places
+    return found
 
 
 @njit(cache=True, nogil=True)

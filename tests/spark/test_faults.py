@@ -148,7 +148,7 @@ def test_skew_and_a_very_long_list(spark: SparkSession, tmp_path: Path) -> None:
     settings = {
         "inputs.candidates": str(tmp_path / "candidates.parquet"),
         "inputs.judgements": str(tmp_path / "judgements.parquet"),
-        "grid.cells": ["zmuv+combmnz", "rank+isr"],
+        "grid.normalizations": "zmuv,borda",
     }
     metrics = evaluate.run(spark, load_config(None, settings)).metrics.to_pylist()
     assert {row["queries"] for row in metrics} == {200}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -147,3 +149,16 @@ def test_counts_add_up_in_any_order() -> None:
     assert figures[0, "head", "all"].queries == 40
     assert figures[0, "tail", "all"].value is None
     assert (0, ALL, "group") not in figures
+
+
+def test_long_lists_have_a_condorcet_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which gives the same scores: counted by bitsets in short pools, by a tree in long ones."""
+    texts = random_texts(np.random.default_rng(4), 80)
+    grid = Grid([Cell("rank", "condorcet")])
+    for view in VIEWS:
+        pools = unite(to_lists(texts, view), no_relevant(len(texts)), keep_all=True)
+        [(_, short)] = grid.fused(pools)
+        monkeypatch.setattr(sys.modules["fusion.fusions.condorcet"], "LONG", 3)
+        [(_, long)] = grid.fused(pools)
+        monkeypatch.undo()
+        np.testing.assert_array_equal(short, long)
