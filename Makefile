@@ -36,7 +36,7 @@ $(VENV)/ready: setup.py constraints-cpu.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dense,test]' --constraint constraints-cpu.txt
+	$(BIN)/python -m pip install --quiet --editable '.[dense,report,test]' --constraint constraints-cpu.txt
 	$(BIN)/python -c 'from jobs.java import ensure_java; ensure_java()' 2>/dev/null \
 	  || $(BIN)/python -m pip install --quiet --editable '.[java]'
 	touch $@
