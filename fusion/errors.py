@@ -34,6 +34,16 @@ class SetupError(XmtcError):
     exit_code = 5
 
 
+class AlarmError(XmtcError):
+    """Raised when a nightly run found that a figure fell, a dataset is missing or the data drifted."""
+
+    exit_code = 10
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name nobody knows, with the nearest one that exists."""
     names = list(known)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fusion import FUSIONS, NORMALIZATIONS, __version__
-from fusion.errors import ConfigError, InputError, XmtcError
+from fusion.errors import AlarmError, ConfigError, InputError, XmtcError
 from jobs.config import Config, load_config, parse_setting
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ normalizations: {", ".join(NORMALIZATIONS.names())}
 fusions:        {", ".join(FUSIONS.names())}
 
 Every setting, with its default, is in conf/base.yaml; 'xmtc-fusion config' prints it.
-Exit codes: 0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else."""
+Exit codes: 0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else.
+nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted."""
 
 
 class Shortcut(NamedTuple):
@@ -73,6 +74,13 @@ REPORT = [
     Shortcut("--test", "report.test", "TEST", "what decides the bold face: folds (default), queries or randomization"),
     Shortcut("--work", "work.path", "FOLDER", "where the stages are kept"),
     *RESULTS,
+]
+NIGHTLY = [
+    Shortcut("--datasets", "nightly.datasets", "FILES", "configuration files, with commas between them"),
+    Shortcut("--run-id", "nightly.run_id", "NAME", "the name of the run; default: the date (UTC)"),
+    Shortcut("--baseline", "nightly.baseline", "NAME", "the run to compare with; default: the last without an alarm"),
+    Shortcut("--work", "work.path", "FOLDER", "where the stages, the history and the reports are kept"),
+    MASTER,
 ]
 METRICS = Shortcut("--metrics", "evaluate.metrics", "NAMES", "metrics with commas between them: ndcg@10,precision@10")
 TOP = Shortcut("--top", "fuse.top", "N", "the length of the fused lists")
@@ -141,6 +149,15 @@ def report(config: Config) -> None:
     print(f"The report's page is {job.run(config)}")
 
 
+def nightly(config: Config) -> None:
+    from jobs import nightly as job
+
+    night = job.run(_session(config), config)
+    if night.exit_code:
+        raise AlarmError(job.message(night), night.exit_code)
+    print(job.message(night))
+
+
 def show_config(config: Config) -> None:
     print(config.to_yaml(), end="")
 
@@ -157,6 +174,7 @@ JOBS = {
     "fuse": Job(fuse, "fused rankings of the chosen cells", [*FUSION, TOP]),
     "run": Job(run, "all of it: from a dataset's files to the metrics of the whole grid", [*STAGES, METRICS, *RESULTS]),
     "report": Job(report, "tables, figures and one page from the results of evaluations", REPORT),
+    "nightly": Job(nightly, "re-evaluate datasets, compare with a baseline, alarm if a figure fell", NIGHTLY),
     "prepare": Job(prepare, "read a dataset; write its texts, labels and folds", STAGES),
     "retrieve_sparse": Job(retrieve_sparse, "BM25 candidates of every fold's test texts", STAGES),
     "train_dense": Job(train_dense, "encode texts and labels, train the bi-encoder for every fold", STAGES),
@@ -226,7 +244,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _failed(message: str, exit_code: int, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    print(f"xmtc-fusion: error: {message}", file=sys.stderr)
+    print(f"xmtc-fusion: {'alarm' if exit_code >= AlarmError.exit_code else 'error'}: {message}", file=sys.stderr)
     return exit_code
 
 

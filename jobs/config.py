@@ -23,6 +23,7 @@ from jobs.settings import (
     SparkSettings,
 )
 from jobs.settings.dense import DenseSettings
+from jobs.settings.nightly import NightlySettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.report import ReportSettings
 from jobs.settings.sparse import SparseSettings
@@ -41,6 +42,7 @@ class Config(Section):
     evaluate: EvaluateSettings = EvaluateSettings()
     fuse: FuseSettings = FuseSettings()
     report: ReportSettings = ReportSettings()
+    nightly: NightlySettings = NightlySettings()
     output: OutputSettings = OutputSettings()
     spark: SparkSettings = SparkSettings()
 
@@ -61,6 +63,11 @@ def load_config(path: str | None = None, settings: Mapping[str, Any] | None = No
     return make_config(values, path or "the settings")
 
 
+def overlaid(config: Config, path: str) -> Config:
+    """A configuration with the file at `path` laid over it."""
+    return make_config(_merged(config.model_dump(mode="json"), _read(path)), path)
+
+
 def make_config(values: Mapping[str, Any], source: str) -> Config:
     """A checked configuration, or an error that names every wrong key."""
     try:
@@ -71,7 +78,7 @@ def make_config(values: Mapping[str, Any], source: str) -> Config:
     # Names of algorithms and metrics are checked now, not when Spark is running.
     chosen_normalizations(config.grid.normalizations)
     chosen_fusions(config.grid.fusions)
-    _ = config.grid.grid, config.evaluate.measures
+    _ = config.grid.grid, config.evaluate.measures, config.nightly.watch.watched, config.nightly.watch.measures
     return config
 
 

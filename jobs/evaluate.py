@@ -18,7 +18,7 @@ from fusion.tally import Tally
 from jobs.config import Config
 from jobs.details import agreement, bands, comparisons, label_bands
 from jobs.lists import Frequencies, label_frequencies, load_lists
-from jobs.outputs import check_output, result_folder
+from jobs.outputs import ResultFolder, check_output, result_folder
 from jobs.settings import Names
 from udfs.arrays import Work
 from udfs.engines import over_lists
@@ -61,11 +61,22 @@ class Result:
     notes: dict[str, int]
     details: dict[str, pa.Table]
     """`comparisons`, `agreement` and `bands`; empty if not asked for."""
+    queries: DataFrame | None = None
+    """Every text's figures, if asked for."""
 
 
 def run(spark: SparkSession, config: Config) -> Result:
     """Evaluate, and write the results if the configuration says where."""
     check_output(config.output)
+    result = compute(spark, config)
+    if config.output.path is not None:
+        with result_folder(config.output, config) as folder:
+            write(result, folder)
+    return result
+
+
+def compute(spark: SparkSession, config: Config) -> Result:
+    """The figures of every chosen cell."""
     lists = load_lists(spark, config.inputs, judged=True)
     grid = config.grid.grid
     for name in lists.layout.retrievers:
@@ -100,19 +111,21 @@ def run(spark: SparkSession, config: Config) -> Result:
             f"{config.inputs.judgements}: no judged text to evaluate; do its ids match those of the folds?"
         )
     metrics = _metrics(tallies, evaluation)
-    result = Result(metrics, notes, _details(packed, metrics, evaluation, frequencies) if frequencies else {})
+    queries = None
+    if config.evaluate.per_query:
+        schema = query_schema(evaluation, lists.rows.schema["text_id"].dataType.simpleString())
+        queries = lists.rows.transform(engine(query_figures(evaluation), schema))
+    details = _details(packed, metrics, evaluation, frequencies) if frequencies else {}
+    return Result(metrics, notes, details, queries)
 
-    if config.output.path is not None:
-        with result_folder(config.output, config) as folder:
-            for name, table in {"metrics": result.metrics, **result.details}.items():
-                folder.write_table(name, table)
-            folder.write_text(RUN_FILE, json.dumps({"version": __version__, "notes": notes}, indent=2) + "\n")
-            if config.evaluate.per_query:
-                text_type = lists.rows.schema["text_id"].dataType.simpleString()
-                schema = query_schema(evaluation, text_type)
-                figures = lists.rows.transform(engine(query_figures(evaluation), schema))
-                figures.write.parquet(f"{folder.uri}/query_metrics.parquet")
-    return result
+
+def write(result: Result, folder: ResultFolder) -> None:
+    """All tables of a result."""
+    for name, table in {"metrics": result.metrics, **result.details}.items():
+        folder.write_table(name, table)
+    folder.write_text(RUN_FILE, json.dumps({"version": __version__, "notes": result.notes}, indent=2) + "\n")
+    if result.queries is not None:
+        result.queries.write.parquet(f"{folder.uri}/query_metrics.parquet")
 
 
 def chosen_views(names: Names, available: tuple[str, ...]) -> tuple[str, ...]:

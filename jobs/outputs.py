@@ -64,13 +64,17 @@ def result_folder(settings: OutputSettings, config: Config) -> Iterator[ResultFo
 
 
 @contextmanager
-def whole_folder(settings: OutputSettings) -> Iterator[ResultFolder]:
-    """A folder to write in. It takes its place at the end of the block; after an error nothing has changed."""
+def whole_folder(settings: OutputSettings, only_ours: bool = True) -> Iterator[ResultFolder]:
+    """A folder to write in. It takes its place at the end of the block; after an error nothing has changed.
+
+    What is there is replaced only if it is marked as ours, unless the caller says that the place is.
+    """
     if settings.path is None:
         raise OutputError("no output: give --output PATH, or set output.path")
     try:
         filesystem, path, prefix = _locate(settings.path)
-        _check_place(filesystem, path, settings)
+        if only_ours:
+            _check_place(filesystem, path, settings)
         parent, _, name = path.rpartition("/")
         mark = uuid.uuid4().hex[:12]
         staging, aside = f"{parent}/.{name}.{mark}.part", f"{parent}/.{name}.{mark}.old"
@@ -82,7 +86,8 @@ def whole_folder(settings: OutputSettings) -> Iterator[ResultFolder]:
         yield folder
         replaced = _exists(filesystem, path)
         if replaced:
-            _check_place(filesystem, path, settings)
+            if only_ours:
+                _check_place(filesystem, path, settings)
             filesystem.move(path, aside)
         try:
             filesystem.move(staging, path)
@@ -106,6 +111,21 @@ def read_text(path: str) -> str | None:
         return None
     with filesystem.open_input_stream(inner) as stream:
         return bytes(stream.read()).decode("utf-8")
+
+
+def remove_folder(path: str) -> None:
+    """Delete a folder, if there is one."""
+    filesystem, inner, _ = _locate(path)
+    if _exists(filesystem, inner):
+        filesystem.delete_dir(inner)
+
+
+def folder_size(path: str) -> int:
+    """The bytes of all files in a folder; 0 if there is none."""
+    filesystem, inner, _ = _locate(path)
+    if not _exists(filesystem, inner):
+        return 0
+    return sum(info.size or 0 for info in filesystem.get_file_info(fs.FileSelector(inner, recursive=True)))
 
 
 def read_parquet(path: str) -> pa.Table | None:

@@ -15,6 +15,11 @@ from jobs.stages import log
 
 def run(spark: SparkSession, config: Config) -> evaluate.Result:
     """Prepare, retrieve with BM25 and the bi-encoder (and what `inputs.candidates` brings), evaluate."""
+    return evaluate.run(spark, retrieved(spark, config))
+
+
+def retrieved(spark: SparkSession, config: Config) -> Config:
+    """All stages before the evaluation; the configuration with what they wrote as inputs."""
     statistics = prepare.run(spark, config)
     log("the dataset\n" + prepare.summary(statistics, config.prepare.paper))
     lists = {
@@ -22,7 +27,7 @@ def run(spark: SparkSession, config: Config) -> evaluate.Result:
         "dense": f"{retrieve_dense.run(spark, config)}/{retrieve_dense.LISTS}",
     }
     brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
-    return evaluate.run(spark, evaluated(config, {**lists, **brought}))
+    return evaluated(config, {**lists, **brought})
 
 
 def evaluated(config: Config, candidates: dict[str, str]) -> Config:

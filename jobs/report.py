@@ -14,6 +14,7 @@ from jobs.reporting.page import page
 from jobs.reporting.results import read_results
 from jobs.reporting.tables import file_names
 from jobs.settings import OutputSettings
+from jobs.settings.report import ReportSettings
 from jobs.stages import log
 
 PAGE = "index.html"
@@ -21,25 +22,34 @@ PAGE = "index.html"
 
 def run(config: Config) -> str:
     """Write the report; where its page is."""
-    settings = config.report
-    place = f"{config.work.path.rstrip('/')}/{config.dataset}"
-    found = read_results(settings.results or [f"{place}/results"])
-    report = Report(
-        settings.title,
-        tuple(assemble(results, settings.test, settings.alpha) for results in found),
-        settings.test,
-        settings.alpha,
-        __version__,
-    )
-    drawn = settings.figures
-    if drawn == "auto":
-        drawn = find_spec("matplotlib") is not None
-        if not drawn:
-            log("no figures as files: they need pip install 'xmtc-fusion[report]'")
-    output = config.output if config.output.path else OutputSettings(path=f"{place}/report", mode="overwrite")
+    report = assembled(config)
+    place = OutputSettings(path=f"{_beside_stages(config)}/report", mode="overwrite")
+    output = config.output if config.output.path else place
     with result_folder(output, config) as folder:
-        write(report, folder, drawn)
+        write(report, folder, can_draw(config.report))
     return f"{output.path}/{PAGE}"
+
+
+def assembled(config: Config) -> Report:
+    """All that the configured results have to show."""
+    settings = config.report
+    found = read_results(settings.results or [f"{_beside_stages(config)}/results"])
+    datasets = tuple(assemble(results, settings.test, settings.alpha) for results in found)
+    return Report(settings.title, datasets, settings.test, settings.alpha, __version__)
+
+
+def can_draw(settings: ReportSettings) -> bool:
+    """Whether figures are to be drawn as files."""
+    if settings.figures != "auto":
+        return settings.figures
+    if find_spec("matplotlib") is None:
+        log("no figures as files: they need pip install 'xmtc-fusion[report]'")
+        return False
+    return True
+
+
+def _beside_stages(config: Config) -> str:
+    return f"{config.work.path.rstrip('/')}/{config.dataset}"
 
 
 def write(report: Report, folder: ResultFolder, with_figures: bool) -> None:

@@ -6,13 +6,14 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fusion import __version__
 from fusion.errors import InputError
-from jobs.outputs import STAGE_FILE, ResultFolder, read_text, whole_folder
+from jobs.outputs import STAGE_FILE, ResultFolder, folder_size, read_text, whole_folder
 from jobs.settings import OutputSettings
 
 
@@ -31,10 +32,7 @@ def run_stage(name: str, path: str, key: Mapping[str, Any], build: Callable[[Res
     with whole_folder(OutputSettings(path=path, mode="overwrite")) as folder:
         counts = dict(build(folder))
         folder.write_text(STAGE_FILE, json.dumps({"stage": name, "fingerprint": wanted, **counts}, indent=2) + "\n")
-    told = ", ".join(
-        f"{value:,} {what}" if isinstance(value, int) else f"{what} {value}" for what, value in counts.items()
-    )
-    log(f"{name}: {told} in {time.monotonic() - begin:.1f} s")
+    log_line(stage=name, seconds=round(time.monotonic() - begin, 1), bytes=folder_size(path), **counts)
     return True
 
 
@@ -70,3 +68,29 @@ def fingerprint(value: Any) -> str:
 def log(message: str) -> None:
     """A line about the work, beside the results on standard output."""
     print(f"[xmtc-fusion] {message}", file=sys.stderr, flush=True)
+
+
+def log_line(**fields: Any) -> None:
+    """A line of key=value pairs, one a finished stage, for people and for programs that read logs."""
+    words = (f"{key.replace(' ', '_')}={_word(value)}" for key, value in {**_context, **fields}.items())
+    log(" ".join(words))
+
+
+def _word(value: Any) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if not text or set(text) & set(' "=') else text
+
+
+_context: dict[str, Any] = {}
+
+
+@contextmanager
+def log_context(**fields: Any) -> Iterator[None]:
+    """Fields that every line of the block begins with, such as the run and the dataset."""
+    before = dict(_context)
+    _context.update(fields)
+    try:
+        yield
+    finally:
+        _context.clear()
+        _context.update(before)

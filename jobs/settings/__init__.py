@@ -45,7 +45,7 @@ class GridSettings(Section):
     def grid(self) -> Grid:
         if self.cells is None:
             return Grid.of(self.normalizations, self.fusions)
-        return Grid(_cell(name) for name in self.cells)
+        return Grid(parse_cell(name) for name in self.cells)
 
 
 class EvaluateSettings(Section):
@@ -86,7 +86,8 @@ class SparkSettings(Section):
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
 
-def _cell(name: str) -> Cell:
+def parse_cell(name: str) -> Cell:
+    """`zmuv+combmnz`."""
     normalization, plus, fusion = name.partition("+")
     if not plus:
         raise ConfigError(f"cell {name!r}: expected NORMALIZATION+FUSION, as in 'zmuv+combmnz'")

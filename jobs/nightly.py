@@ -1,0 +1,267 @@
+"""Job `nightly`: re-evaluate every dataset, compare with the baseline, alarm if a figure fell or the data moved."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.request import Request, urlopen
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from fusion import __version__
+from fusion.errors import ConfigError, XmtcError
+from fusion.gate import Change, alarms
+from jobs import report
+from jobs.comparing import Moved, Watched, changes, drift, watched_figures
+from jobs.config import Config, overlaid
+from jobs.history import RUNS, History
+from jobs.lock import exclusive
+from jobs.outputs import remove_folder, result_folder
+from jobs.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
+from jobs.reporting.trend import trend_page
+from jobs.settings import OutputSettings
+from jobs.stages import log, log_context, log_line
+from udfs.storage import local_folder
+
+OK, REGRESSION, MISSING, DRIFT = "ok", "regression", "missing dataset", "data drift"
+EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12}
+SUMMARY, TREND = "summary.json", "trend.html"
+
+
+@dataclass
+class Night:
+    """What a nightly run found."""
+
+    run_id: str
+    started: str
+    evaluated: dict[str, Evaluated] = field(default_factory=dict)
+    baselines: dict[str, Row] = field(default_factory=dict)
+    changes: dict[Watched, Change] = field(default_factory=dict)
+    fallen: dict[Watched, float] = field(default_factory=dict)
+    """Watched figures that fell beyond the tolerance, with their corrected p-values."""
+    drift: dict[str, dict[str, Moved]] = field(default_factory=dict)
+    """By dataset and quantity."""
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def verdict(self, dataset: str) -> str:
+        if any(watched.dataset == dataset for watched in self.fallen):
+            return REGRESSION
+        return DRIFT if any(moved.alarm for moved in self.drift.get(dataset, {}).values()) else OK
+
+    @property
+    def exit_code(self) -> int:
+        """The smallest of the alarms' codes; 0 if there is none."""
+        found = [EXIT_CODES[self.verdict(name)] for name in self.evaluated]
+        return min([code for code in found if code] + [EXIT_CODES[MISSING]] * bool(self.missing), default=0)
+
+    def changed(self, dataset: str) -> list[str]:
+        """What differs from the baseline: data, configuration, code."""
+        marks, before = self.evaluated[dataset].fingerprints, self.baselines.get(dataset)
+        return [] if before is None else [name for name, mark in marks.items() if before[name] != mark]
+
+
+def run(spark: SparkSession, config: Config) -> Night:
+    """Evaluate what changed, compare, alarm; the history then holds one more run."""
+    settings = config.nightly
+    if not settings.datasets:
+        raise ConfigError("no datasets: set nightly.datasets to a list of configuration files")
+    run_id = settings.run_id or time.strftime("%Y-%m-%d", time.gmtime())
+    work = local_folder(config.work.path)
+    if work is None:
+        log("no lock on this storage: see that only one nightly run is scheduled at a time")
+        return _night(spark, config, run_id)
+    with exclusive(work / "nightly.lock", run_id, settings.wait):
+        return _night(spark, config, run_id)
+
+
+def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
+    settings = config.nightly
+    history = History(spark, settings.history or f"{config.work.path.rstrip('/')}/history")
+    earlier = [row for row in history.runs() if row["run_id"] != run_id]
+    night = Night(run_id, _now())
+    if settings.baseline is not None and settings.baseline not in {row["run_id"] for row in earlier}:
+        raise ConfigError(f"nightly.baseline: there is no complete run {settings.baseline!r} in the history")
+    for path in settings.datasets:
+        with log_context(run=run_id):
+            try:
+                dataset = overlaid(config, path)
+                with log_context(dataset=dataset.dataset):
+                    night.evaluated[dataset.dataset] = reevaluate(spark, dataset)
+            except XmtcError as error:
+                night.missing[path] = str(error)
+                log(f"{path}: {error}")
+    for name, evaluated in night.evaluated.items():
+        _record(spark, history, night.run_id, evaluated)
+        baseline = _baseline(earlier, name, settings.baseline)
+        against: str | None = None
+        if baseline is not None:
+            night.baselines[name], against = baseline, baseline["run_id"]
+            night.changes |= changes(spark, history, evaluated, baseline["run_id"], settings.tolerance / 100)
+        night.drift[name] = drift(spark, history, evaluated, against, settings.drift)
+    night.fallen = alarms(night.changes, settings.alpha)
+    for evaluated in night.evaluated.values():
+        _complete(spark, history, night, evaluated)
+    _retain(history, config, night)
+    _publish(history, config, night)
+    return night
+
+
+def _baseline(earlier: list[Row], dataset: str, pinned: str | None) -> Row | None:
+    """The pinned run, or the last one without an alarm."""
+    runs = [row for row in earlier if row["dataset"] == dataset]
+    fitting = [row for row in runs if (row["verdict"] == OK if pinned is None else row["run_id"] == pinned)]
+    return fitting[-1] if fitting else None
+
+
+def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evaluated) -> None:
+    """Tonight's tables; they count once the run is complete."""
+    for name in ("metrics", LABEL_COUNTS):
+        history.write(name, spark.read.parquet(f"{evaluated.path}/{name}.parquet"), run_id, evaluated.dataset)
+    history.write("watched", watched_figures(spark, evaluated), run_id, evaluated.dataset)
+    queries = spark.read.parquet(f"{evaluated.path}/{QUERIES}")
+    history.write(
+        "query_figures", queries.withColumn("text_id", F.col("text_id").cast("string")), run_id, evaluated.dataset
+    )
+
+
+def _complete(spark: SparkSession, history: History, night: Night, evaluated: Evaluated) -> None:
+    """The drift, and last of all the row that makes the run part of the history."""
+    name = evaluated.dataset
+    moved = [(quantity, *found, found.alarm) for quantity, found in night.drift[name].items()]
+    schema = "quantity string, value double, change double, allowed double, alarm boolean"
+    history.write("drift", spark.createDataFrame(moved, schema), night.run_id, name)
+    baseline = night.baselines.get(name)
+    row = {
+        "started": night.started,
+        "finished": _now(),
+        "verdict": night.verdict(name),
+        "baseline": None if baseline is None else baseline["run_id"],
+        "evaluated": evaluated.built,
+        "version": __version__,
+        **evaluated.fingerprints,
+    }
+    schema = ", ".join(f"{key} {'boolean' if key == 'evaluated' else 'string'}" for key in row)
+    history.write(RUNS, spark.createDataFrame([tuple(row.values())], schema), night.run_id, name)
+    with log_context(run=night.run_id, dataset=name):
+        log_line(stage="gate", verdict=row["verdict"], baseline=row["baseline"] or "none", evaluated=evaluated.built)
+
+
+def _retain(history: History, config: Config, night: Night) -> None:
+    """Forget the oldest runs beyond the number to keep, but never a baseline."""
+    if not config.nightly.keep:
+        return
+    pinned = {night.run_id, config.nightly.baseline, *(row["run_id"] for row in night.baselines.values())}
+    rows = history.runs()
+    ids = list(dict.fromkeys(row["run_id"] for row in rows))
+    for run_id in [name for name in ids[: -config.nightly.keep] if name not in pinned]:
+        for row in rows:
+            if row["run_id"] == run_id:
+                history.remove(run_id, row["dataset"])
+        remove_folder(_place(config, run_id))
+        log(f"run {run_id} is removed: {config.nightly.keep} are kept")
+
+
+def _publish(history: History, config: Config, night: Night) -> None:
+    """The report with the trend, the summary, and who else wants to know."""
+    text = json.dumps(summary(night), indent=2) + "\n"
+    place = _place(config, night.run_id)
+    settings = config.report.model_copy(update={"results": [found.path for found in night.evaluated.values()]})
+    shown = config.model_copy(update={"report": settings})
+    with result_folder(OutputSettings(path=place, mode="overwrite"), shown) as folder:
+        folder.write_text(SUMMARY, text)
+        folder.write_text(TREND, trend_page(history, config.nightly))
+        if night.evaluated:
+            report.write(report.assembled(shown), folder, report.can_draw(settings))
+    if config.nightly.mlflow is not None:
+        from jobs.tracking import track
+
+        track(config.nightly.mlflow, night.run_id, summary(night), config.to_yaml())
+    if config.nightly.webhook is not None and night.exit_code:
+        request = Request(config.nightly.webhook, text.encode(), {"Content-Type": "application/json"})
+        try:
+            with urlopen(request, timeout=10) as answer:
+                log(f"the webhook answered {answer.status}")
+        except OSError as error:
+            log(f"the webhook did not take the summary: {error}")
+
+
+def summary(night: Night) -> dict[str, Any]:
+    """What a program wants to know of a night."""
+    return {
+        "run_id": night.run_id,
+        "exit_code": night.exit_code,
+        "missing": night.missing,
+        "datasets": {
+            name: {
+                "verdict": night.verdict(name),
+                "evaluated": evaluated.built,
+                "baseline": night.baselines[name]["run_id"] if name in night.baselines else None,
+                "changed": night.changed(name),
+                "watched": [
+                    {**watched._asdict(), **change._asdict(), "alarm": watched in night.fallen}
+                    for watched, change in night.changes.items()
+                    if watched.dataset == name
+                ],
+                "drift": {
+                    quantity: {**moved._asdict(), "alarm": moved.alarm} for quantity, moved in night.drift[name].items()
+                },
+                "fingerprints": evaluated.fingerprints,
+            }
+            for name, evaluated in night.evaluated.items()
+        },
+    }
+
+
+def message(night: Night) -> str:
+    """The lines that matter, for people."""
+    lines = [f"run {night.run_id}: exit code {night.exit_code}"]
+    for path, reason in night.missing.items():
+        lines.append(f"{MISSING}: {path}: {reason}")
+    for name, evaluated in night.evaluated.items():
+        lines.append(f"{name}: {night.verdict(name)}; {_against(night, name)}; {_work(evaluated)}")
+        lines += [f"  {line}" for line in _alarm_lines(night, name)]
+    return "\n".join(lines)
+
+
+def _alarm_lines(night: Night, name: str) -> Iterator[str]:
+    for watched, p in night.fallen.items():
+        if watched.dataset == name:
+            found = night.changes[watched]
+            how = f"over {found.texts:,} texts of both nights" if found.paired else "between texts of either night"
+            yield (
+                f"{watched.label_group} {watched.metric}@{watched.k} of {watched.normalization}+{watched.fusion} fell "
+                f"from {100 * found.baseline:.2f} to {100 * found.tonight:.2f}: {100 * found.difference:+.2f} "
+                f"[{100 * found.low:+.2f}, {100 * found.high:+.2f}] {how}, p {p:.2g}"
+            )
+    for quantity, moved in night.drift[name].items():
+        if moved.alarm:
+            yield f"{quantity} moved by {moved.change:.3f}, more than {moved.allowed:g}"
+
+
+def _against(night: Night, name: str) -> str:
+    if name not in night.baselines:
+        return "no baseline yet"
+    changed = night.changed(name)
+    return f"against {night.baselines[name]['run_id']}, changed since: {', '.join(changed) or 'nothing'}"
+
+
+def _work(evaluated: Evaluated) -> str:
+    return "evaluated" if evaluated.built else "nothing to do, figures kept"
+
+
+def _place(config: Config, run_id: str) -> str:
+    return f"{config.work.path.rstrip('/')}/nightly/{run_id}"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+if __name__ == "__main__":
+    from jobs.cli import job_main
+
+    job_main("nightly")

@@ -1,0 +1,121 @@
+"""A dataset of a nightly run: everything up to its figures, as far as something changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from fusion.errors import ConfigError
+from jobs import evaluate, pipeline
+from jobs.config import Config
+from jobs.lists import label_frequencies
+from jobs.outputs import CONFIG_FILE, ResultFolder
+from jobs.readers.inputs import input_fingerprints
+from jobs.sources import read_judgements, read_table, source_format
+from jobs.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
+from udfs.storage import local_folder
+
+LABEL_COUNTS, QUERIES = "label_counts", "query_metrics.parquet"
+PACKAGES = ("fusion", "udfs", "jobs")
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The figures of a dataset, in a folder that `report` reads, and what they follow from."""
+
+    dataset: str
+    config: Config
+    path: str
+    built: bool
+    """False if nothing had changed."""
+    fingerprints: dict[str, str]
+    """Of the data, the configuration and the code."""
+
+
+def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
+    """Bring the figures of a dataset up to date."""
+    path = f"{config.work.path.rstrip('/')}/{config.dataset}/nightly"
+    if config.prepare.format is not None:
+        data = fingerprint(input_fingerprints(spark, config.prepare))
+        config = pipeline.retrieved(spark, config)
+    elif config.inputs.candidates is None or config.inputs.judgements is None:
+        raise ConfigError(
+            f"dataset {config.dataset}: neither prepare.format nor inputs.candidates and judgements are set"
+        )
+    else:
+        data = fingerprint(_inputs(spark, config))
+    watch = config.nightly.watch
+    marks = {"data": data, "configuration": _configuration(config), "code": code_fingerprint()}
+    key = {"inputs": _inputs(spark, config), "settings": marks["configuration"], "code": marks["code"]}
+
+    def build(folder: ResultFolder) -> dict[str, Any]:
+        result = evaluate.compute(spark, config)
+        evaluate.write(result, folder)
+        figures = {"metrics": [str(measure) for measure in watch.measures], "label_groups": list(watch.label_groups)}
+        watched = config.model_copy(
+            update={
+                "grid": config.grid.model_copy(update={"cells": list(watch.cells)}),
+                "evaluate": config.evaluate.model_copy(update={**figures, "per_query": True, "details": False}),
+            }
+        )
+        queries = evaluate.compute(spark, watched).queries
+        assert queries is not None
+        queries.write.parquet(f"{folder.uri}/{QUERIES}")
+        assert config.inputs.judgements is not None
+        ids, counts = label_frequencies(read_judgements(spark, config.inputs.judgements))
+        folder.write_table(LABEL_COUNTS, pa.table({"label": ids.cast(pa.string()), "texts": counts}))
+        folder.write_text(CONFIG_FILE, config.to_yaml())
+        return {"texts": result.notes["judged texts"], "figures": len(result.metrics)}
+
+    built = run_stage("evaluate", path, key, build)
+    return Evaluated(config.dataset, config, path, built, marks)
+
+
+def code_fingerprint() -> str:
+    """A digest of this package's sources."""
+    return fingerprint([[name, text] for package in PACKAGES for name, text in _sources(files(package))])
+
+
+def _sources(folder: Any) -> list[tuple[str, str]]:
+    found = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: str(entry.name)):
+        if entry.is_dir():
+            found += _sources(entry)
+        elif entry.name.endswith(".py"):
+            found.append((str(entry.name), entry.read_text(encoding="utf-8")))
+    return found
+
+
+def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
+    """A fingerprint of each input."""
+    inputs = config.inputs.model_dump(mode="json")
+    candidates = inputs.pop("candidates")
+    named = {**inputs, **(candidates if isinstance(candidates, dict) else {"candidates": candidates})}
+    return {name: _mark(spark, source) for name, source in named.items()}
+
+
+def _mark(spark: SparkSession, source: Any) -> Any:
+    """The fingerprint of the stage that wrote it, of its bytes, or of its rows where only Spark can read it."""
+    if not isinstance(source, str) or source in ("auto", "pareto", "none"):
+        return source
+    kind, path = source_format(source)
+    if kind != "table" and local_folder(path) is not None:
+        return stage_fingerprint(path.rpartition("/")[0]) or input_fingerprint(path)
+    rows = spark.read.text(path) if kind == "trec" else read_table(spark, source)
+    digest = rows.agg(F.count("*"), F.bit_xor(F.xxhash64(*rows.columns))).first()
+    return None if digest is None else list(digest)
+
+
+def _configuration(config: Config) -> str:
+    """What was asked for, without the places where things lie."""
+    chosen = config.model_dump(mode="json")
+    chosen["prepare"].pop("folder")
+    watch = chosen["nightly"]["watch"]
+    sections = {name: chosen[name] for name in ("dataset", "prepare", "sparse", "dense", "grid", "evaluate")}
+    return fingerprint(json.loads(json.dumps({**sections, "watch": watch})))
