@@ -47,15 +47,13 @@ def exclusive(path: Path, run_id: str, wait: float = 0) -> Iterator[None]:
 
 
 def _taken(path: Path, mine: dict[str, object]) -> bool:
-    """Whether the lock is ours now: linking a finished file to its name succeeds for one process only."""
-    own = path.with_name(f"{path.name}.{mine['host']}.{mine['pid']}")
-    own.write_text(json.dumps(mine), encoding="utf-8")
+    """Whether the lock is ours now: only one process can make the file."""
     try:
-        os.link(own, path)
+        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     except FileExistsError:
         return False
-    finally:
-        own.unlink()
+    with os.fdopen(file, "w", encoding="utf-8") as stream:
+        json.dump(mine, stream)
     return True
 
 

@@ -1,0 +1,80 @@
+"""Nightly runs that are killed, and two at once: what is left is whole, and a rerun goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from jobs.history import TABLES, History
+from tests.lists import random_relevant, random_texts, write_tables
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """A nightly run on the command line."""
+    rng = np.random.default_rng(0)
+    settings = write_tables(tmp_path, random_texts(rng, 150), random_relevant(rng, 150), folds=2)
+    inputs = {key.split(".")[1]: value for key, value in settings.items()}
+    (tmp_path / "sample.yaml").write_text(yaml.safe_dump({"dataset": "sample", "inputs": inputs}))
+    chosen = ["grid.cells=[zmuv+combmnz]", "report.figures=false", "spark.conf={spark.ui.enabled: false}"]
+    options = [word for setting in chosen for word in ("--set", setting)]
+    places = ["--datasets", str(tmp_path / "sample.yaml"), "--work", str(tmp_path / "work"), "--master", "local[2]"]
+    return [sys.executable, "-m", "jobs.cli", "nightly", "--run-id", "tonight", *places, *options]
+
+
+def start(command: list[str]) -> subprocess.Popen[str]:
+    """In a process group of its own: the driver, its JVM and its workers."""
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for(process: subprocess.Popen[str], words: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if words in line:
+            return
+    raise AssertionError(f"{words!r} was never said")
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_killed_driver_leaves_nothing_half_done(spark: SparkSession, command: list[str], tmp_path: Path) -> None:
+    history = History(spark, str(tmp_path / "work" / "history"))
+    # Within a stage: its folder does not appear.
+    process = start(command)
+    wait_for(process, "evaluate: started")
+    kill(process)
+    assert not (tmp_path / "work" / "sample" / "nightly").exists()
+    assert history.runs() == []
+    # Between stages: what was finished is kept, but the run is not part of the history.
+    process = start(command)
+    wait_for(process, "taken over")
+    wait_for(process, "stage=evaluate")
+    kill(process)
+    assert (tmp_path / "work" / "sample" / "nightly" / "metrics.parquet").exists()
+    assert history.runs() == []
+    # The rerun goes on from there, beside a second one, which is refused.
+    process = start(command)
+    wait_for(process, "is up to date")
+    second = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert second.returncode == 4
+    assert "run tonight (process" in second.stderr
+    assert "is at work" in second.stderr
+    _, error = process.communicate(timeout=300)
+    assert process.returncode == 0, error
+    assert [(row["run_id"], row["verdict"]) for row in history.runs()] == [("tonight", "ok")]
+    for name in TABLES:
+        table = spark.read.parquet(str(tmp_path / "work" / "history" / name))
+        assert {row["run_id"] for row in table.select("run_id").distinct().collect()} == {"tonight"}
+    left = [path.name for path in (tmp_path / "work").rglob("*.lock*")]
+    assert left == []

@@ -1,0 +1,69 @@
+"""The lock of nightly runs: held by one, taken over from the dead, released in any case."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from fusion.errors import OutputError
+from jobs.lock import exclusive
+
+
+def test_one_holder_at_a_time(tmp_path: Path) -> None:
+    lock = tmp_path / "work" / "nightly.lock"
+    with exclusive(lock, "first"):
+        assert json.loads(lock.read_text())["pid"] == os.getpid()
+        with pytest.raises(OutputError, match=rf"run first \(process {os.getpid()} on .*\) is at work since 20"):
+            exclusive(lock, "second").__enter__()
+    assert not lock.exists()
+
+
+def test_it_is_released_after_an_error(tmp_path: Path) -> None:
+    lock = tmp_path / "nightly.lock"
+    with pytest.raises(ZeroDivisionError), exclusive(lock, "first"):
+        _ = 1 / 0
+    assert not lock.exists()
+
+
+def test_the_second_waits(tmp_path: Path) -> None:
+    lock = tmp_path / "nightly.lock"
+    order = []
+
+    def first() -> None:
+        with exclusive(lock, "first"):
+            order.append("first")
+            started.set()
+            time.sleep(0.7)
+            order.append("first is done")
+
+    started = threading.Event()
+    thread = threading.Thread(target=first)
+    thread.start()
+    started.wait()
+    with exclusive(lock, "second", wait=30):
+        order.append("second")
+    thread.join()
+    assert order == ["first", "first is done", "second"]
+
+
+def test_the_dead_are_succeeded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lock = tmp_path / "nightly.lock"
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    holder = {"run_id": "old", "host": socket.gethostname(), "pid": int(dead.stdout), "since": "yesterday"}
+    lock.write_text(json.dumps(holder))
+    with exclusive(lock, "new"):
+        assert json.loads(lock.read_text())["run_id"] == "new"
+    assert "run old is taken over" in capsys.readouterr().err
+    # On another machine nobody can tell.
+    lock.write_text(json.dumps({**holder, "host": "elsewhere"}))
+    with pytest.raises(OutputError, match="on elsewhere"), exclusive(lock, "new"):
+        pass
+    assert lock.exists()
