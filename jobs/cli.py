@@ -248,6 +248,14 @@ def _failed(message: str, exit_code: int, debug: bool) -> int:
     return exit_code
 
 
+def command() -> None:
+    """The installed command. Databricks calls it as a function: it ignores what that returns, and takes any
+    SystemExit for a failure."""
+    code = main()
+    if code:
+        sys.exit(code)
+
+
 def job_main(job: str) -> None:
     """For `spark-submit jobs/<job>.py ...`."""
     sys.exit(main([job, *sys.argv[1:]]))

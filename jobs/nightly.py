@@ -25,7 +25,7 @@ from jobs.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
 from jobs.reporting.trend import trend_page
 from jobs.settings import OutputSettings
 from jobs.stages import log, log_context, log_line
-from udfs.storage import local_folder
+from udfs.storage import in_volume, local_folder
 
 OK, REGRESSION, MISSING, DRIFT = "ok", "regression", "missing dataset", "data drift"
 EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12}
@@ -71,7 +71,7 @@ def run(spark: SparkSession, config: Config) -> Night:
         raise ConfigError("no datasets: set nightly.datasets to a list of configuration files")
     run_id = settings.run_id or time.strftime("%Y-%m-%d", time.gmtime())
     work = local_folder(config.work.path)
-    if work is None:
+    if work is None or in_volume(work):
         log("no lock on this storage: see that only one nightly run is scheduled at a time")
         return _night(spark, config, run_id)
     with exclusive(work / "nightly.lock", run_id, settings.wait):

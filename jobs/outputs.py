@@ -16,7 +16,7 @@ from pyarrow import fs
 from fusion.errors import InputError, OutputError
 from jobs.config import Config
 from jobs.settings import OutputSettings
-from udfs.storage import local_folder
+from udfs.storage import in_volume, local_folder
 
 CONFIG_FILE, STAGE_FILE = "config.yaml", "stage.json"
 """The resolved configuration of a job's results, and the fingerprint of a stage: what marks a folder as ours."""
@@ -157,7 +157,7 @@ def _locate(path: str) -> tuple[fs.FileSystem, str, str]:
     """The file system of a path, the path in it, and what to put before it for Spark."""
     local = local_folder(path)
     if local is not None:
-        return fs.LocalFileSystem(), str(local.absolute()), "file://"
+        return fs.LocalFileSystem(), str(local.absolute()), "" if in_volume(local.absolute()) else "file://"
     filesystem, inner = fs.FileSystem.from_uri(path)
     return filesystem, inner.rstrip("/"), path[: path.index(inner.rstrip("/"))]
 

@@ -12,6 +12,15 @@ from pathlib import Path
 
 from pyarrow import fs
 
+VOLUMES = "/Volumes/"
+"""Where Databricks mounts volumes: folders for Python, in which files are written from beginning to end or not at all.
+Spark knows them by that name, and not as files of a machine."""
+
+
+def in_volume(folder: Path) -> bool:
+    """Whether a folder is in a volume of Databricks."""
+    return str(folder).startswith(VOLUMES)
+
 
 def local_folder(uri: str) -> Path | None:
     """The path of a folder on this machine or a mounted volume; None if it is in an object store."""
@@ -30,13 +39,13 @@ def absolute(uri: str) -> str:
 def writable_folder(uri: str) -> Iterator[Path]:
     """A local folder to write files in; at the end of the block they are at `uri`."""
     local = local_folder(uri)
-    if local is not None:
+    if local is not None and not in_volume(local):
         local.mkdir(parents=True, exist_ok=True)
         yield local
         return
     with tempfile.TemporaryDirectory(prefix="xmtc-fusion-") as scratch:
         yield Path(scratch)
-        filesystem, path = fs.FileSystem.from_uri(uri)
+        filesystem, path = fs.FileSystem.from_uri(uri) if local is None else (fs.LocalFileSystem(), str(local))
         fs.copy_files(scratch, path, source_filesystem=fs.LocalFileSystem(), destination_filesystem=filesystem)
 
 

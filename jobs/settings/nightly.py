@@ -54,9 +54,11 @@ class NightlySettings(Section):
     def _split(cls, names: object) -> object:
         return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
-    @field_validator("run_id", "baseline")
+    @field_validator("run_id", "baseline", mode="before")
     @classmethod
-    def _name(cls, name: str | None) -> str | None:
+    def _name(cls, name: object) -> object:
+        """YAML takes 2026-03-02 for a date, and 7 for a number."""
+        name = None if name is None else str(name)
         if name is not None and not all(sign.isalnum() or sign in "._-" for sign in name):
             raise ValueError("letters, digits, '.', '_' and '-' only: it becomes part of a path")
         return name

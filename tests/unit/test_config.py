@@ -82,3 +82,10 @@ def test_a_name_is_registered_once() -> None:
     with pytest.raises(XmtcError, match="registered already"):
         fusion("combsum", reads="scores", formula="", citation="")(lambda labels: labels.total)
     assert FUSIONS["combsum"].formula == "sum(x)"
+
+
+def test_runs_may_be_named_by_a_date(tmp_path: Path) -> None:
+    path = tmp_path / "nightly.yaml"
+    path.write_text("nightly: {baseline: 2026-03-02, run_id: 7}")
+    found = load_config(str(path)).nightly
+    assert (found.baseline, found.run_id) == ("2026-03-02", "7")

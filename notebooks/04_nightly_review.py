@@ -1,0 +1,238 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Review nightly runs
+# MAGIC
+# MAGIC Job `nightly` evaluates every dataset again, keeps all figures in a history, and gives the alarm if a watched
+# MAGIC figure fell, a dataset is missing or the data moved. This notebook reads that history: what happened, since
+# MAGIC when, and why.
+
+# COMMAND ----------
+
+import json
+import shutil
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from jobs import nightly
+from jobs.config import load_config
+from jobs.history import History
+from jobs.notebook import beside, session, show, show_page, widget
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Give the folder of the stages (`work.path` of the nightly job) and, if it is elsewhere, its history. Without
+# MAGIC them, four nights are made up here.
+
+# COMMAND ----------
+
+place = widget("nightly", "", "work.path of the nightly job")
+history = widget("history", "", "Its history, if not <work.path>/history")
+work = f"{widget('work', 'work/notebooks', 'Folder for results')}/nightly"
+examples = beside(widget("folder", "data/debtags", "Folder of the example's texts"))
+spark = session()
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Four nights
+# MAGIC
+# MAGIC Two made-up retrievers rank tags of packages by chance, and the right ones higher. How much higher is their
+# MAGIC skill.
+
+# COMMAND ----------
+
+
+def write_lists(packages: str, skill: float) -> None:
+    """What the nightly job will find: the right tags of some packages, and the rankings of two retrievers."""
+    texts = spark.read.json(f"{examples}/texts.jsonl.gz").where(packages).select("text_id", "labels")
+    known = texts.select(F.explode("labels").alias("label_id")).groupBy("label_id").count()
+    labels = known.orderBy(F.desc("count"), "label_id").limit(60).select("label_id")
+    right = F.array_contains("labels", F.col("label_id"))
+    pairs = texts.crossJoin(labels).select("text_id", "label_id", right.cast("int").alias("right"))
+    pairs.where("right = 1").write.mode("overwrite").parquet(f"{work}/judgements.parquet")
+    for name, bonus in {"first": skill, "second": 0.6}.items():
+        chance = F.pmod(F.xxhash64(F.lit(name), "text_id", "label_id"), F.lit(1000)) / 1000
+        run = pairs.withColumn("score", chance + bonus * F.col("right"))
+        run.write.mode("overwrite").parquet(f"{work}/{name}.parquet")
+
+
+def night(run_id: str, **settings: str) -> nightly.Night:
+    """Job `nightly`; in production, `xmtc-fusion nightly --config conf/nightly.yaml`."""
+    asked = {"datasets": [f"{work}/packages.yaml"], "run_id": run_id, **settings}
+    config = {"work.path": work, "report.figures": False, **{f"nightly.{name}": asked[name] for name in asked}}
+    found = nightly.run(spark, load_config(settings=config))
+    print(nightly.message(found))
+    return found
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The first night has nothing to compare with. On the second nothing has changed: nothing is computed, the figures
+# MAGIC are kept.
+
+# COMMAND ----------
+
+made_up = not place
+if made_up:
+    # A history from its first night on, however often this is run.
+    shutil.rmtree(work, ignore_errors=True)
+    write_lists("text_id % 25 = 0", skill=0.6)
+    runs = {name: f"{work}/{name}.parquet" for name in ("first", "second")}
+    inputs = {"candidates": runs, "judgements": f"{work}/judgements.parquet", "label_groups": "pareto"}
+    packages = {"dataset": "packages", "inputs": inputs, "evaluate": {"metrics": ["ndcg@10"], "randomizations": 0}}
+    Path(work, "packages.yaml").write_text(json.dumps(packages), encoding="utf-8")
+    place = work
+    nights = [night("2026-03-02"), night("2026-03-03")]
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC On the third night the first retriever is worse: somebody has broken it. The gate says which figures fell, from
+# MAGIC where to where, and that it is the data (here: the rankings) that changed, not the configuration or the code.
+
+# COMMAND ----------
+
+if made_up:
+    write_lists("text_id % 25 = 0", skill=0.4)
+    nights.append(night("2026-03-04"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC On the fourth it is repaired, but other packages have come in. No figure fell; the tags are distributed
+# MAGIC differently.
+
+# COMMAND ----------
+
+if made_up:
+    write_lists("text_id % 20 = 0 AND text_id > 5000", skill=0.6)
+    nights.append(night("2026-03-05"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The history
+# MAGIC
+# MAGIC Tables for plain SQL, partitioned by run and dataset. `runs` holds a row for each complete run of a dataset: the
+# MAGIC verdict, what it was compared with, and fingerprints of data, configuration and code.
+
+# COMMAND ----------
+
+tables = History(spark, history or f"{place}/history")
+run_ids = [row["run_id"] for row in tables.runs()]
+for name in ("runs", "watched", "drift", "metrics"):
+    tables.read(name, run_ids).createOrReplaceTempView(name)
+verdicts = spark.sql("""
+    SELECT run_id, dataset, verdict, baseline, evaluated, data, configuration, code FROM runs ORDER BY finished, run_id
+""")
+show(verdicts)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Which changed since the run it was compared with, data, configuration or code? That tells where to look first.
+
+# COMMAND ----------
+
+changed = spark.sql("""
+    SELECT now.run_id, now.dataset, now.verdict, now.data <> was.data AS data,
+           now.configuration <> was.configuration AS configuration, now.code <> was.code AS code
+    FROM runs now JOIN runs was ON was.run_id = now.baseline AND was.dataset = now.dataset
+    ORDER BY now.finished, now.run_id
+""")
+show(changed)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Watched figures over time
+# MAGIC
+# MAGIC With their 95% intervals, in percent. A drop that the gate let pass, but that goes on night after night, is seen
+# MAGIC here.
+
+# COMMAND ----------
+
+trend = spark.sql("""
+    SELECT run_id, label_group, concat(normalization, '+', fusion) AS cell, concat(metric, '@', k) AS metric,
+           round(100 * mean, 1) AS mean, round(100 * low, 1) AS low, round(100 * high, 1) AS high, queries AS texts
+    FROM watched WHERE metric = 'ndcg' ORDER BY label_group, cell, metric, run_id
+""")
+show(trend)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Drift
+# MAGIC
+# MAGIC What is known about the data, how much it moved since the baseline, and how much it may.
+
+# COMMAND ----------
+
+drifted = spark.sql("""
+    SELECT run_id, quantity, round(value, 3) AS value, round(change, 3) AS change, allowed
+    FROM drift WHERE alarm ORDER BY run_id, quantity
+""")
+show(drifted)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Beyond the watched figures
+# MAGIC
+# MAGIC All cells are in the history, so a drop can be followed further. In the last run with a regression: which
+# MAGIC retrievers and fusions lost most? nDCG@10 of all labels, in points. A single retriever at the top is the
+# MAGIC culprit.
+
+# COMMAND ----------
+
+losses = spark.sql("""
+    WITH last AS (SELECT * FROM runs WHERE verdict = 'regression' ORDER BY finished DESC LIMIT 1)
+    SELECT now.normalization, now.fusion, round(100 * avg(was.value), 1) AS before,
+           round(100 * avg(now.value), 1) AS after, round(100 * avg(now.value - was.value), 1) AS change
+    FROM last
+    JOIN metrics now ON now.run_id = last.run_id AND now.dataset = last.dataset
+    JOIN metrics was ON was.run_id = last.baseline AND was.dataset = last.dataset AND was.fold = now.fold
+        AND was.normalization = now.normalization AND was.fusion = now.fusion AND was.label_group = now.label_group
+        AND was.metric = now.metric AND was.k = now.k AND was.ideal = now.ideal
+    WHERE now.label_group = 'all' AND now.metric = 'ndcg' AND now.k = 10
+    GROUP BY ALL ORDER BY change, normalization, fusion
+""")
+show(losses, rows=8)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What the gate said
+# MAGIC
+# MAGIC Each run leaves a folder with its report, a page of trends and a summary for programs, which is also what a
+# MAGIC webhook gets.
+
+# COMMAND ----------
+
+said = json.loads(Path(place, "nightly", run_ids[-1], "summary.json").read_text(encoding="utf-8"))
+told = [(name, found["verdict"], found["changed"]) for name, found in said["datasets"].items()]
+show(spark.createDataFrame(told, "dataset string, verdict string, changed array<string>"))
+show_page(f"{place}/nightly/{run_ids[-1]}/trend.html")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Pin a baseline
+# MAGIC
+# MAGIC Unless told otherwise, a run is compared with the last one that had no alarm. Slow decay passes such a gate,
+# MAGIC half a point a night. A pinned baseline does not move: set it in `conf/nightly.yaml`, in quotes, since it looks
+# MAGIC like a date,
+# MAGIC
+# MAGIC     nightly:
+# MAGIC       baseline: "2026-03-02"
+# MAGIC
+# MAGIC or for one run with `--baseline 2026-03-02`. After a change that is meant (new data, another model), pin the
+# MAGIC first run that has it, as here the fourth night, whose new packages are to stay:
+
+# COMMAND ----------
+
+if made_up:
+    nights.append(night("2026-03-06", baseline="2026-03-05"))

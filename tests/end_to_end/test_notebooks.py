@@ -1,0 +1,127 @@
+"""The notebooks, from top to bottom on the shipped data, and what they leave behind."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from fusion import reference
+from jobs.notebook import show, show_page, widget
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.py"))
+TEXTS = 500
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all: what one notebook has prepared serves the next."""
+    return tmp_path_factory.mktemp("work")
+
+
+@pytest.fixture
+def run(work: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Execute a notebook where notebooks run, in their own folder; its variables."""
+    monkeypatch.chdir(FOLDER)
+    monkeypatch.setenv("XMTC_WORK", str(work))
+    monkeypatch.setenv("XMTC_LIMIT", str(TEXTS))
+    return lambda name: runpy.run_path(str(FOLDER / f"{name}.py"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_source_form(path: Path) -> None:
+    """The form that Databricks imports: a first line, cells with a line between them, markdown behind `# MAGIC`."""
+    first, text = path.read_text(encoding="utf-8").split("\n", 1)
+    assert first == "# Databricks notebook source"
+    for cell in text.split("\n# COMMAND ----------\n"):
+        lines = cell.strip().split("\n")
+        magic = [line.startswith("# MAGIC") for line in lines]
+        assert any(lines) and all(magic) == any(magic)
+        assert not magic[0] or (lines[0] == "# MAGIC %md" and len(lines) > 1)
+        assert all(line == "# MAGIC" or line.startswith("# MAGIC ") for line in lines if magic[0])
+
+
+def test_all_notebooks_are_tried() -> None:
+    named = ["01_explore_dataset", "02_fuse_and_compare", "03_bring_your_own_runs", "04_nightly_review"]
+    assert [path.stem for path in NOTEBOOKS] == named
+
+
+def test_databricks_shows_widgets_tables_and_pages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What Databricks puts among a notebook's names is used where it is there."""
+    widgets: dict[str, str] = {"limit": "7"}
+    made = SimpleNamespace(text=lambda name, default, label: widgets.setdefault(name, default), get=widgets.get)
+    shown: list[Any] = []
+    names = {"dbutils": SimpleNamespace(widgets=made), "display": shown.append, "displayHTML": shown.append}
+    shell = SimpleNamespace(user_ns=names)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert [widget("limit", "1000", "Number"), widget("work", "here", "Folder")] == ["7", "here"]
+    show(pd.DataFrame({"a": [1, 2]}), rows=1)
+    (tmp_path / "page.html").write_text("<p>seen</p>")
+    show_page(str(tmp_path / "page.html"))
+    assert shown[0].to_dict("list") == {"a": [1]} and shown[1] == "<p>seen</p>"
+
+
+def test_explore_dataset(run: Any) -> None:
+    left = run("01_explore_dataset")
+    statistics = left["statistics"]
+    assert statistics["texts"] == TEXTS
+    assert left["tested"].collect() == [(TEXTS, TEXTS)]
+    shape = left["shape"].collect()
+    assert sum(row["labels"] for row in shape) == statistics["labels"]
+    assert sum(row["percent_of_pairs"] for row in shape) == pytest.approx(100, abs=0.5)
+    assert {row["label_group"]: row["pairs"] for row in left["groups"].collect()} == {
+        "head": pytest.approx(statistics["head_per_text"] * TEXTS),
+        "tail": pytest.approx(statistics["tail_per_text"] * TEXTS),
+    }
+
+
+def test_fuse_and_compare(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    left = run("02_fuse_and_compare")
+    assert f"all labels, {TEXTS} texts" in capsys.readouterr().out
+    assert left["cells"].size == 60
+    assert left["cells"].max().max() == pytest.approx(100 * left["means"][left["winner"]], abs=0.05)
+    assert list(left["gains"]["against_fusion"]) == ["neighbours", "documents"]
+    # The text that was looked at, fused by the plain formulas.
+    lists: dict[str, dict[str, float]] = {"neighbours": {}, "documents": {}}
+    for row in left["looked_at"].collect():
+        lists[row["retriever"]][row["label"]] = row["score"]
+    expected = dict(reference.fuse(lists, *left["winner"]))
+    ranking = left["ranking"].orderBy("position").collect()
+    assert len(ranking) == 64
+    for row in ranking:
+        assert row["score"] == pytest.approx(expected[row["label"]], rel=1e-5)
+
+
+def test_bring_your_own_runs(run: Any, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left = run("03_bring_your_own_runs")
+    page = Path(left["page"])
+    assert page == work / "own" / "report" / "index.html" and page.is_file()
+    assert f"open {page}" in capsys.readouterr().out
+    assert [row[0] for row in left["reached"]] == ["", "words", "names", "popular"]
+    assert left["value"] == max(row[2] for row in left["reached"]) > 0.3
+    assert left["count"] == left["result"].notes["judged texts"]
+    assert "broken.trec" in left["message"] and "use::printing" in left["message"]
+
+
+def test_nightly_review(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    left = run("04_nightly_review")
+    assert [night.exit_code for night in left["nights"]] == [0, 0, 10, 12, 0]
+    found = {row["run_id"]: (row["verdict"], row["baseline"]) for row in left["verdicts"].collect()}
+    assert found["2026-03-04"] == ("regression", "2026-03-03") and found["2026-03-05"] == ("data drift", "2026-03-03")
+    assert {(row["run_id"], row["data"]) for row in left["changed"].collect() if row["verdict"] != "ok"} == {
+        ("2026-03-04", True),
+        ("2026-03-05", True),
+    }
+    means = {(row["run_id"], row["label_group"]): row["mean"] for row in left["trend"].collect()}
+    assert means["2026-03-04", "tail"] < means["2026-03-03", "tail"] == means["2026-03-02", "tail"]
+    assert {row["quantity"] for row in left["drifted"].collect()} == {"label frequencies"}
+    worst = left["losses"].first()
+    assert (worst["normalization"], worst["fusion"]) == ("single", "first") and worst["change"] < -10
+    assert "fell from" in capsys.readouterr().out
