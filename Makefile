@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench package clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,16 @@ format: $(VENV)/ready ## Format the code
 
 bench: $(VENV)/ready ## Measure the engines, the bare kernel and ranx; writes benchmarks/results/grid.md
 	$(BIN)/python -m benchmarks.grid $(ARGS)
+
+package: $(VENV)/ready ## The wheel, and an environment to ship to a cluster (EXTRAS=dense: with the bi-encoder); see docs/clusters.md
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python -m venv --without-pip build/environment
+	$(BIN)/python -m pip --python build/environment/bin/python install --quiet --constraint constraints-cpu.txt \
+	  $$(echo dist/*.whl)$(if $(EXTRAS),[$(EXTRAS)])
+	# Spark gives its own to driver and executors.
+	$(BIN)/python -m pip --python build/environment/bin/python uninstall --quiet --yes pyspark py4j
+	$(BIN)/venv-pack --quiet --prefix build/environment --output dist/environment.tar.gz
 
 clean: ## Remove the virtual environment and everything that was made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse work

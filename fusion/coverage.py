@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.counts import Counts
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
@@ -92,7 +92,7 @@ class Coverage(Counts):
         return float((self.reach[view, ideal] * worth).sum() / max(self.texts[view], 1))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _common(start, stop, label):  # type: ignore[no-untyped-def]
     """Candidates that retrievers r and s share, added up over texts and slots."""
     texts, retrievers, slots = start.shape
@@ -115,7 +115,7 @@ def _common(start, stop, label):  # type: ignore[no-untyped-def]
     return common
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count_bands(counts, ranks, bands):  # type: ignore[no-untyped-def]
     cutoff = counts.shape[2]
     for j in range(ranks.shape[0]):

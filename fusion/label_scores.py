@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.postings import Ranked, frozen
 from fusion.ranking import top
 from fusion.types import Array, Int32s, Ints
@@ -59,7 +59,7 @@ def reference(
     return {name: [entry for entry in ranked if group[entry[0]] == name][:n] for name in sorted(set(group.values()))}
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _pools(offset, item, score, carried_offset, carried, group, groups, add):  # type: ignore[no-untyped-def]
     """The labels that each list of neighbours carries, by group and label id ascending, with their scores."""
     lists = offset.size - 1

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
 from fusion.significance import Paired, paired_t_of_sums, randomization_p
@@ -135,7 +135,7 @@ class PairedSums:
         return test, randomization_p(total, self.flipped[:, a, i] - self.flipped[:, a, j])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_up(figures, text, ranks, weights, number, by_group):  # type: ignore[no-untyped-def]
     """figures[text, aspect, column]: the worth of a text's hits. `number[0]` counts all relevant labels, `number[1]`
     those of the view."""
@@ -150,7 +150,7 @@ def _add_up(figures, text, ranks, weights, number, by_group):  # type: ignore[no
                     figures[t, a, column] += worth[rank]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _random_signs(keys, flips, seed):  # type: ignore[no-untyped-def]
     """+1 or -1 for each flip and text (flips x texts), from the bits of splitmix64 (Steele et al. 2014)."""
     signs = np.empty((flips, keys.size))
@@ -166,7 +166,7 @@ def _random_signs(keys, flips, seed):  # type: ignore[no-untyped-def]
     return signs
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _mixed(z):  # type: ignore[no-untyped-def]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.registry import Normalization
 from fusion.types import EPS, Array, Floats, Int32s, Ints
 
@@ -183,7 +183,7 @@ def unite(lists: Lists, relevant: Relevant, keep_all: bool) -> Pools:
     return Pools(source, offset, label, group, score, position, statistics, found, found_offset, repeated)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _unite(start, stop, label, score, group, relevant_start, relevant_stop, relevant_label, keep_all):  # type: ignore[no-untyped-def]
     pools, retrievers = start.shape
     entries = 0
@@ -293,7 +293,7 @@ def _unite(start, stop, label, score, group, relevant_start, relevant_stop, rele
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sort_by_name(name, entry, size):  # type: ignore[no-untyped-def]
     """Radix sort of the pairs in row 0, byte by byte, with row 1 as the other half; the row that holds the result.
     Names are not negative."""
@@ -320,7 +320,7 @@ def _sort_by_name(name, entry, size):  # type: ignore[no-untyped-def]
     return row
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _combine(offset, position, size, value, shift, scale, missing, impute):  # type: ignore[no-untyped-def]
     """Sum, minimum and maximum of the scores of every candidate. Written without branches: one select a figure."""
     retrievers, candidates = position.shape
@@ -346,7 +346,7 @@ def _combine(offset, position, size, value, shift, scale, missing, impute):  # t
     return total, low, high
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _matrix(offset, position, size, value, shift, scale, missing, impute):  # type: ignore[no-untyped-def]
     """The scores themselves, NaN where there is none."""
     retrievers, candidates = position.shape
@@ -363,7 +363,7 @@ def _matrix(offset, position, size, value, shift, scale, missing, impute):  # ty
     return x
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _median(x):  # type: ignore[no-untyped-def]
     retrievers, candidates = x.shape
     out = np.empty(candidates, np.float64)
@@ -383,7 +383,7 @@ def _median(x):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _inverse_squares(position):  # type: ignore[no-untyped-def]
     retrievers, candidates = position.shape
     out = np.zeros(candidates, np.float64)

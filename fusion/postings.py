@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.types import Array, Int32s, Ints, Singles
 
 
@@ -55,7 +55,7 @@ def frozen(array: Array) -> Array:
     return view
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _nearest(start, document, worth, group, groups, token, offset, n):  # type: ignore[no-untyped-def]
     queries = offset.size - 1
     ends = np.zeros(queries * groups + 1, np.int64)
@@ -111,12 +111,12 @@ def _nearest(start, document, worth, group, groups, token, offset, n):  # type: 
     return ends, items[:end].copy(), scores[:end].copy()
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _worse(item, score, other_item, other_score):  # type: ignore[no-untyped-def]
     return score < other_score or (score == other_score and item > other_item)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _push(items, scores, place, item, score):  # type: ignore[no-untyped-def]
     """Add an entry at the end of a heap whose root is the worst."""
     while place > 0:
@@ -128,7 +128,7 @@ def _push(items, scores, place, item, score):  # type: ignore[no-untyped-def]
     items[place], scores[place] = item, score
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sink(items, scores, size, item, score):  # type: ignore[no-untyped-def]
     """Replace the root of a heap of `size` entries."""
     place = 0

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.contrastive import (
     SAMPLE,
     LabelSets,
@@ -208,7 +208,7 @@ def _start(parts: Sequence[Singles], dimension: int | None, rng: np.random.Gener
     return [square.copy(), zero.copy(), np.vstack([square] * len(parts)), zero.copy()]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _unit(vectors):  # type: ignore[no-untyped-def]
     out = np.zeros_like(vectors)
     for row in range(vectors.shape[0]):
@@ -223,7 +223,7 @@ def _unit(vectors):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sums(vectors, text, begin):  # type: ignore[no-untyped-def]
     """The sum of the vectors of each label's texts, which stand between begin[label] and begin[label + 1]."""
     sums = np.zeros((begin.size - 1, vectors.shape[1]), np.float32)
@@ -235,7 +235,7 @@ def _sums(vectors, text, begin):  # type: ignore[no-untyped-def]
     return sums
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _affine(vectors, weights, bias):  # type: ignore[no-untyped-def]
     """vectors @ weights + bias, summed in one order: a row's result does not depend on the rows around it."""
     out = np.empty((vectors.shape[0], weights.shape[1]), np.float32)
@@ -249,7 +249,7 @@ def _affine(vectors, weights, bias):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _rank_rows(queries, vectors, rows, size):  # type: ignore[no-untyped-def]
     found = np.full((rows.shape[0], size), -1, np.int64)
     best = np.zeros((rows.shape[0], size), np.float32)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.types import Array, Floats, Int32s, Ints, Singles
 
 
@@ -23,7 +23,7 @@ def list_order(offset: Ints, unsorted: Array, label: Int32s, score: Floats) -> I
     return _list_order(offset, unsorted, label, score)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _list_order(offset, unsorted, label, score):  # type: ignore[no-untyped-def]
     order = np.arange(label.size)
     for row in range(offset.size - 1):
@@ -35,7 +35,7 @@ def _list_order(offset, unsorted, label, score):  # type: ignore[no-untyped-def]
     return order
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _relevant_ranks(fused, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
     ranks = np.empty(relevant.size, np.int32)
     for p in range(offset.size - 1):
@@ -55,7 +55,7 @@ def _relevant_ranks(fused, offset, relevant, relevant_offset):  # type: ignore[n
     return ranks
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _top(fused, offset, n):  # type: ignore[no-untyped-def]
     pools = offset.size - 1
     begin = np.zeros(pools + 1, np.int64)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.counts import Counts
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
@@ -84,7 +84,7 @@ def hit_weights(measure: Measure, k: int) -> Floats:
     return table
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count(hits, ranks, relevant_all, relevant_group):  # type: ignore[no-untyped-def]
     cutoff = hits.shape[2]
     for j in range(ranks.shape[0]):

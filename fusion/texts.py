@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.grid import Grid
 from fusion.label_groups import ALL
 from fusion.pools import Lists, Pools, Relevant, unite
@@ -224,7 +224,7 @@ def _ranks(contest: Contest, scores: Singles) -> Int32s:
     return relevant_ranks(contest.take(scores), contest.offset, contest.relevant, contest.relevant_offset)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _join(start, stop, label, score):  # type: ignore[no-untyped-def]
     """Merge the lists of all groups, each best first, into one list a retriever."""
     texts, retrievers, groups = start.shape

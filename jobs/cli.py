@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fusion import FUSIONS, NORMALIZATIONS, __version__
-from fusion.errors import AlarmError, ConfigError, InputError, XmtcError
+from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError
 from jobs.config import Config, load_config, parse_setting
 
 if TYPE_CHECKING:
@@ -158,6 +158,14 @@ def nightly(config: Config) -> None:
     print(job.message(night))
 
 
+def doctor(config: Config) -> None:
+    from jobs import doctor as job
+
+    problems = job.run(config)
+    if problems:
+        raise SetupError(f"{problems} problem{'s' * (problems > 1)} found")
+
+
 def show_config(config: Config) -> None:
     print(config.to_yaml(), end="")
 
@@ -175,6 +183,7 @@ JOBS = {
     "run": Job(run, "all of it: from a dataset's files to the metrics of the whole grid", [*STAGES, METRICS, *RESULTS]),
     "report": Job(report, "tables, figures and one page from the results of evaluations", REPORT),
     "nightly": Job(nightly, "re-evaluate datasets, compare with a baseline, alarm if a figure fell", NIGHTLY),
+    "doctor": Job(doctor, "what is wrong with an installation, and what to do about it", [*STAGES, *RESULTS]),
     "prepare": Job(prepare, "read a dataset; write its texts, labels and folds", STAGES),
     "retrieve_sparse": Job(retrieve_sparse, "BM25 candidates of every fold's test texts", STAGES),
     "train_dense": Job(train_dense, "encode texts and labels, train the bi-encoder for every fold", STAGES),

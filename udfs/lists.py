@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.pools import Relevant
 from fusion.ranking import list_order
 from fusion.texts import Texts
@@ -220,7 +220,7 @@ def _mark(owner: Ints, bad: pa.Array, size: int) -> Array:
     return marked
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def inspect(offset, label, score, group, expected):  # type: ignore[no-untyped-def]
     """What is wrong with each list, as flags; label repetitions are seen only between equal scores."""
     flags = np.zeros(offset.size - 1, np.uint8)

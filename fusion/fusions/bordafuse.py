@@ -1,8 +1,8 @@
 """BordaFuse: every list hands out votes over all candidates; those it missed share the rest."""
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.pools import Labels
 from fusion.registry import fusion
 from fusion.types import Array, Floats
@@ -25,7 +25,7 @@ def _(x: Floats, ranks: Floats) -> Floats:
     return np.where(np.isnan(ranks), (candidates - size + 1) / 2, candidates - (ranks - 1)).sum(axis=0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _points(offset, position, size):  # type: ignore[no-untyped-def]
     retrievers, candidates = position.shape
     points = np.zeros(candidates, np.float64)

@@ -4,8 +4,8 @@ A list that lacks a label ranks it below all it has; two labels that both lack t
 """
 
 import numpy as np
-from numba import njit
 
+from fusion.compiled import compiled
 from fusion.pools import Labels
 from fusion.registry import fusion
 from fusion.types import Array, Floats
@@ -36,7 +36,7 @@ def _(x: Floats, ranks: Floats) -> Floats:
     return np.sign(above - above.T).sum(axis=1).astype(np.float64)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _of_two_lists(offset, position, size):  # type: ignore[no-untyped-def]
     """With two lists, a beats or ties b in both iff b is in neither list above a. For every place v of a list,
     the set of labels at v or below is kept as a bitset; two intersections a label give its wins and losses
@@ -68,7 +68,7 @@ def _of_two_lists(offset, position, size):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled
 def _ones(word):  # type: ignore[no-untyped-def]
     """The number of bits set."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -77,7 +77,7 @@ def _ones(word):  # type: ignore[no-untyped-def]
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _of_two_long_lists(offset, position, size):  # type: ignore[no-untyped-def]
     """The same counts in n log n steps. Labels are met in the order of the first list; a Fenwick tree over the places
     of the second one counts those met so far."""
@@ -116,7 +116,7 @@ def _of_two_long_lists(offset, position, size):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled
 def _met(tree, places):  # type: ignore[no-untyped-def]
     """The labels met so far at the first places of the second list."""
     found = 0
@@ -126,7 +126,7 @@ def _met(tree, places):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _of_many_lists(offset, position, size):  # type: ignore[no-untyped-def]
     retrievers, candidates = position.shape
     out = np.empty(candidates, np.float64)

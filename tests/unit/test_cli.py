@@ -66,9 +66,19 @@ def test_old_java_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     old.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", str(old.parent))
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SetupError, match="Java 11 was found"):
         java.ensure_java()
+    # A good one on the PATH is taken instead.
+    new = tmp_path / "new" / "java"
+    new.parent.mkdir()
+    new.write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"' >&2\n")
+    new.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{new.parent}{os.pathsep}{path}")
+    java.ensure_java()
+    assert "JAVA_HOME" not in os.environ
 
 
 def test_bundled_java_drops_the_option_it_does_not_know(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""Compiled code is kept for the machine: another process, another place of the sources, and a zip find it again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fusion.compiled import compiled
+
+ROOT = Path(__file__).parents[2]
+MODULE = """
+from fusion.compiled import compiled
+STEP = 3
+
+@compiled
+def _next(x):
+    return x + STEP
+
+@compiled
+def after(x):
+    return _next(x) * 2
+"""
+# What is compiled: both functions the first time; later only the caller is loaded, with the other one in it.
+CALL = """
+import kernels
+print(kernels.after(4), sum(f.stats.cache_misses.total() for f in (kernels.after, kernels._next)))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "kernels.py").write_text(MODULE)
+    return tmp_path
+
+
+def start(folder: Path, place: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join([str(folder / place), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": str(folder / "kept")}
+    return subprocess.Popen([sys.executable, "-c", CALL], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def call(folder: Path, place: str) -> tuple[int, int]:
+    """What the function returns, and how many functions were compiled for it."""
+    value, misses = start(folder, place).communicate(timeout=120)[0].split()
+    return int(value), int(misses)
+
+
+def test_one_of_several_processes_compiles(folder: Path) -> None:
+    together = [start(folder, "a") for _ in range(3)]
+    answers = [process.communicate(timeout=120)[0].split() for process in together]
+    assert [value for value, _ in answers] == ["14"] * 3
+    assert sum(int(misses) for _, misses in answers) == 2
+
+
+def test_another_place_finds_it(folder: Path) -> None:
+    assert call(folder, "a") == (14, 2)
+    shutil.move(folder / "a", folder / "b")
+    assert call(folder, "b") == (14, 0)
+    shutil.make_archive(str(folder / "c"), "zip", folder / "b")
+    assert call(folder, "c.zip") == (14, 0)
+
+
+def test_other_code_and_damaged_files_are_compiled_again(folder: Path) -> None:
+    assert call(folder, "a") == (14, 2)
+    for kept in (folder / "kept").rglob("*.code"):
+        kept.write_bytes(kept.read_bytes()[:100])
+    assert call(folder, "a") == (14, 2)
+    assert call(folder, "a") == (14, 0)
+    (folder / "a" / "kernels.py").write_text(MODULE.replace("STEP = 3", "STEP = 4"))
+    assert call(folder, "a") == (16, 2)
+
+
+def test_without_a_place_to_write_it_still_works(folder: Path) -> None:
+    (folder / "kept").write_text("a file where the folder should be")
+    assert call(folder, "a") == (14, 2)
+
+
+def test_functions_of_a_notebook_work() -> None:
+    """Their module has no source that could be told apart, so nothing is kept."""
+    space: dict[str, object] = {"compiled": compiled, "__name__": "__main__"}
+    exec("@compiled\ndef double(x):\n    return 2 * x", space)
+    assert space["double"](3) == 6  # type: ignore[operator]
