@@ -67,10 +67,11 @@ def cache_folder() -> Path | None:
     versions = f"{sys.implementation.cache_tag} numba {numba.__version__} numpy {np.__version__}"
     # All sources, since functions call each other, and read constants, across files.
     name = f"xmtc-fusion-{user}-{_digest(versions, code_version('fusion'))}"
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    for parent in [config.CACHE_DIR] if config.CACHE_DIR else [home, tempfile.gettempdir()]:
-        folder = Path(parent, name)
-        with suppress(OSError):
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    for place in [config.CACHE_DIR] if config.CACHE_DIR else [home, None]:
+        # Where a user has no home, or none to write in, there is the folder for temporary files.
+        with suppress(OSError, RuntimeError):
+            folder = Path(place or tempfile.gettempdir()).expanduser() / name
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             about = folder.stat()
             # What lies here is executed, so nobody else may have made it.

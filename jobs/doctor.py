@@ -55,10 +55,11 @@ def run(config: Config, tell: Callable[[str], object] = print) -> int:
 def findings(config: Config) -> Iterator[Finding]:
     """Every finding, in the order in which one thing needs another."""
     needed, extras = _requirements()
-    describe, probe = make_probe(tuple(needed))
+    # Spark brings its own pyspark.
+    describe, probe = make_probe(tuple(sorted({_name(requirement) for requirement in needed} - {"pyspark"})))
     here = describe()
     yield Finding("ok", "Python", f"{here['python']}, {here['executable']}")
-    yield _packages(here, needed)
+    yield _packages(here)
     yield _extras(extras)
     yield from _kernels("driver", [here])
 
@@ -90,24 +91,43 @@ def findings(config: Config) -> Iterator[Finding]:
         yield _storage(spark, "output.path", config.output.path)
 
 
-def _requirements() -> tuple[list[str], dict[str, list[str]]]:
-    """The packages that are always needed, and those of each extra."""
+def _requirements(package: str = PACKAGE) -> tuple[list[str], dict[str, list[str]]]:
+    """What a package always needs, and what each of its extras needs."""
     try:
-        lines = requires(PACKAGE) or []
+        lines = requires(package) or []
     except PackageNotFoundError:
         lines = []
     needed: list[str] = []
     extras: dict[str, list[str]] = {}
     for line in lines:
-        name = re.split(r"[^A-Za-z0-9._-]", line)[0]
-        extra = re.search(r"extra == ['\"]([^'\"]+)", line)
-        (extras.setdefault(extra.group(1), []) if extra else needed).append(name)
-    # Spark brings its own.
-    return [name for name in needed if name != "pyspark"], extras
+        requirement, _, marker = line.partition(";")
+        extra = re.fullmatch(r"\s*extra == ['\"]([^'\"]+)['\"]\s*", marker)
+        if extra:
+            extras.setdefault(extra.group(1), []).append(requirement)
+        elif not marker:
+            needed.append(requirement)
+    return needed, extras
 
 
-def _packages(here: dict[str, Any], needed: list[str]) -> Finding:
-    if not needed:
+def _name(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9._-]", requirement)[0]
+
+
+def _installed(requirement: str) -> bool:
+    """Whether a package is there, with the extras that are asked of it."""
+    name, extras = _name(requirement), re.search(r"\[([^]]+)\]", requirement)
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    known = _requirements(name)[1]
+    return all(
+        _installed(part) for extra in (extras.group(1).split(",") if extras else ()) for part in known.get(extra, ())
+    )
+
+
+def _packages(here: dict[str, Any]) -> Finding:
+    if not here["packages"]:
         text = f"{PACKAGE} is not installed, only its code is found"
         return Finding("warning", "packages", text, f"pip install {PACKAGE}")
     missing = [name for name, found in here["packages"].items() if found is None]
@@ -122,14 +142,6 @@ def _extras(extras: dict[str, list[str]]) -> Finding:
     absent = ", ".join(sorted(set(extras) - set(there)))
     more = f"; not installed: {absent} (pip install '{PACKAGE}[NAME]')" if absent else ""
     return Finding("ok", "extras", f"installed: {', '.join(there) or 'none'}{more}")
-
-
-def _installed(name: str) -> bool:
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True
 
 
 def _java() -> Finding:

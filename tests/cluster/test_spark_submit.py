@@ -1,0 +1,162 @@
+"""Jobs by spark-submit on a real standalone cluster, with the packaged code: the same bytes as in local mode."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.data import write_data
+from jobs import evaluate
+from jobs.config import load_config
+from tests import steps
+from tests.cluster.conftest import Cluster, Package
+from tests.servers import PATIENCE, QUICK, SPARK_HOME, spark_environment
+
+PARTITIONS = 24
+
+
+@dataclass
+class Submission:
+    """How the tests submit: where, what is shipped, and where executors keep compiled code."""
+
+    cluster: Cluster
+    package: Package
+    kernels: Path
+
+    @contextmanager
+    def application(self, *arguments: str | Path, **conf: Any) -> Iterator[subprocess.Popen[bytes]]:
+        """A submitted application; by the end of the block it has come to a good end."""
+        settings = {
+            "spark.archives": f"{self.package.archive}#environment",
+            "spark.driver.extraJavaOptions": QUICK,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.memory": "512m",
+            "spark.executor.extraJavaOptions": QUICK,
+            "spark.executor.memory": "512m",
+            "spark.executorEnv.NUMBA_CACHE_DIR": self.kernels,
+            "spark.pyspark.driver.python": self.package.unpacked / "bin/python",
+            "spark.pyspark.python": "./environment/bin/python",
+            "spark.sql.shuffle.partitions": 2,
+            "spark.ui.enabled": "false",
+            **conf,
+        }
+        options = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+        command = [SPARK_HOME / "bin/spark-submit", "--master", self.cluster.url, *options, *arguments]
+        log = self.kernels.with_name("driver.log")
+        with log.open("w") as output:
+            environment, folder = spark_environment(), self.kernels.parent
+            job = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            yield job
+            assert job.wait(600) == 0, log.read_text()[-5000:]
+        finally:
+            job.kill()
+
+    def compiled(self) -> dict[str, int]:
+        """The files of compiled code, with the times they were written."""
+        return {path.name: path.stat().st_mtime_ns for path in self.kernels.rglob("*.code")}
+
+
+@pytest.fixture(scope="module")
+def submission(cluster: Cluster, package: Package, tmp_path_factory: pytest.TempPathFactory) -> Submission:
+    return Submission(cluster, package, tmp_path_factory.mktemp("submit") / "kernels")
+
+
+@pytest.fixture(scope="module")
+def walked(submission: Submission, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """From the shipped texts to a report, on the cluster."""
+    folder = tmp_path_factory.mktemp("walked")
+    with submission.application(steps.__file__, *steps.steps(folder)):
+        pass
+    return folder
+
+
+def test_the_whole_way_equals_local_mode(
+    walked: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    steps.assert_same(walked, steps.local_results(spark, tmp_path_factory.getbasetemp()))
+
+
+def test_a_killed_executor_changes_nothing(
+    walked: Path, submission: Submission, spark: SparkSession, tmp_path: Path
+) -> None:
+    """One of two executors dies among the tasks that evaluate; what it had done is done again. This is the second
+    application on the cluster, and it compiles nothing again."""
+    tables = write_data(tmp_path / "tables", 24_000)
+    compiled = submission.compiled()
+    assert compiled
+
+    port = free_port()
+    options = [f"--set={key}={json.dumps(value)}" for key, value in tables.items()]
+    job = [submission.package.code / "jobs/cli.py", "evaluate", *options, f"--output={tmp_path / 'disturbed'}"]
+    observed = {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": port,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": tmp_path,
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
+    with submission.application(*job, f"--set=spark.partitions={PARTITIONS}", **observed) as process:
+        wait_until(lambda: evaluating(port), process)
+        os.kill(executors(submission.cluster)[0], signal.SIGKILL)
+
+    (log,) = tmp_path.glob("app-*")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert "SparkListenerExecutorRemoved" in {event["Event"] for event in events}
+    lost = [event for event in events if event.get("Task End Reason", {}).get("Reason") == "ExecutorLostFailure"]
+    assert lost, "no task was running there"
+
+    config = load_config(settings={**tables, "output.path": str(tmp_path / "undisturbed")})
+    evaluate.run(spark, config)
+    steps.assert_same_files(tmp_path / "disturbed", tmp_path / "undisturbed")
+    assert compiled.items() <= submission.compiled().items()
+
+
+def evaluating(port: int) -> bool:
+    """Whether the stage that runs the kernel is under way: some tasks are done, and most are not."""
+    try:
+        (application,) = _get(port, "applications")
+        stages = _get(port, f"applications/{application['id']}/stages?status=active")
+    except (OSError, ValueError):
+        return False
+    return any(stage["numTasks"] == PARTITIONS and 2 <= stage["numCompleteTasks"] < PARTITIONS // 2 for stage in stages)
+
+
+def executors(cluster: Cluster) -> list[int]:
+    """The process ids of the running executors: the workers' children."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    processes = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    return [pid for pid, parent in processes if parent in cluster.workers]
+
+
+def wait_until(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 2 * PATIENCE
+    while not true():
+        assert process.poll() is None, "the application ended too early"
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _get(port: int, what: str) -> Any:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{what}", timeout=10) as answer:
+        return json.load(answer)

@@ -1,0 +1,61 @@
+"""The same jobs through Spark Connect, with a real server on loopback: the same bytes as in local mode."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests import steps
+from tests.servers import QUICK, SPARK_HOME, server, spark_environment
+
+pytest.importorskip("grpc", reason="needs the extra [connect]")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Spark Connect server. Its Python workers have this package, as those of users' servers must."""
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": 0,
+        "spark.driver.extraJavaOptions": QUICK,
+        "spark.sql.shuffle.partitions": 2,
+        "spark.ui.enabled": "false",
+    }
+    conf = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    name = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    command = [str(SPARK_HOME / "bin/spark-submit"), "--class", name, "--master", "local[2]", *conf]
+    log = tmp_path_factory.mktemp("connect") / "server.log"
+    with server(command, r"(?<=Spark Connect server started at: )\S+", log, spark_environment()) as running:
+        yield f"sc://{running.said}"
+
+
+def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, since a session of the other kind lives in this one."""
+    command = [sys.executable, steps.__file__, *arguments]
+    return subprocess.run(command, cwd=folder, env=spark_environment(), capture_output=True, text=True, timeout=600)
+
+
+def test_the_whole_way_equals_local_mode(
+    address: str, spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    done = call(tmp_path, *steps.steps(tmp_path, f"--set spark.remote={address}"))
+    assert done.returncode == 0, done.stderr
+    steps.assert_same(tmp_path, steps.local_results(spark, tmp_path_factory.getbasetemp()))
+
+
+def test_bad_input_ends_with_one_clear_message(address: str, tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text("1 0 2 1\n")
+    (tmp_path / "a.trec").write_text("1 Q0 2 1 0.5 a\n1 Q0 3 2 NaN a\n")
+    runs = f"--run a={tmp_path}/a.trec --run b={tmp_path}/b.parquet --qrels {tmp_path}/q.txt"
+    missing = call(tmp_path, f"evaluate {runs} --set spark.remote={address}")
+    assert missing.returncode == 3, missing.stderr
+    assert "error: cannot read" in missing.stderr and "b.parquet" in missing.stderr
+    (tmp_path / "b.trec").write_text("1 Q0 2 1 0.5 a\n")
+    wrong = call(tmp_path, f"evaluate {runs.replace('b.parquet', 'b.trec')} --set spark.remote={address}")
+    assert wrong.returncode == 3, wrong.stderr
+    assert "a.trec: column 'scores'" in wrong.stderr and "Traceback" not in wrong.stderr
