@@ -162,7 +162,7 @@ def expected(found: list[Row]) -> dict[tuple[Cell, str, str], tuple[float | None
     return {key: (float(np.mean(of)), len(of)) for key, of in values.items()}
 
 
-@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(rows(), st.integers(1, 7))
 def test_bad_rows_are_found_and_good_ones_give_the_right_figures(found: list[Row], cut: int) -> None:
     if not found:
