@@ -41,7 +41,7 @@ class Sums(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A watched figure of two nights: means over all texts of each, and the change as it was tested."""
+    """A watched figure of two nights: the means that were compared, and the change as it was tested."""
 
     baseline: float
     tonight: float
@@ -54,24 +54,31 @@ class Change(NamedTuple):
     """Texts that the change was tested on."""
     p: float
     """Of the drop being beyond the tolerance; NaN where there are too few texts."""
+    new: int = 0
+    gone: int = 0
+    """Texts that only tonight has, and that only the baseline has."""
 
 
-def change(baseline: Sums, tonight: Sums, common: Sums, tolerance: float) -> Change:
-    """Compare two nights. `common` adds up the differences of the texts that both have."""
+def change(baseline: Sums, tonight: Sums, common: Sums, tolerance: float, kept: Sums | None = None) -> Change:
+    """Compare two nights. `common` adds up the differences of the texts that both have, `kept` the baseline's figures
+    of those texts; without it, means are told over all texts."""
     paired = common.texts >= 2 and common.texts >= ENOUGH_COMMON * tonight.texts
+    means = baseline.mean, tonight.mean
+    apart = tonight.texts - common.texts, baseline.texts - common.texts
     if paired:
         difference, count = common.mean, common.texts
         error, freedom = math.sqrt(common.variance / common.texts), common.texts - 1.0
+        means = (kept.mean, kept.mean + difference) if kept is not None else means
     else:
         difference, count = tonight.mean - baseline.mean, baseline.texts + tonight.texts
         error, freedom = _welch(baseline, tonight)
     if math.isnan(error):
-        return Change(baseline.mean, tonight.mean, difference, math.nan, math.nan, paired, count, math.nan)
+        return Change(*means, difference, math.nan, math.nan, paired, count, math.nan, *apart)
     reach = error * float(stdtrit(freedom, 0.975)) if error else 0.0
     beyond = -difference - tolerance
     # Without any spread the drop is what it is.
     p = float(stdtr(freedom, -beyond / error)) if error else float(beyond <= 0)
-    return Change(baseline.mean, tonight.mean, difference, difference - reach, difference + reach, paired, count, p)
+    return Change(*means, difference, difference - reach, difference + reach, paired, count, p, *apart)
 
 
 def _welch(a: Sums, b: Sums) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from jobs.outputs import read_parquet, read_text
 from jobs.reevaluate import LABEL_COUNTS, QUERIES, Evaluated
 from jobs.settings.nightly import DriftSettings
 
+LABEL_FREQUENCIES = "label frequencies"
 CELL = ["normalization", "fusion", "label_group"]
 
 
@@ -31,6 +32,10 @@ class Watched(NamedTuple):
     k: int
     normalization: str
     fusion: str
+
+    def __str__(self) -> str:
+        cell = f"{self.fusion} alone" if self.normalization == SINGLE else f"{self.normalization}+{self.fusion}"
+        return f"{self.label_group} {self.metric}@{self.k} of {cell}"
 
 
 class Moved(NamedTuple):
@@ -68,11 +73,13 @@ def changes(
         if str(measure) not in before.columns:
             continue
         nights = _figure(before, measure, "a"), _figure(_queries(spark, evaluated), measure, "b")
-        joined = nights[0].join(nights[1], [*CELL, "text_id"], "full")
-        for (normalization, fusion, group), (a, b, both) in _sums(joined, [F.col("a"), F.col("b"), F.expr("b - a")]):
+        # A text that is judged otherwise is another text: its figure says nothing about the code.
+        joined = nights[0].join(nights[1], [*CELL, "text_id", "judgement"], "full")
+        figures = [F.col("a"), F.col("b"), F.expr("b - a"), F.expr("if(b is null, null, a)")]
+        for (normalization, fusion, group), (a, b, both, kept) in _sums(joined, figures):
             if a.texts and b.texts:
                 watched = Watched(evaluated.dataset, group, measure.metric, measure.k, normalization, fusion)
-                found[watched] = change(a, b, both, tolerance)
+                found[watched] = change(a, b, both, tolerance, kept)
     return found
 
 
@@ -88,10 +95,13 @@ def drift(
     for quantity, value, most in _quantities(evaluated, allowed):
         moved = abs(value - before[quantity]) if quantity in before else None
         found[quantity] = Moved(value, moved, most)
+    # A retriever that is gone takes its quantities with it.
+    for quantity in before.keys() - found.keys() - {LABEL_FREQUENCIES}:
+        found[quantity] = Moved(0.0, before[quantity] or 1.0, 0.0)
     labels = spark.read.parquet(f"{evaluated.path}/{LABEL_COUNTS}.parquet")
     counts = history.read(LABEL_COUNTS, [baseline], evaluated.dataset) if baseline is not None else None
     distance = _total_variation(counts, labels) if counts is not None else None
-    found["label frequencies"] = Moved(float(labels.count()), distance, allowed.labels)
+    found[LABEL_FREQUENCIES] = Moved(float(labels.count()), distance, allowed.labels)
     return found
 
 
@@ -122,11 +132,12 @@ def _total_variation(before: DataFrame, after: DataFrame) -> float:
 
 
 def _queries(spark: SparkSession, evaluated: Evaluated) -> DataFrame:
-    return spark.read.parquet(f"{evaluated.path}/{QUERIES}").where(F.col("normalization") != SINGLE)
+    queries = spark.read.parquet(f"{evaluated.path}/{QUERIES}")
+    return queries if evaluated.config.nightly.watch.retrievers else queries.where(F.col("normalization") != SINGLE)
 
 
 def _figure(queries: DataFrame, measure: Measure, name: str) -> DataFrame:
-    return queries.select(*CELL, F.col("text_id").cast("string"), F.col(f"`{measure}`").alias(name))
+    return queries.select(*CELL, F.col("text_id").cast("string"), "judgement", F.col(f"`{measure}`").alias(name))
 
 
 def _sums(rows: DataFrame, figures: list[Column]) -> Iterator[tuple[tuple[str, str, str], list[Sums]]]:

@@ -18,6 +18,7 @@ from jobs.outputs import folder_size, remove_folder, whole_folder
 from jobs.settings import OutputSettings
 
 RUNS = "runs"
+# The first one is written first and removed last, so that it names every run that has left something.
 TABLES = ("metrics", "watched", "drift", "label_counts", "query_figures", RUNS)
 PARTITIONS = ["run_id", "dataset"]
 STAGED = "xmtc_fusion_staged"
@@ -72,6 +73,14 @@ class History:
                 remove_folder(self._partition(name, run_id, dataset))
             else:
                 self._delete(f"{self._prefix}_{name}", run_id, dataset)
+
+    def leftovers(self) -> list[tuple[str, str]]:
+        """Runs and datasets of which something was written, but that are not complete."""
+        rows = self._table(TABLES[0])
+        if rows is None:
+            return []
+        complete = {(row["run_id"], row["dataset"]) for row in self.runs()}
+        return [tuple(row) for row in rows.select(*PARTITIONS).distinct().collect() if tuple(row) not in complete]
 
     def _delete(self, table: str, run_id: str, dataset: str) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -22,7 +23,8 @@ def exclusive(path: Path, run_id: str, wait: float = 0) -> Iterator[None]:
 
     A lock whose process is gone (on this machine) is taken over: its run was killed.
     """
-    mine = {"run_id": run_id, "host": socket.gethostname(), "pid": os.getpid(), "since": _now()}
+    pid = os.getpid()
+    mine = {"run_id": run_id, "host": socket.gethostname(), "pid": pid, "birth": _birth(pid), "since": _now()}
     path.parent.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + wait
     told = False
@@ -65,21 +67,36 @@ def _holder(path: Path) -> dict[str, object] | None:
 
 
 def _is_gone(holder: dict[str, object]) -> bool:
-    if holder["host"] != socket.gethostname():
-        return False
+    """Whether the process is known to have ended. Process ids are used again; when one was born tells them apart."""
+    return holder["host"] == socket.gethostname() and _birth(int(str(holder["pid"]))) not in (holder["birth"], None)
+
+
+def _birth(pid: int) -> str | None:
+    """When a process was born, as the system counts; empty if it has ended, None where the system does not tell."""
     try:
-        os.kill(int(str(holder["pid"])), 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
-        return True
+        return ""
     except PermissionError:
-        return False
-    return False
+        pass
+    try:
+        # The name of a process, in brackets, may hold anything. Its state follows, and 19 fields later its birth.
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return None
+    return "" if state == "Z" else fields[18]
 
 
 def _remove(path: Path, holder: dict[str, object]) -> None:
-    """Remove a lock, if it is still that holder's."""
-    if _holder(path) == holder:
-        path.unlink(missing_ok=True)
+    """Remove a lock, if it is still that holder's. One at a time looks and removes: two that found the same dead
+    holder would otherwise remove the lock that one of them has made meanwhile."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if _holder(path) == holder:
+            path.unlink()
+    finally:
+        os.close(folder)
 
 
 def _now() -> str:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -18,6 +19,7 @@ from fusion.gate import Change, alarms
 from jobs import report
 from jobs.comparing import Moved, Watched, changes, drift, watched_figures
 from jobs.config import Config, overlaid
+from jobs.failures import SPARK_ERRORS, spark_reason
 from jobs.history import RUNS, History
 from jobs.lock import exclusive
 from jobs.outputs import remove_folder, result_folder
@@ -25,6 +27,7 @@ from jobs.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
 from jobs.reporting.trend import trend_page
 from jobs.settings import OutputSettings
 from jobs.stages import log, log_context, log_line
+from jobs.tracking import check_installed, track, without_nan
 from udfs.storage import in_volume, local_folder
 
 OK, REGRESSION, MISSING, DRIFT = "ok", "regression", "missing dataset", "data drift"
@@ -46,6 +49,8 @@ class Night:
     drift: dict[str, dict[str, Moved]] = field(default_factory=dict)
     """By dataset and quantity."""
     missing: dict[str, str] = field(default_factory=dict)
+    figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Tonight's watched figures by dataset, whether or not there is anything to compare them with."""
 
     def verdict(self, dataset: str) -> str:
         if any(watched.dataset == dataset for watched in self.fallen):
@@ -69,6 +74,8 @@ def run(spark: SparkSession, config: Config) -> Night:
     settings = config.nightly
     if not settings.datasets:
         raise ConfigError("no datasets: set nightly.datasets to a list of configuration files")
+    if settings.mlflow is not None:
+        check_installed()
     run_id = settings.run_id or time.strftime("%Y-%m-%d", time.gmtime())
     work = local_folder(config.work.path)
     if work is None or in_volume(work):
@@ -83,20 +90,28 @@ def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
     history = History(spark, settings.history or f"{config.work.path.rstrip('/')}/history")
     earlier = [row for row in history.runs() if row["run_id"] != run_id]
     night = Night(run_id, _now())
-    if settings.baseline is not None and settings.baseline not in {row["run_id"] for row in earlier}:
-        raise ConfigError(f"nightly.baseline: there is no complete run {settings.baseline!r} in the history")
+    pinned = settings.baseline if settings.baseline != run_id else None
+    if pinned is not None and pinned not in {row["run_id"] for row in earlier}:
+        raise ConfigError(f"nightly.baseline: there is no complete run {pinned!r} in the history")
     for path in settings.datasets:
         with log_context(run=run_id):
             try:
                 dataset = overlaid(config, path)
+                if dataset.dataset in night.evaluated:
+                    raise ConfigError(f"another dataset is called {dataset.dataset!r}, too; set `dataset` in {path}")
                 with log_context(dataset=dataset.dataset):
                     night.evaluated[dataset.dataset] = reevaluate(spark, dataset)
-            except XmtcError as error:
-                night.missing[path] = str(error)
-                log(f"{path}: {error}")
+            except (XmtcError, *SPARK_ERRORS) as error:
+                night.missing[path] = str(error) if isinstance(error, XmtcError) else spark_reason(error)
+                log(f"{path}: {night.missing[path]}")
+    # Nothing is in the history under this name while its parts are replaced; what stopped runs have left goes, too.
+    for done, name in [(row["run_id"], row["dataset"]) for row in history.runs() if row["run_id"] == run_id]:
+        history.remove(done, name)
+    for stopped, name in history.leftovers():
+        history.remove(stopped, name)
     for name, evaluated in night.evaluated.items():
-        _record(spark, history, night.run_id, evaluated)
-        baseline = _baseline(earlier, name, settings.baseline)
+        night.figures[name] = _record(spark, history, night.run_id, evaluated)
+        baseline = _baseline(earlier, name, pinned)
         against: str | None = None
         if baseline is not None:
             night.baselines[name], against = baseline, baseline["run_id"]
@@ -117,15 +132,17 @@ def _baseline(earlier: list[Row], dataset: str, pinned: str | None) -> Row | Non
     return fitting[-1] if fitting else None
 
 
-def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evaluated) -> None:
-    """Tonight's tables; they count once the run is complete."""
+def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evaluated) -> list[dict[str, Any]]:
+    """Tonight's tables, which count once the run is complete; the watched figures."""
     for name in ("metrics", LABEL_COUNTS):
         history.write(name, spark.read.parquet(f"{evaluated.path}/{name}.parquet"), run_id, evaluated.dataset)
-    history.write("watched", watched_figures(spark, evaluated), run_id, evaluated.dataset)
+    figures = watched_figures(spark, evaluated)
+    history.write("watched", figures, run_id, evaluated.dataset)
     queries = spark.read.parquet(f"{evaluated.path}/{QUERIES}")
     history.write(
         "query_figures", queries.withColumn("text_id", F.col("text_id").cast("string")), run_id, evaluated.dataset
     )
+    return [row.asDict() for row in figures.collect()]
 
 
 def _complete(spark: SparkSession, history: History, night: Night, evaluated: Evaluated) -> None:
@@ -156,6 +173,8 @@ def _retain(history: History, config: Config, night: Night) -> None:
         return
     pinned = {night.run_id, config.nightly.baseline, *(row["run_id"] for row in night.baselines.values())}
     rows = history.runs()
+    # A dataset that is missing tonight will be compared with its last good run when it is back.
+    pinned.update({row["dataset"]: row["run_id"] for row in rows if row["verdict"] == OK}.values())
     ids = list(dict.fromkeys(row["run_id"] for row in rows))
     for run_id in [name for name in ids[: -config.nightly.keep] if name not in pinned]:
         for row in rows:
@@ -167,31 +186,37 @@ def _retain(history: History, config: Config, night: Night) -> None:
 
 def _publish(history: History, config: Config, night: Night) -> None:
     """The report with the trend, the summary, and who else wants to know."""
-    text = json.dumps(summary(night), indent=2) + "\n"
+    text = json.dumps(summary(night), indent=2, allow_nan=False) + "\n"
     place = _place(config, night.run_id)
     settings = config.report.model_copy(update={"results": [found.path for found in night.evaluated.values()]})
     shown = config.model_copy(update={"report": settings})
     with result_folder(OutputSettings(path=place, mode="overwrite"), shown) as folder:
         folder.write_text(SUMMARY, text)
         folder.write_text(TREND, trend_page(history, config.nightly))
-        if night.evaluated:
-            report.write(report.assembled(shown), folder, report.can_draw(settings))
-    if config.nightly.mlflow is not None:
-        from jobs.tracking import track
-
-        track(config.nightly.mlflow, night.run_id, summary(night), config.to_yaml())
-    if config.nightly.webhook is not None and night.exit_code:
-        request = Request(config.nightly.webhook, text.encode(), {"Content-Type": "application/json"})
         try:
+            if night.evaluated:
+                report.write(report.assembled(shown), folder, report.can_draw(settings))
+        except XmtcError as error:
+            # Datasets with grids of their own have no report in common; the night has its verdict all the same.
+            log(f"no report: {error}")
+    if config.nightly.mlflow is not None:
+        try:
+            track(config.nightly.mlflow, night.run_id, summary(night), config.to_yaml())
+        # MLflow raises whatever its many kinds of stores raise; that must not hide how the night went.
+        except Exception as error:
+            log(f"MLflow did not take the summary: {error}")
+    if config.nightly.webhook is not None and night.exit_code:
+        try:
+            request = Request(config.nightly.webhook, text.encode(), {"Content-Type": "application/json"})
             with urlopen(request, timeout=10) as answer:
                 log(f"the webhook answered {answer.status}")
-        except OSError as error:
+        except (OSError, HTTPException, ValueError) as error:
             log(f"the webhook did not take the summary: {error}")
 
 
 def summary(night: Night) -> dict[str, Any]:
     """What a program wants to know of a night."""
-    return {
+    found = {
         "run_id": night.run_id,
         "exit_code": night.exit_code,
         "missing": night.missing,
@@ -201,6 +226,7 @@ def summary(night: Night) -> dict[str, Any]:
                 "evaluated": evaluated.built,
                 "baseline": night.baselines[name]["run_id"] if name in night.baselines else None,
                 "changed": night.changed(name),
+                "figures": night.figures.get(name, []),
                 "watched": [
                     {**watched._asdict(), **change._asdict(), "alarm": watched in night.fallen}
                     for watched, change in night.changes.items()
@@ -214,6 +240,7 @@ def summary(night: Night) -> dict[str, Any]:
             for name, evaluated in night.evaluated.items()
         },
     }
+    return {key: without_nan(value) for key, value in found.items()}
 
 
 def message(night: Night) -> str:
@@ -231,11 +258,12 @@ def _alarm_lines(night: Night, name: str) -> Iterator[str]:
     for watched, p in night.fallen.items():
         if watched.dataset == name:
             found = night.changes[watched]
-            how = f"over {found.texts:,} texts of both nights" if found.paired else "between texts of either night"
+            how = f"over {found.texts:,} unchanged texts" if found.paired else "between texts of either night"
+            if found.new or found.gone:
+                how += f" ({found.new:,} are new or judged otherwise, {found.gone:,} gone)"
             yield (
-                f"{watched.label_group} {watched.metric}@{watched.k} of {watched.normalization}+{watched.fusion} fell "
-                f"from {100 * found.baseline:.2f} to {100 * found.tonight:.2f}: {100 * found.difference:+.2f} "
-                f"[{100 * found.low:+.2f}, {100 * found.high:+.2f}] {how}, p {p:.2g}"
+                f"{watched} fell from {100 * found.baseline:.2f} to {100 * found.tonight:.2f}: "
+                f"{100 * found.difference:+.2f} [{100 * found.low:+.2f}, {100 * found.high:+.2f}] {how}, p {p:.2g}"
             )
     for quantity, moved in night.drift[name].items():
         if moved.alarm:

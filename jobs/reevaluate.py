@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import ConfigError
+from fusion.label_groups import ALL
 from jobs import evaluate, pipeline
 from jobs.config import Config
 from jobs.lists import label_frequencies
@@ -42,7 +43,9 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
     """Bring the figures of a dataset up to date."""
     path = f"{config.work.path.rstrip('/')}/{config.dataset}/nightly"
     if config.prepare.format is not None:
-        data = fingerprint(input_fingerprints(spark, config.prepare))
+        brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
+        marked = {name: _mark(spark, source) for name, source in brought.items()}
+        data = fingerprint([input_fingerprints(spark, config.prepare), marked])
         config = pipeline.retrieved(spark, config)
     elif config.inputs.candidates is None or config.inputs.judgements is None:
         raise ConfigError(
@@ -57,7 +60,8 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
     def build(folder: ResultFolder) -> dict[str, Any]:
         result = evaluate.compute(spark, config)
         evaluate.write(result, folder)
-        figures = {"metrics": [str(measure) for measure in watch.measures], "label_groups": list(watch.label_groups)}
+        groups = set(result.metrics["label_group"].to_pylist()) & set(watch.label_groups)
+        figures = {"metrics": [str(measure) for measure in watch.measures], "label_groups": sorted(groups) or [ALL]}
         watched = config.model_copy(
             update={
                 "grid": config.grid.model_copy(update={"cells": list(watch.cells)}),
@@ -66,9 +70,13 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
         )
         queries = evaluate.compute(spark, watched).queries
         assert queries is not None
-        queries.write.parquet(f"{folder.uri}/{QUERIES}")
         assert config.inputs.judgements is not None
-        ids, counts = label_frequencies(read_judgements(spark, config.inputs.judgements))
+        judgements = read_judgements(spark, config.inputs.judgements)
+        labels = F.array_sort(F.col("label_ids").cast("array<string>"))
+        text_id = F.col("text_id").cast(queries.schema["text_id"].dataType)
+        judged = judgements.select(text_id, F.xxhash64(labels).alias("judgement"))
+        queries.join(judged, "text_id").write.parquet(f"{folder.uri}/{QUERIES}")
+        ids, counts = label_frequencies(judgements)
         folder.write_table(LABEL_COUNTS, pa.table({"label": ids.cast(pa.string()), "texts": counts}))
         folder.write_text(CONFIG_FILE, config.to_yaml())
         return {"texts": result.notes["judged texts"], "figures": len(result.metrics)}

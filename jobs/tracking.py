@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import math
+from importlib.util import find_spec
 from typing import Any
 
 from fusion.errors import SetupError
 
 
+def without_nan(value: Any) -> Any:
+    """None for what is not a number: JSON has no other word for it."""
+    if isinstance(value, dict):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def check_installed() -> None:
+    """Refuse before any work is done."""
+    if find_spec("mlflow") is None:
+        raise SetupError("nightly.mlflow needs the package mlflow: pip install 'xmtc-fusion[mlflow]'")
+
+
 def track(address: str, run_id: str, summary: dict[str, Any], config: str) -> None:
     """One MLflow run a night: watched figures as metrics, what changed as tags, the summary as a file."""
-    try:
-        import mlflow
-    except ImportError:
-        raise SetupError("nightly.mlflow needs the package mlflow: pip install 'xmtc-fusion[mlflow]'") from None
+    import mlflow
+
     mlflow.set_tracking_uri(address)
     mlflow.set_experiment("xmtc-fusion nightly")
     with mlflow.start_run(run_name=run_id):
         mlflow.set_tag("exit_code", summary["exit_code"])
         for dataset, found in summary["datasets"].items():
             mlflow.set_tags({f"{dataset}.verdict": found["verdict"], f"{dataset}.changed": ", ".join(found["changed"])})
-            for watched in found["watched"]:
+            for watched in found["figures"]:
                 cell = f"{watched['normalization']}-{watched['fusion']}"
                 mlflow.log_metric(
-                    f"{dataset}/{watched['label_group']}/{cell}/{watched['metric']}_{watched['k']}", watched["tonight"]
+                    f"{dataset}/{watched['label_group']}/{cell}/{watched['metric']}_{watched['k']}", watched["mean"]
                 )
         mlflow.log_dict(summary, "summary.json")
         mlflow.log_text(config, "config.yaml")

@@ -13,6 +13,7 @@ class WatchSettings(Section):
     """The figures that must not fall."""
 
     cells: list[str] = Field(default_factory=lambda: ["zmuv+combmnz"], min_length=1)
+    retrievers: bool = True
     metrics: list[str] = Field(default_factory=lambda: ["ndcg@10", "precision@1"], min_length=1)
     label_groups: list[str] = Field(default_factory=lambda: ["tail", "head"], min_length=1)
 

@@ -128,7 +128,7 @@ def test_summary_report_and_trend(spark: SparkSession, site: Site) -> None:
     assert told["datasets"]["sample"]["verdict"] == "ok"
     assert (place / "index.html").exists()
     trend = (place / "trend.html").read_text()
-    assert trend.count("<svg") == 2
+    assert trend.count("<svg") == 6
     assert "night-1" in trend
 
 
@@ -144,6 +144,7 @@ def test_a_planted_drop_is_caught_and_told(spark: SparkSession, tmp_path: Path, 
     drops = [night.changes[watched].difference for watched in night.fallen]
     assert drops
     assert all(-0.2 < drop < -0.01 for drop in drops)
+    assert {watched.fusion for watched in night.fallen} == {"combmnz", "dense"}
     message = nightly.message(night)
     assert "fell from" in message
     assert "changed since: data" in message
@@ -226,6 +227,120 @@ def test_history_in_catalog_tables(spark: SparkSession, tmp_path: Path, texts: A
         assert [row["run_id"] for row in spark.table("nights.xmtc_runs").orderBy("run_id").collect()] == ["b", "c"]
     finally:
         spark.sql("drop database nights cascade")
+
+
+def test_a_rerun_that_is_killed_leaves_no_mixed_run(
+    spark: SparkSession, tmp_path: Path, texts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its parts are replaced, a run is not complete; what it has left is swept out by the next one."""
+    site = Site(tmp_path, texts)
+    site.run(spark, "night")
+    site.degrade(0.25)
+    history = History(spark, str(tmp_path / "work" / "history"))
+
+    def dying(self: History, name: str, *rest: Any) -> None:
+        if name == "query_figures":
+            raise KeyboardInterrupt
+        write(self, name, *rest)
+
+    write = History.write
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(History, "write", dying)
+        site.run(spark, "night")
+    assert history.runs() == []
+    assert history.leftovers() == [("night", "sample")]
+    site.run(spark, "next")
+    assert [row["run_id"] for row in history.runs()] == ["next"]
+    assert history.leftovers() == []
+
+
+def test_datasets_do_not_harm_each_other(spark: SparkSession, tmp_path: Path, texts: Any) -> None:
+    """One breaks while it is read, one has no label groups, one has a grid of its own, one a name that is taken."""
+    site = Site(tmp_path, texts)
+    content = bytearray((tmp_path / "candidates.parquet").read_bytes())
+    content[2000:12000] = bytes(byte ^ 0x5A for byte in content[2000:12000])
+    (tmp_path / "broken.parquet").write_bytes(content)
+    rows: dict[tuple[str, int], tuple[list[int], list[float]]] = {}
+    for row in pq.read_table(tmp_path / "candidates.parquet").to_pylist():
+        labels, scores = rows.setdefault((row["retriever"], row["text_id"]), ([], []))
+        labels += row["label_ids"]
+        scores += row["scores"]
+    plain = [{"retriever": r, "text_id": q, "label_ids": x, "scores": y} for (r, q), (x, y) in rows.items()]
+    pq.write_table(pa.Table.from_pylist(plain), tmp_path / "plain.parquet")
+    own = yaml.safe_load(site.dataset.read_text())
+    others = {
+        "broken": {"inputs": {**own["inputs"], "candidates": str(tmp_path / "broken.parquet")}},
+        "plain": {
+            "inputs": {**own["inputs"], "candidates": str(tmp_path / "plain.parquet"), "label_groups": "none"},
+            "grid": {"cells": ["max+combsum"]},
+        },
+        "sample": {},
+    }
+    files = []
+    for name, change in others.items():
+        files.append(tmp_path / f"{name}-2.yaml")
+        files[-1].write_text(yaml.safe_dump({**own, "dataset": name, **change}))
+    night = site.run(spark, "night", nightly__datasets=[str(files[0]), str(site.dataset), *map(str, files[1:])])
+    assert list(night.evaluated) == ["sample", "plain"]
+    assert {Path(path).stem: "broken.parquet" in reason for path, reason in night.missing.items()} == {
+        "broken-2": True,
+        "sample-2": False,
+    }
+    assert night.exit_code == 11
+    told = json.loads((tmp_path / "work" / "nightly" / "night" / "summary.json").read_text())
+    assert {figure["label_group"] for figure in told["datasets"]["plain"]["figures"]} == {"all"}
+    assert len(told["datasets"]["sample"]["figures"]) == 6
+
+
+def test_texts_that_are_judged_otherwise_are_no_regression(spark: SparkSession, tmp_path: Path, texts: Any) -> None:
+    site = Site(tmp_path, texts)
+    site.run(spark, "first")
+    path = tmp_path / "judgements.parquet"
+    rows = pq.read_table(path).to_pylist()
+    for row in rows[::4]:
+        row["label_ids"] = [0, 40]
+    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
+    night = site.run(spark, "relabelled", nightly__drift__labels=0.01)
+    assert night.exit_code == 12
+    for change in night.changes.values():
+        assert (change.difference, change.baseline) == (0.0, change.tonight)
+        assert change.new > 0 and change.gone > 0
+
+
+def test_a_missing_dataset_keeps_its_last_good_run(spark: SparkSession, tmp_path: Path, texts: Any) -> None:
+    site = Site(tmp_path, texts)
+    other = tmp_path / "other.yaml"
+    other.write_text(site.dataset.read_text().replace("dataset: sample", "dataset: other"))
+    both = [str(site.dataset), str(other)]
+    site.run(spark, "good", nightly__datasets=both)
+    site.dataset.rename(tmp_path / "away.yaml")
+    for run_id in ("2", "3"):
+        site.run(spark, run_id, nightly__datasets=both, nightly__keep=1)
+    (tmp_path / "away.yaml").rename(site.dataset)
+    site.degrade(0.25)
+    night = site.run(spark, "back", nightly__keep=1)
+    assert (night.exit_code, night.baselines["sample"]["run_id"]) == (10, "good")
+
+
+def test_nobody_who_listens_changes_the_verdict(
+    spark: SparkSession, site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: Any) -> None:
+        raise RuntimeError("no store")
+
+    monkeypatch.setattr(nightly, "check_installed", lambda: None)
+    monkeypatch.setattr(nightly, "track", failing)
+    settings = {"nightly__datasets": [str(site.dataset), "gone.yaml"], "nightly__mlflow": "anywhere"}
+    assert site.run(spark, "told", nightly__webhook="no address", **settings).exit_code == 11
+    told = capsys.readouterr().err
+    assert "MLflow did not take the summary: no store" in told
+    assert "the webhook did not take the summary: unknown url type" in told
+
+
+def test_the_pinned_run_can_be_run_again(spark: SparkSession, site: Site) -> None:
+    night = site.run(spark, "night-1", nightly__baseline="night-1")
+    assert night.exit_code == 0
+    assert "sample" not in night.baselines or night.baselines["sample"]["run_id"] != "night-1"
 
 
 def test_two_at_once(spark: SparkSession, site: Site) -> None:
