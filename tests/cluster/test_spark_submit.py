@@ -112,7 +112,7 @@ def test_a_killed_executor_changes_nothing(
     }
     with submission.application(*job, f"--set=spark.partitions={PARTITIONS}", **observed) as process:
         wait_until(lambda: evaluating(port), process)
-        os.kill(executors(submission.cluster)[0], signal.SIGKILL)
+        os.kill(executors(submission.cluster, port)[0], signal.SIGKILL)
 
     (log,) = tmp_path.glob("app-*")
     events = [json.loads(line) for line in log.read_text().splitlines()]
@@ -136,11 +136,13 @@ def evaluating(port: int) -> bool:
     return any(stage["numTasks"] == PARTITIONS and 2 <= stage["numCompleteTasks"] < PARTITIONS // 2 for stage in stages)
 
 
-def executors(cluster: Cluster) -> list[int]:
-    """The process ids of the running executors: the workers' children."""
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    processes = [tuple(map(int, line.split())) for line in listed.splitlines()]
-    return [pid for pid, parent in processes if parent in cluster.workers]
+def executors(cluster: Cluster, port: int) -> list[int]:
+    """The process ids of the application's executors: children of the workers. Those of an earlier one may linger."""
+    (application,) = _get(port, "applications")
+    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    found = [line.split(maxsplit=2) for line in listed if application["id"] in line]
+    return [int(pid) for pid, parent, _ in found if int(parent) in cluster.workers]
 
 
 def wait_until(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
