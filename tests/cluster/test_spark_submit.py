@@ -26,7 +26,7 @@ from tests.cluster.conftest import Cluster, Package
 from tests.servers import QUICK, SPARK_HOME, spark_environment
 
 PARTITIONS = 24
-ATTEMPTS = 3
+ATTEMPTS = 2
 
 
 @dataclass
