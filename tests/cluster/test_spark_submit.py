@@ -91,6 +91,7 @@ def test_the_whole_way_equals_local_mode(
     steps.assert_same(walked, steps.local_results(spark, tmp_path_factory.getbasetemp()))
 
 
+@pytest.mark.skipif("XMTC_FAULTS" not in os.environ, reason="takes minutes and a quiet machine: set XMTC_FAULTS=1")
 def test_a_killed_executor_changes_nothing(
     walked: Path, submission: Submission, spark: SparkSession, tmp_path: Path
 ) -> None:
