@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from fusion.compiled import code_version
 from fusion.errors import ConfigError
 from fusion.label_groups import ALL
 from jobs import evaluate, pipeline
@@ -54,7 +54,7 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
     else:
         data = fingerprint(_inputs(spark, config))
     watch = config.nightly.watch
-    marks = {"data": data, "configuration": _configuration(config), "code": code_fingerprint()}
+    marks = {"data": data, "configuration": _configuration(config), "code": code_version(*PACKAGES)}
     key = {"inputs": _inputs(spark, config), "settings": marks["configuration"], "code": marks["code"]}
 
     def build(folder: ResultFolder) -> dict[str, Any]:
@@ -83,21 +83,6 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
 
     built = run_stage("evaluate", path, key, build)
     return Evaluated(config.dataset, config, path, built, marks)
-
-
-def code_fingerprint() -> str:
-    """A digest of this package's sources."""
-    return fingerprint([[name, text] for package in PACKAGES for name, text in _sources(files(package))])
-
-
-def _sources(folder: Any) -> list[tuple[str, str]]:
-    found = []
-    for entry in sorted(folder.iterdir(), key=lambda entry: str(entry.name)):
-        if entry.is_dir():
-            found += _sources(entry)
-        elif entry.name.endswith(".py"):
-            found.append((str(entry.name), entry.read_text(encoding="utf-8")))
-    return found
 
 
 def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
