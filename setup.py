@@ -26,6 +26,7 @@ EXTRAS = {
         "databricks-bundles>=1",
         "hypothesis>=6.100",
         "matplotlib>=3.8",
+        "mlflow-skinny>=2.10",
         "mypy>=1.10",
         "pandas-stubs",
         "playwright>=1.40",

@@ -8,6 +8,8 @@ from typing import Any
 
 from fusion.errors import SetupError
 
+EXPERIMENT = "xmtc-fusion nightly"
+
 
 def without_nan(value: Any) -> Any:
     """None for what is not a number: JSON has no other word for it."""
@@ -25,19 +27,21 @@ def check_installed() -> None:
 
 
 def track(address: str, run_id: str, summary: dict[str, Any], config: str) -> None:
-    """One MLflow run a night: watched figures as metrics, what changed as tags, the summary as a file."""
+    """One MLflow run a night, again the same one if the night is run again: watched figures as metrics, what changed as
+    tags, the summary as a file."""
     import mlflow
 
     mlflow.set_tracking_uri(address)
-    mlflow.set_experiment("xmtc-fusion nightly")
-    with mlflow.start_run(run_name=run_id):
+    experiment = mlflow.set_experiment(EXPERIMENT).experiment_id
+    same = mlflow.MlflowClient().search_runs([experiment], f"attributes.run_name = '{run_id}'", max_results=1)
+    with mlflow.start_run(same[0].info.run_id if same else None, run_name=run_id):
         mlflow.set_tag("exit_code", summary["exit_code"])
         for dataset, found in summary["datasets"].items():
             mlflow.set_tags({f"{dataset}.verdict": found["verdict"], f"{dataset}.changed": ", ".join(found["changed"])})
             for watched in found["figures"]:
                 cell = f"{watched['normalization']}-{watched['fusion']}"
-                mlflow.log_metric(
-                    f"{dataset}/{watched['label_group']}/{cell}/{watched['metric']}_{watched['k']}", watched["mean"]
-                )
+                name = f"{dataset}/{watched['label_group']}/{cell}/{watched['metric']}_{watched['k']}"
+                if watched["mean"] is not None:
+                    mlflow.log_metric(name, watched["mean"])
         mlflow.log_dict(summary, "summary.json")
         mlflow.log_text(config, "config.yaml")
