@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -152,9 +153,16 @@ def _machine_lock() -> Iterator[None]:
 
 
 @cache
-def code_version(*packages: str) -> str:
-    """A digest of the sources of packages."""
-    return _digest(*(part for package in packages for part in _sources(files(package))))
+def code_version(*names: str) -> str:
+    """A digest of the sources of packages and modules."""
+    return _digest(*(part for name in names for part in _parts(name)))
+
+
+def _parts(name: str) -> Iterator[str]:
+    if hasattr(import_module(name), "__path__"):
+        yield from _sources(files(name))
+    else:
+        yield _source(name) or ""
 
 
 def _sources(folder: Any) -> Iterator[str]:

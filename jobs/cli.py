@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fusion import FUSIONS, NORMALIZATIONS, __version__
@@ -29,7 +32,7 @@ fusions:        {", ".join(FUSIONS.names())}
 
 Every setting, with its default, is in conf/base.yaml; 'xmtc-fusion config' prints it.
 Exit codes: 0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else.
-nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted."""
+nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted, 13 a dataset failed."""
 
 
 class Shortcut(NamedTuple):
@@ -235,7 +238,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
     try:
         config = load_config(arguments.config, settings_of(arguments))
-        JOBS[arguments.job].run(config)
+        with _named_run():
+            JOBS[arguments.job].run(config)
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
     except Exception as error:
@@ -248,6 +252,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _failed(f"cannot read an input: {reason}", InputError.exit_code, arguments.debug)
         return _failed(f"Spark failed: {reason} (--debug shows where)", 1, arguments.debug)
     return 0
+
+
+def _named_run() -> AbstractContextManager[None]:
+    """Every line of the log names the run, so that runs can be told apart where their logs meet."""
+    from jobs.stages import log_context
+
+    return log_context(run=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}")
 
 
 def _failed(message: str, exit_code: int, debug: bool) -> int:

@@ -20,6 +20,7 @@ from jobs.details import agreement, bands, comparisons, label_bands
 from jobs.lists import Frequencies, label_frequencies, load_lists
 from jobs.outputs import ResultFolder, check_output, result_folder
 from jobs.settings import Names
+from jobs.stages import stage_line
 from udfs.arrays import Work
 from udfs.engines import over_lists
 from udfs.evaluate import (
@@ -68,10 +69,12 @@ class Result:
 def run(spark: SparkSession, config: Config) -> Result:
     """Evaluate, and write the results if the configuration says where."""
     check_output(config.output)
-    result = compute(spark, config)
-    if config.output.path is not None:
-        with result_folder(config.output, config) as folder:
-            write(result, folder)
+    with stage_line("evaluate", config.output.path) as counts:
+        result = compute(spark, config)
+        if config.output.path is not None:
+            with result_folder(config.output, config) as folder:
+                write(result, folder)
+        counts.update(texts=result.notes["judged texts"], figures=len(result.metrics))
     return result
 
 

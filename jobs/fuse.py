@@ -10,6 +10,7 @@ from jobs.evaluate import chosen_views
 from jobs.lists import load_lists
 from jobs.outputs import check_output, result_folder
 from jobs.sources import common_type
+from jobs.stages import stage_line
 from udfs.engines import over_lists
 from udfs.fuse import FusionPlan, fuse_lists
 from udfs.layout import Problems
@@ -37,12 +38,14 @@ def run(spark: SparkSession, config: Config) -> int:
     fused = lists.rows.transform(engine).observe(
         seen, F.collect_set("problems").alias("problems"), F.count("text_id").alias("lists")
     )
-    with result_folder(config.output, config) as folder:
-        fused.drop("problems").write.partitionBy("normalization", "fusion").parquet(f"{folder.uri}/fused.parquet")
-        problems = Problems.from_json(seen.get["problems"])
-        if problems:
-            raise problems.error()
-    return int(seen.get["lists"])
+    with stage_line("fuse", config.output.path) as counts:
+        with result_folder(config.output, config) as folder:
+            fused.drop("problems").write.partitionBy("normalization", "fusion").parquet(f"{folder.uri}/fused.parquet")
+            problems = Problems.from_json(seen.get["problems"])
+            if problems:
+                raise problems.error()
+        counts["lists"] = int(seen.get["lists"])
+    return int(counts["lists"])
 
 
 if __name__ == "__main__":

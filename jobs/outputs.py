@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timezone
+from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,8 @@ from udfs.storage import in_volume, local_folder
 
 CONFIG_FILE, STAGE_FILE = "config.yaml", "stage.json"
 """The resolved configuration of a job's results, and the fingerprint of a stage: what marks a folder as ours."""
+LEFT_AFTER = timedelta(days=2)
+"""How long a folder may be under way."""
 
 
 class ResultFolder:
@@ -79,6 +82,7 @@ def whole_folder(settings: OutputSettings, only_ours: bool = True) -> Iterator[R
         mark = uuid.uuid4().hex[:12]
         staging, aside = f"{parent}/.{name}.{mark}.part", f"{parent}/.{name}.{mark}.old"
         filesystem.create_dir(staging, recursive=True)
+        _sweep(filesystem, parent, name)
     except (OSError, pa.ArrowException) as error:
         raise OutputError(f"cannot write to {settings.path}: {error}") from None
     try:
@@ -160,6 +164,15 @@ def _locate(path: str) -> tuple[fs.FileSystem, str, str]:
         return fs.LocalFileSystem(), str(local.absolute()), "" if in_volume(local.absolute()) else "file://"
     filesystem, inner = fs.FileSystem.from_uri(path)
     return filesystem, inner.rstrip("/"), path[: path.index(inner.rstrip("/"))]
+
+
+def _sweep(filesystem: fs.FileSystem, parent: str, name: str) -> None:
+    """Remove what writers of the same place left when they were killed, long enough ago to be sure that they were."""
+    long_ago = datetime.now(timezone.utc) - LEFT_AFTER
+    for info in filesystem.get_file_info(fs.FileSelector(parent)):
+        left = re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.part", info.base_name)
+        if left and info.mtime is not None and info.mtime < long_ago:
+            filesystem.delete_dir(info.path)
 
 
 def _exists(filesystem: fs.FileSystem, path: str) -> bool:

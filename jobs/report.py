@@ -15,18 +15,19 @@ from jobs.reporting.results import read_results
 from jobs.reporting.tables import file_names
 from jobs.settings import OutputSettings
 from jobs.settings.report import ReportSettings
-from jobs.stages import log
+from jobs.stages import log, stage_line
 
 PAGE = "index.html"
 
 
 def run(config: Config) -> str:
     """Write the report; where its page is."""
-    report = assembled(config)
     place = OutputSettings(path=f"{_beside_stages(config)}/report", mode="overwrite")
     output = config.output if config.output.path else place
-    with result_folder(output, config) as folder:
+    with stage_line("report", output.path) as counts, result_folder(output, config) as folder:
+        report = assembled(config)
         write(report, folder, can_draw(config.report))
+        counts["datasets"] = len(report.datasets)
     return f"{output.path}/{PAGE}"
 
 

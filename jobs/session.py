@@ -24,7 +24,8 @@ LOCAL = {
     # Beyond a few, partitions of small data only cost.
     "spark.sql.shuffle.partitions": "8",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+    # A bar for what takes long, where somebody is looking.
+    "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
 }
 """What a session on one machine is made with. A cluster's settings are spark-submit's."""
 

@@ -6,34 +6,54 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fusion import __version__
+from fusion.compiled import code_version
 from fusion.errors import InputError
 from jobs.outputs import STAGE_FILE, ResultFolder, folder_size, read_text, whole_folder
 from jobs.settings import OutputSettings
 
+PACKAGES = ("fusion", "udfs", "jobs")
+"""All code that results may depend on."""
 
-def run_stage(name: str, path: str, key: Mapping[str, Any], build: Callable[[ResultFolder], Mapping[str, Any]]) -> bool:
-    """Build the folder `path` unless it was built from the same key; whether it was built.
 
-    `key` holds everything the result depends on: settings, and the fingerprints of the inputs. `build` writes the
-    folder, which appears whole or not at all, and returns counts for the log.
+def run_stage(
+    name: str,
+    path: str,
+    key: Mapping[str, Any],
+    build: Callable[[ResultFolder], Mapping[str, Any]],
+    code: Sequence[str] = PACKAGES,
+) -> bool:
+    """Build the folder `path` unless it was built from the same key by the same code; whether it was built.
+
+    `key` holds everything else that the result depends on: settings, and the fingerprints of the inputs. `build` writes
+    the folder, which appears whole or not at all, and returns counts for the log. A stage that takes hours names the
+    packages or modules whose `code` matters to it, so that not every change of any code repeats it.
     """
-    wanted = fingerprint({"stage": name, "version": __version__, **key})
+    wanted = fingerprint({"stage": name, "code": code_version(*code), **key})
     if stage_fingerprint(path) == wanted:
         log(f"{name}: {path} is up to date")
+        _record({"stage": name, "skipped": True})
         return False
-    begin = time.monotonic()
     log(f"{name}: started")
-    with whole_folder(OutputSettings(path=path, mode="overwrite")) as folder:
-        counts = dict(build(folder))
-        folder.write_text(STAGE_FILE, json.dumps({"stage": name, "fingerprint": wanted, **counts}, indent=2) + "\n")
-    log_line(stage=name, seconds=round(time.monotonic() - begin, 1), bytes=folder_size(path), **counts)
+    with stage_line(name, path) as counts, whole_folder(OutputSettings(path=path, mode="overwrite")) as folder:
+        counts.update(build(folder))
+        about = {"stage": name, "fingerprint": wanted, **counts}
+        folder.write_text(STAGE_FILE, json.dumps(about, indent=2) + "\n")
     return True
+
+
+@contextmanager
+def stage_line(name: str, path: str | None) -> Iterator[dict[str, Any]]:
+    """A line in the log when the block is done: how long it took, the size of what it wrote, and the counts it adds."""
+    begin = time.monotonic()
+    counts: dict[str, Any] = {}
+    yield counts
+    size = {} if path is None else {"bytes": folder_size(path)}
+    log_line(stage=name, seconds=round(time.monotonic() - begin, 1), **size, **counts)
 
 
 def stage_fingerprint(path: str) -> str | None:
@@ -74,6 +94,7 @@ def log_line(**fields: Any) -> None:
     """A line of key=value pairs, one a finished stage, for people and for programs that read logs."""
     words = (f"{key.replace(' ', '_')}={_word(value)}" for key, value in {**_context, **fields}.items())
     log(" ".join(words))
+    _record(fields)
 
 
 def _word(value: Any) -> str:
@@ -94,3 +115,22 @@ def log_context(**fields: Any) -> Iterator[None]:
     finally:
         _context.clear()
         _context.update(before)
+
+
+_records: list[list[dict[str, Any]]] = []
+
+
+@contextmanager
+def recorded() -> Iterator[list[dict[str, Any]]]:
+    """What the lines of the block say, for those who want it as data; stages that were skipped included."""
+    lines: list[dict[str, Any]] = []
+    _records.append(lines)
+    try:
+        yield lines
+    finally:
+        _records.pop()
+
+
+def _record(fields: dict[str, Any]) -> None:
+    for lines in _records:
+        lines.append(fields)

@@ -32,6 +32,9 @@ from udfs.vectors import REPORT_SCHEMA, FoldSource, over_folds, train_projection
 VECTORS, WORDS = "vectors.parquet", "words.parquet"
 BUCKET = 128
 """Texts that are encoded together, about. More would be padded less, fewer spread better over the workers."""
+ENCODING = ("udfs.encode",)
+LEARNING = (*ENCODING, "udfs.vectors", "fusion.contrastive", "fusion.projection", "jobs.train_dense")
+"""The code that decides what a text's vector is, and what is learnt."""
 TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", "patience", "train_batch", "seed"}
 
 
@@ -159,7 +162,7 @@ def encode_table(work: DenseWork, rows: DataFrame, encoder: Encoder, folder: str
             vectors.write.parquet(f"{target.uri}/{VECTORS}")
             return {what: size}
 
-        built = run_stage(f"encode {what} {number + 1} of {chunks}", path, key, build)
+        built = run_stage(f"encode {what} {number + 1} of {chunks}", path, key, build, ENCODING)
         done, encoded = done + size, encoded + size * built
         if built and done < count:
             left = (time.monotonic() - begin) / encoded * (count - done)
@@ -183,7 +186,7 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
         train = train_projection(folder.uri, settings.training, settings.validation_texts)
         return _trained(folder, run_folds(work.spark, sources, train))
 
-    run_stage("train projections", work.model_folder, key, build)
+    run_stage("train projections", work.model_folder, key, build, LEARNING)
 
 
 def _train_full(work: DenseWork) -> None:
@@ -204,7 +207,7 @@ def _train_full(work: DenseWork) -> None:
         train = finetune(folder.uri, encoder, settings.training, settings.validation_texts, words)
         return _trained(folder, run_folds(work.spark, sources, train))
 
-    run_stage("fine-tune", work.model_folder, key, build)
+    run_stage("fine-tune", work.model_folder, key, build, LEARNING)
 
 
 def run_folds(spark: SparkSession, sources: Sequence[FoldSource], work: Callable[[FoldSource], Any]) -> dict[int, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,19 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
         check_output(OutputSettings(path=str(tmp_path / "thesis.tex"), mode="overwrite"))
 
 
+def test_what_killed_writers_left_is_swept(tmp_path: Path) -> None:
+    old, new, other = (tmp_path / f".{name}.{'0' * 11}{n}.part" for n, name in enumerate(("out", "out", "out.2")))
+    for part in (old, new, other):
+        part.mkdir()
+        (part / "rows.txt").write_text("half")
+    long_ago = time.time() - 3 * 86_400
+    for part in (old, other):
+        os.utime(part, (long_ago, long_ago))
+    with whole_folder(OutputSettings(path=str(tmp_path / "out"))):
+        pass
+    assert names(tmp_path) == sorted([new.name, other.name, "out"])
+
+
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
@@ -83,6 +98,8 @@ def test_a_stage_is_built_once(tmp_path: Path) -> None:
     assert not run_stage("count", path, {"seed": 1}, build)
     assert len(built) == 1
     assert run_stage("count", path, {"seed": 2}, build)
+    assert run_stage("count", path, {"seed": 2}, build, ["fusion.errors", "udfs"])
+    assert not run_stage("count", path, {"seed": 2}, build, ["fusion.errors", "udfs"])
     assert json.loads((tmp_path / "stage" / "stage.json").read_text())["rows"] == 3
     assert input_fingerprint(path) == stage_fingerprint(path)
 
