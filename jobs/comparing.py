@@ -24,7 +24,7 @@ CELL = ["normalization", "fusion", "label_group"]
 
 
 class Watched(NamedTuple):
-    """A figure that must not fall."""
+    """A figure that must not fall, and the run it is compared with."""
 
     dataset: str
     label_group: str
@@ -32,6 +32,7 @@ class Watched(NamedTuple):
     k: int
     normalization: str
     fusion: str
+    against: str
 
     def __str__(self) -> str:
         cell = f"{self.fusion} alone" if self.normalization == SINGLE else f"{self.normalization}+{self.fusion}"
@@ -78,7 +79,7 @@ def changes(
         figures = [F.col("a"), F.col("b"), F.expr("b - a"), F.expr("if(b is null, null, a)")]
         for (normalization, fusion, group), (a, b, both, kept) in _sums(joined, figures):
             if a.texts and b.texts:
-                watched = Watched(evaluated.dataset, group, measure.metric, measure.k, normalization, fusion)
+                watched = Watched(evaluated.dataset, group, measure.metric, measure.k, normalization, fusion, baseline)
                 found[watched] = change(a, b, both, tolerance, kept)
     return found
 

@@ -7,32 +7,41 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import Any
+from pathlib import PurePath
+from typing import Any, NamedTuple
 from urllib.request import Request, urlopen
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from fusion import __version__
-from fusion.errors import ConfigError, XmtcError
+from fusion.errors import ConfigError, InputError, XmtcError
 from fusion.gate import Change, alarms
 from jobs import report
 from jobs.comparing import Moved, Watched, changes, drift, watched_figures
 from jobs.config import Config, overlaid
-from jobs.failures import SPARK_ERRORS, spark_reason
+from jobs.failures import SPARK_ERRORS, spark_reason, unreadable
 from jobs.history import RUNS, History
 from jobs.lock import exclusive
 from jobs.outputs import remove_folder, result_folder
 from jobs.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
 from jobs.reporting.trend import trend_page
 from jobs.settings import OutputSettings
-from jobs.stages import log, log_context, log_line
+from jobs.stages import log, log_context, log_line, recorded
 from jobs.tracking import check_installed, track, without_nan
 from udfs.storage import in_volume, local_folder
 
-OK, REGRESSION, MISSING, DRIFT = "ok", "regression", "missing dataset", "data drift"
-EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12}
+OK, REGRESSION, MISSING, DRIFT, FAILED = "ok", "regression", "missing dataset", "data drift", "failed"
+EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12, FAILED: 13}
 SUMMARY, TREND = "summary.json", "trend.html"
+
+
+class Absent(NamedTuple):
+    """A dataset without figures tonight: it cannot be read, or something else went wrong."""
+
+    dataset: str
+    verdict: str
+    reason: str
 
 
 @dataclass
@@ -42,13 +51,16 @@ class Night:
     run_id: str
     started: str
     evaluated: dict[str, Evaluated] = field(default_factory=dict)
+    absent: dict[str, Absent] = field(default_factory=dict)
+    """By configuration file."""
+    stages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """What each stage said when it was done, by dataset."""
     baselines: dict[str, Row] = field(default_factory=dict)
     changes: dict[Watched, Change] = field(default_factory=dict)
     fallen: dict[Watched, float] = field(default_factory=dict)
     """Watched figures that fell beyond the tolerance, with their corrected p-values."""
     drift: dict[str, dict[str, Moved]] = field(default_factory=dict)
     """By dataset and quantity."""
-    missing: dict[str, str] = field(default_factory=dict)
     figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Tonight's watched figures by dataset, whether or not there is anything to compare them with."""
 
@@ -60,13 +72,24 @@ class Night:
     @property
     def exit_code(self) -> int:
         """The smallest of the alarms' codes; 0 if there is none."""
-        found = [EXIT_CODES[self.verdict(name)] for name in self.evaluated]
-        return min([code for code in found if code] + [EXIT_CODES[MISSING]] * bool(self.missing), default=0)
+        found = [*map(self.verdict, self.evaluated), *(absent.verdict for absent in self.absent.values())]
+        return min((EXIT_CODES[verdict] for verdict in found if verdict != OK), default=0)
+
+    def against(self, dataset: str) -> str | None:
+        """The name of the baseline."""
+        return self.baselines[dataset]["run_id"] if dataset in self.baselines else None
 
     def changed(self, dataset: str) -> list[str]:
         """What differs from the baseline: data, configuration, code."""
         marks, before = self.evaluated[dataset].fingerprints, self.baselines.get(dataset)
         return [] if before is None else [name for name, mark in marks.items() if before[name] != mark]
+
+    def changed_inputs(self, dataset: str) -> list[str]:
+        """The inputs that are not what they were, or that only one of the two nights has."""
+        if "data" not in self.changed(dataset):
+            return []
+        was, now = json.loads(self.baselines[dataset]["data"]), json.loads(self.evaluated[dataset].fingerprints["data"])
+        return sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
 
 
 def run(spark: SparkSession, config: Config) -> Night:
@@ -94,16 +117,17 @@ def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
     if pinned is not None and pinned not in {row["run_id"] for row in earlier}:
         raise ConfigError(f"nightly.baseline: there is no complete run {pinned!r} in the history")
     for path in settings.datasets:
-        with log_context(run=run_id):
-            try:
-                dataset = overlaid(config, path)
-                if dataset.dataset in night.evaluated:
-                    raise ConfigError(f"another dataset is called {dataset.dataset!r}, too; set `dataset` in {path}")
-                with log_context(dataset=dataset.dataset):
-                    night.evaluated[dataset.dataset] = reevaluate(spark, dataset)
-            except (XmtcError, *SPARK_ERRORS) as error:
-                night.missing[path] = str(error) if isinstance(error, XmtcError) else spark_reason(error)
-                log(f"{path}: {night.missing[path]}")
+        name = PurePath(path).stem
+        try:
+            dataset = overlaid(config, path)
+            if dataset.dataset in night.evaluated:
+                raise ConfigError(f"another dataset is called {dataset.dataset!r}, too; set `dataset` in {path}")
+            name = dataset.dataset
+            with log_context(run=run_id, dataset=name), recorded() as lines:
+                night.evaluated[name], night.stages[name] = reevaluate(spark, dataset), lines
+        except (XmtcError, *SPARK_ERRORS) as error:
+            night.absent[path] = _absent(name, error)
+            log(f"{path}: {night.absent[path].reason}")
     # Nothing is in the history under this name while its parts are replaced; what stopped runs have left goes, too.
     for done, name in [(row["run_id"], row["dataset"]) for row in history.runs() if row["run_id"] == run_id]:
         history.remove(done, name)
@@ -111,25 +135,36 @@ def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
         history.remove(stopped, name)
     for name, evaluated in night.evaluated.items():
         night.figures[name] = _record(spark, history, night.run_id, evaluated)
-        baseline = _baseline(earlier, name, pinned)
-        against: str | None = None
-        if baseline is not None:
-            night.baselines[name], against = baseline, baseline["run_id"]
-            night.changes |= changes(spark, history, evaluated, baseline["run_id"], settings.tolerance / 100)
-        night.drift[name] = drift(spark, history, evaluated, against, settings.drift)
+        compared = _compared(earlier, name, pinned)
+        if compared:
+            night.baselines[name] = compared[0]
+        for row in compared:
+            night.changes |= changes(spark, history, evaluated, row["run_id"], settings.tolerance / 100)
+        night.drift[name] = drift(spark, history, evaluated, night.against(name), settings.drift)
     night.fallen = alarms(night.changes, settings.alpha)
     for evaluated in night.evaluated.values():
         _complete(spark, history, night, evaluated)
+    for absent in night.absent.values():
+        if absent.dataset not in night.evaluated:
+            _enter(spark, history, night, absent.dataset, {"verdict": absent.verdict, "reason": absent.reason})
     _retain(history, config, night)
     _publish(history, config, night)
     return night
 
 
-def _baseline(earlier: list[Row], dataset: str, pinned: str | None) -> Row | None:
-    """The pinned run, or the last one without an alarm."""
-    runs = [row for row in earlier if row["dataset"] == dataset]
-    fitting = [row for row in runs if (row["verdict"] == OK if pinned is None else row["run_id"] == pinned)]
-    return fitting[-1] if fitting else None
+def _absent(dataset: str, error: BaseException) -> Absent:
+    """What cannot be read is missing; a full disk, say, is another matter."""
+    if isinstance(error, XmtcError):
+        return Absent(dataset, MISSING if isinstance(error, ConfigError | InputError) else FAILED, str(error))
+    reason = spark_reason(error)
+    return Absent(dataset, MISSING if unreadable(reason) else FAILED, reason)
+
+
+def _compared(earlier: list[Row], dataset: str, pinned: str | None) -> list[Row]:
+    """The runs to compare with: the pinned one, which is the baseline then, and the last one without an alarm."""
+    runs = [row for row in earlier if row["dataset"] == dataset and row["verdict"] not in (MISSING, FAILED)]
+    wanted = [row for row in runs if row["run_id"] == pinned] + [row for row in runs if row["verdict"] == OK][-1:]
+    return list({row["run_id"]: row for row in wanted}.values())
 
 
 def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evaluated) -> list[dict[str, Any]]:
@@ -151,20 +186,20 @@ def _complete(spark: SparkSession, history: History, night: Night, evaluated: Ev
     moved = [(quantity, *found, found.alarm) for quantity, found in night.drift[name].items()]
     schema = "quantity string, value double, change double, allowed double, alarm boolean"
     history.write("drift", spark.createDataFrame(moved, schema), night.run_id, name)
-    baseline = night.baselines.get(name)
-    row = {
-        "started": night.started,
-        "finished": _now(),
-        "verdict": night.verdict(name),
-        "baseline": None if baseline is None else baseline["run_id"],
-        "evaluated": evaluated.built,
-        "version": __version__,
-        **evaluated.fingerprints,
-    }
-    schema = ", ".join(f"{key} {'boolean' if key == 'evaluated' else 'string'}" for key in row)
-    history.write(RUNS, spark.createDataFrame([tuple(row.values())], schema), night.run_id, name)
-    with log_context(run=night.run_id, dataset=name):
-        log_line(stage="gate", verdict=row["verdict"], baseline=row["baseline"] or "none", evaluated=evaluated.built)
+    found = {"verdict": night.verdict(name), "baseline": night.against(name), **evaluated.fingerprints}
+    _enter(spark, history, night, name, found, evaluated.built)
+
+
+def _enter(
+    spark: SparkSession, history: History, night: Night, dataset: str, found: dict[str, Any], built: bool = False
+) -> None:
+    """A row in the table of runs."""
+    times = {"started": night.started, "finished": _now(), "version": __version__}
+    row = {**dict.fromkeys(("verdict", "reason", "baseline", "data", "configuration", "code")), **times, **found}
+    schema = ", ".join(f"{key} string" for key in row) + ", evaluated boolean"
+    history.write(RUNS, spark.createDataFrame([(*row.values(), built)], schema), night.run_id, dataset)
+    with log_context(run=night.run_id, dataset=dataset):
+        log_line(stage="gate", verdict=row["verdict"], baseline=row["baseline"] or "none", evaluated=built)
 
 
 def _retain(history: History, config: Config, night: Night) -> None:
@@ -219,13 +254,14 @@ def summary(night: Night) -> dict[str, Any]:
     found = {
         "run_id": night.run_id,
         "exit_code": night.exit_code,
-        "missing": night.missing,
+        "absent": {path: absent._asdict() for path, absent in night.absent.items()},
         "datasets": {
             name: {
                 "verdict": night.verdict(name),
                 "evaluated": evaluated.built,
-                "baseline": night.baselines[name]["run_id"] if name in night.baselines else None,
+                "baseline": night.against(name),
                 "changed": night.changed(name),
+                "changed_inputs": night.changed_inputs(name),
                 "figures": night.figures.get(name, []),
                 "watched": [
                     {**watched._asdict(), **change._asdict(), "alarm": watched in night.fallen}
@@ -236,6 +272,7 @@ def summary(night: Night) -> dict[str, Any]:
                     quantity: {**moved._asdict(), "alarm": moved.alarm} for quantity, moved in night.drift[name].items()
                 },
                 "fingerprints": evaluated.fingerprints,
+                "stages": night.stages[name],
             }
             for name, evaluated in night.evaluated.items()
         },
@@ -246,8 +283,8 @@ def summary(night: Night) -> dict[str, Any]:
 def message(night: Night) -> str:
     """The lines that matter, for people."""
     lines = [f"run {night.run_id}: exit code {night.exit_code}"]
-    for path, reason in night.missing.items():
-        lines.append(f"{MISSING}: {path}: {reason}")
+    for path, absent in night.absent.items():
+        lines.append(f"{absent.dataset}: {absent.verdict}: {path}: {absent.reason}")
     for name, evaluated in night.evaluated.items():
         lines.append(f"{name}: {night.verdict(name)}; {_against(night, name)}; {_work(evaluated)}")
         lines += [f"  {line}" for line in _alarm_lines(night, name)]
@@ -262,7 +299,7 @@ def _alarm_lines(night: Night, name: str) -> Iterator[str]:
             if found.new or found.gone:
                 how += f" ({found.new:,} are new or judged otherwise, {found.gone:,} gone)"
             yield (
-                f"{watched} fell from {100 * found.baseline:.2f} to {100 * found.tonight:.2f}: "
+                f"{watched} fell from {100 * found.baseline:.2f} ({watched.against}) to {100 * found.tonight:.2f}: "
                 f"{100 * found.difference:+.2f} [{100 * found.low:+.2f}, {100 * found.high:+.2f}] {how}, p {p:.2g}"
             )
     for quantity, moved in night.drift[name].items():
@@ -273,8 +310,9 @@ def _alarm_lines(night: Night, name: str) -> Iterator[str]:
 def _against(night: Night, name: str) -> str:
     if name not in night.baselines:
         return "no baseline yet"
-    changed = night.changed(name)
-    return f"against {night.baselines[name]['run_id']}, changed since: {', '.join(changed) or 'nothing'}"
+    inputs = f"data ({', '.join(night.changed_inputs(name))})"
+    changed = [inputs if what == "data" else what for what in night.changed(name)]
+    return f"against {night.against(name)}, changed since: {', '.join(changed) or 'nothing'}"
 
 
 def _work(evaluated: Evaluated) -> str:

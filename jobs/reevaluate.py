@@ -19,11 +19,10 @@ from jobs.lists import label_frequencies
 from jobs.outputs import CONFIG_FILE, ResultFolder
 from jobs.readers.inputs import input_fingerprints
 from jobs.sources import read_judgements, read_table, source_format
-from jobs.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
+from jobs.stages import PACKAGES, fingerprint, input_fingerprint, run_stage, stage_fingerprint
 from udfs.storage import local_folder
 
 LABEL_COUNTS, QUERIES = "label_counts", "query_metrics.parquet"
-PACKAGES = ("fusion", "udfs", "jobs")
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Evaluated:
     built: bool
     """False if nothing had changed."""
     fingerprints: dict[str, str]
-    """Of the data, the configuration and the code."""
+    """Of the data (each input, as JSON), the configuration and the code."""
 
 
 def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
@@ -45,17 +44,18 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
     if config.prepare.format is not None:
         brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
         marked = {name: _mark(spark, source) for name, source in brought.items()}
-        data = fingerprint([input_fingerprints(spark, config.prepare), marked])
+        inputs = {**input_fingerprints(spark, config.prepare), **marked}
         config = pipeline.retrieved(spark, config)
     elif config.inputs.candidates is None or config.inputs.judgements is None:
         raise ConfigError(
             f"dataset {config.dataset}: neither prepare.format nor inputs.candidates and judgements are set"
         )
     else:
-        data = fingerprint(_inputs(spark, config))
+        inputs = _inputs(spark, config)
     watch = config.nightly.watch
+    data = json.dumps({name: fingerprint(mark) for name, mark in inputs.items()})
     marks = {"data": data, "configuration": _configuration(config), "code": code_version(*PACKAGES)}
-    key = {"inputs": _inputs(spark, config), "settings": marks["configuration"], "code": marks["code"]}
+    key = {"inputs": _inputs(spark, config), "settings": marks["configuration"]}
 
     def build(folder: ResultFolder) -> dict[str, Any]:
         result = evaluate.compute(spark, config)

@@ -7,23 +7,22 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from jobs.failures import SPARK_ERRORS
-from jobs.readers.base import file_parts, paths_of, reading_error, source_of
+from jobs.readers.base import paths_of, reading_error, source_of
 from jobs.readers.lines import shown
 from jobs.readers.records import TABLE
 from jobs.settings.prepare import PrepareSettings
 from jobs.stages import input_fingerprint
 
 
-def input_fingerprints(spark: SparkSession, settings: PrepareSettings) -> list[list[str]]:
-    """One entry a file, so that another content is noticed and another folder is not.
+def input_fingerprints(spark: SparkSession, settings: PrepareSettings) -> dict[str, list[str]]:
+    """By the names in the settings, so that another content is noticed and another folder is not.
 
     A file that the driver can open is known by its bytes, another by its size and time. A catalog table is known by
     its name only.
     """
-    wanted = [paths for _, paths in file_parts(settings)]
-    wanted += [paths_of(settings, part.labels) for part in settings.parts if part.labels]
-    wanted += [paths_of(settings, settings.label_file)] if settings.label_file else []
-    return [_fingerprint(spark, path) for paths in wanted for path in paths]
+    wanted = [*(part.texts for part in settings.parts), *(part.labels for part in settings.parts), settings.label_file]
+    names = [name for names in wanted if names for name in ([names] if isinstance(names, str) else names)]
+    return {name: _fingerprint(spark, paths_of(settings, name)[0]) for name in names}
 
 
 def _fingerprint(spark: SparkSession, path: str) -> list[str]:

@@ -7,6 +7,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from fusion.grid import SINGLE
 from jobs.history import History
 from jobs.settings.nightly import NightlySettings
 
@@ -19,17 +20,24 @@ def trend_page(history: History, settings: NightlySettings) -> str:
     """One chart a dataset and watched figure."""
     runs = history.runs()
     ids = list(dict.fromkeys(row["run_id"] for row in runs))[-SHOWN:]
+    absent = [row for row in runs if row["reason"] is not None and row["run_id"] in ids]
     verdicts = {(row["dataset"], row["run_id"]): row["verdict"] for row in runs}
-    baselines = {row["dataset"]: row["baseline"] for row in runs}
+    baselines = {row["dataset"]: row["baseline"] for row in runs if row["reason"] is None}
     series: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
     rows = history.read("watched", ids)
     for row in rows.collect() if rows is not None else []:
         if (row["dataset"], row["run_id"]) in verdicts:
-            what = f"{row['label_group']} labels, {row['metric']}@{row['k']} of {row['normalization']}+{row['fusion']}"
+            alone = row["normalization"] == SINGLE
+            cell = f"{row['fusion']} alone" if alone else f"{row['normalization']}+{row['fusion']}"
+            what = f"{row['label_group']} labels, {row['metric']}@{row['k']} of {cell}"
             series[row["dataset"], what][row["run_id"]] = row
     parts = []
-    for dataset in dict.fromkeys(name for name, _ in sorted(series)):
+    for dataset in sorted({name for name, _ in series} | {row["dataset"] for row in absent}):
         parts.append(f"<h2>{escape(dataset)}</h2>")
+        for row in absent:
+            if row["dataset"] == dataset:
+                told = f"{row['run_id']}: no figures, {row['verdict']}: {row['reason']}"
+                parts.append(f'<p class="absent">{escape(told)}</p>')
         for (name, what), nights in sorted(series.items()):
             if name == dataset:
                 alarms = {run_id for run_id in nights if verdicts[dataset, run_id] != "ok"}

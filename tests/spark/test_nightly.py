@@ -16,7 +16,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from fusion.errors import ConfigError, OutputError
-from jobs import nightly
+from jobs import evaluate, nightly
 from jobs.config import load_config
 from jobs.history import TABLES, History
 from jobs.lock import exclusive
@@ -147,13 +147,16 @@ def test_a_planted_drop_is_caught_and_told(spark: SparkSession, tmp_path: Path, 
     assert {watched.fusion for watched in night.fallen} == {"combmnz", "dense"}
     message = nightly.message(night)
     assert "fell from" in message
-    assert "changed since: data" in message
+    assert "changed since: data (candidates);" in message
     assert got[0]["exit_code"] == 10
     # The bad night is no baseline for the next one.
     again = site.run(spark, "bad-2")
     assert (again.exit_code, again.baselines["sample"]["run_id"]) == (10, "good")
-    # Pinned, it is; and a tolerance may be large.
-    assert site.run(spark, "pinned", nightly__baseline="bad").exit_code == 0
+    # Not even if it is pinned: the last good night is asked, too. A tolerance may be large.
+    pinned = site.run(spark, "pinned", nightly__baseline="bad")
+    assert (pinned.exit_code, pinned.baselines["sample"]["run_id"]) == (10, "bad")
+    assert {watched.against for watched in pinned.changes} == {"bad", "good"}
+    assert {watched.against for watched in pinned.fallen} == {"good"}
     assert site.run(spark, "tolerant", nightly__tolerance=30).exit_code == 0
     with pytest.raises(ConfigError, match="no complete run 'nowhere'"):
         site.run(spark, "x", nightly__baseline="nowhere")
@@ -189,8 +192,9 @@ def test_drift_and_a_missing_dataset(spark: SparkSession, tmp_path: Path, texts:
     site.run(spark, "good")
     # A third of the texts lose their lists of one retriever, and half of the judgements are gone.
     path = tmp_path / "candidates.parquet"
+    schema = pq.read_schema(path)
     rows = [r for r in pq.read_table(path).to_pylist() if r["retriever"] == "bm25" or r["text_id"] % 3]
-    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
+    pq.write_table(pa.Table.from_pylist(rows, schema), path)
     night = site.run(spark, "drifted", nightly__tolerance=90)
     assert night.exit_code == 12
     assert "share of judged texts that dense returned nothing for moved by 0.3" in nightly.message(night)
@@ -201,7 +205,20 @@ def test_drift_and_a_missing_dataset(spark: SparkSession, tmp_path: Path, texts:
     assert "missing dataset" in nightly.message(night)
     assert "no.yaml" in nightly.message(night)
     path.unlink()
-    assert site.run(spark, "gone").exit_code == 11
+    night = site.run(spark, "gone")
+    assert (night.exit_code, night.absent[str(site.dataset)].dataset) == (11, "sample")
+    # The history has seen it; with the file back, the last good night is the baseline again.
+    runs = {(row["run_id"], row["dataset"]): row for row in History(spark, str(tmp_path / "work" / "history")).runs()}
+    assert {key: row["verdict"] for key, row in runs.items()} == {
+        ("good", "sample"): "ok",
+        ("drifted", "sample"): "data drift",
+        ("more", "sample"): "data drift",
+        ("more", "no"): "missing dataset",
+        ("gone", "sample"): "missing dataset",
+    }
+    assert "candidates.parquet does not exist" in runs["gone", "sample"]["reason"]
+    pq.write_table(pa.Table.from_pylist(rows, schema), path)
+    assert site.run(spark, "back", nightly__baseline="gone").baselines["sample"]["run_id"] == "good"
 
 
 def test_old_runs_are_removed_but_never_the_baseline(spark: SparkSession, tmp_path: Path, texts: Any) -> None:
@@ -282,14 +299,34 @@ def test_datasets_do_not_harm_each_other(spark: SparkSession, tmp_path: Path, te
         files[-1].write_text(yaml.safe_dump({**own, "dataset": name, **change}))
     night = site.run(spark, "night", nightly__datasets=[str(files[0]), str(site.dataset), *map(str, files[1:])])
     assert list(night.evaluated) == ["sample", "plain"]
-    assert {Path(path).stem: "broken.parquet" in reason for path, reason in night.missing.items()} == {
-        "broken-2": True,
-        "sample-2": False,
+    found = {
+        Path(path).stem: (absent.dataset, "broken.parquet" in absent.reason) for path, absent in night.absent.items()
     }
+    assert found == {"broken-2": ("broken", True), "sample-2": ("sample-2", False)}
     assert night.exit_code == 11
     told = json.loads((tmp_path / "work" / "nightly" / "night" / "summary.json").read_text())
     assert {figure["label_group"] for figure in told["datasets"]["plain"]["figures"]} == {"all"}
     assert len(told["datasets"]["sample"]["figures"]) == 6
+    (stage,) = told["datasets"]["sample"]["stages"]
+    assert (stage["stage"], stage["texts"]) == ("evaluate", TEXTS)
+    assert stage["seconds"] > 0 and stage["bytes"] > 0
+
+
+def test_what_is_not_the_datas_fault_is_a_failure(
+    spark: SparkSession, tmp_path: Path, texts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(tmp_path, texts)
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(evaluate, "write", full)
+        night = site.run(spark, "full")
+    assert night.exit_code == 13
+    assert "sample: failed" in nightly.message(night)
+    assert "No space left on device" in nightly.message(night)
+    assert site.run(spark, "room-again").exit_code == 0
 
 
 def test_texts_that_are_judged_otherwise_are_no_regression(spark: SparkSession, tmp_path: Path, texts: Any) -> None:
