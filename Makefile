@@ -14,7 +14,7 @@ demo: $(VENV)/ready ## From the shipped texts to the best fusions: prepare, BM25
 	$(BIN)/xmtc-fusion run --config conf/datasets/debtags.yaml
 
 test: $(VENV)/ready lint ## Check the code and run all tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/ready ## Check style and types
 	$(BIN)/ruff check .

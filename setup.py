@@ -33,6 +33,7 @@ EXTRAS = {
         "PyStemmer>=2.2",
         "pyspark[connect]>=4.0",
         "pytest>=8",
+        "pytest-xdist>=3.6",
         "pytrec-eval-terrier>=0.5.6",
         "rank-bm25>=0.2.2",
         "ranx>=0.3.20",

@@ -9,10 +9,14 @@ from types import TracebackType
 
 
 class WorkerMemory:
-    """The largest resident size that any Python worker of Spark reached inside the block, in bytes."""
+    """How much Python workers of Spark hold inside the block, in bytes."""
 
     def __init__(self, seconds: float = 0.1) -> None:
         self.peak = 0
+        """The largest resident size of any worker."""
+        self.growth = 0
+        """The most that any worker holds beyond what it held when it was first seen."""
+        self._first: dict[Path, int] = {}
         self._seconds = seconds
         self._done = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -29,7 +33,10 @@ class WorkerMemory:
 
     def _watch(self) -> None:
         while not self._done.wait(self._seconds):
-            self.peak = max([self.peak, *map(_resident, _workers())])
+            for worker in _workers():
+                size = _resident(worker)
+                self.peak = max(self.peak, size)
+                self.growth = max(self.growth, size - self._first.setdefault(worker, size))
 
 
 def _workers() -> list[Path]:

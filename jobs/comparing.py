@@ -53,9 +53,10 @@ class Moved(NamedTuple):
 
 def watched_figures(spark: SparkSession, evaluated: Evaluated) -> DataFrame:
     """Tonight's watched figures over all texts, with 95% intervals."""
+    measures = evaluated.config.nightly.watch.measures
     rows = []
-    for measure in evaluated.config.nightly.watch.measures:
-        for cell, (sums,) in _sums(_queries(spark, evaluated), [F.col(f"`{measure}`")]):
+    for cell, figures in _sums(_queries(spark, evaluated), [F.col(f"`{measure}`") for measure in measures]):
+        for measure, sums in zip(measures, figures, strict=True):
             found = change(sums, sums, sums, 0.0)
             rows.append((*cell, measure.metric, measure.k, found.difference, found.low, found.high, sums.texts))
     schema = "normalization string, fusion string, label_group string, metric string, k int"
@@ -67,17 +68,22 @@ def changes(
 ) -> dict[Watched, Change]:
     """Every watched figure that the baseline has, too."""
     before = history.read("query_figures", [baseline], evaluated.dataset)
-    if before is None:
+    known = before.columns if before is not None else []
+    measures = [measure for measure in evaluated.config.nightly.watch.measures if str(measure) in known]
+    if before is None or not measures:
         return {}
+    # A text that is judged otherwise is another text: its figure says nothing about the code.
+    nights = _figures(before, measures, "a"), _figures(_queries(spark, evaluated), measures, "b")
+    joined = nights[0].join(nights[1], [*CELL, "text_id", "judgement"], "full")
+    columns = [
+        F.expr(figure)
+        for n in range(len(measures))
+        for figure in (f"a{n}", f"b{n}", f"b{n} - a{n}", f"if(b{n} is null, null, a{n})")
+    ]
     found: dict[Watched, Change] = {}
-    for measure in evaluated.config.nightly.watch.measures:
-        if str(measure) not in before.columns:
-            continue
-        nights = _figure(before, measure, "a"), _figure(_queries(spark, evaluated), measure, "b")
-        # A text that is judged otherwise is another text: its figure says nothing about the code.
-        joined = nights[0].join(nights[1], [*CELL, "text_id", "judgement"], "full")
-        figures = [F.col("a"), F.col("b"), F.expr("b - a"), F.expr("if(b is null, null, a)")]
-        for (normalization, fusion, group), (a, b, both, kept) in _sums(joined, figures):
+    for (normalization, fusion, group), figures in _sums(joined, columns):
+        for n, measure in enumerate(measures):
+            a, b, both, kept = figures[4 * n : 4 * n + 4]
             if a.texts and b.texts:
                 watched = Watched(evaluated.dataset, group, measure.metric, measure.k, normalization, fusion, baseline)
                 found[watched] = change(a, b, both, tolerance, kept)
@@ -137,8 +143,9 @@ def _queries(spark: SparkSession, evaluated: Evaluated) -> DataFrame:
     return queries if evaluated.config.nightly.watch.retrievers else queries.where(F.col("normalization") != SINGLE)
 
 
-def _figure(queries: DataFrame, measure: Measure, name: str) -> DataFrame:
-    return queries.select(*CELL, F.col("text_id").cast("string"), "judgement", F.col(f"`{measure}`").alias(name))
+def _figures(queries: DataFrame, measures: list[Measure], name: str) -> DataFrame:
+    figures = [F.col(f"`{measure}`").alias(f"{name}{n}") for n, measure in enumerate(measures)]
+    return queries.select(*CELL, F.col("text_id").cast("string"), "judgement", *figures)
 
 
 def _sums(rows: DataFrame, figures: list[Column]) -> Iterator[tuple[tuple[str, str, str], list[Sums]]]:

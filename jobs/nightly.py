@@ -230,7 +230,7 @@ def _publish(history: History, config: Config, night: Night) -> None:
         folder.write_text(TREND, trend_page(history, config.nightly))
         try:
             if night.evaluated:
-                report.write(report.assembled(shown), folder, report.can_draw(settings))
+                report.write(report.assembled(shown), folder, report.can_draw(settings), [("Night by night", TREND)])
         except XmtcError as error:
             # Datasets with grids of their own have no report in common; the night has its verdict all the same.
             log(f"no report: {error}")

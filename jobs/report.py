@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from fusion import __version__
@@ -53,9 +54,9 @@ def _beside_stages(config: Config) -> str:
     return f"{config.work.path.rstrip('/')}/{config.dataset}"
 
 
-def write(report: Report, folder: ResultFolder, with_figures: bool) -> None:
-    """The page, the figures and the tables."""
-    folder.write_text(PAGE, page(report))
+def write(report: Report, folder: ResultFolder, with_figures: bool, beside: Sequence[tuple[str, str]] = ()) -> None:
+    """The page, with links to pages beside it, the figures and the tables."""
+    folder.write_text(PAGE, page(report, beside))
     paths: dict[str, str] = {}
     for name, figure in figures.figures(report) if with_figures else ():
         folder.write_bytes(f"figures/{name}.svg", figures.save(figure, "svg"))

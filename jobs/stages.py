@@ -63,21 +63,25 @@ def stage_fingerprint(path: str) -> str | None:
 
 
 def input_fingerprint(path: str) -> str:
-    """What stands for an input: a stage's own fingerprint, or a digest of the file's bytes (or the folder's files)."""
+    """What stands for an input: a stage's own fingerprint, or a digest of the file's bytes (or the folder's files).
+
+    Names of files do not count: Spark invents new ones every time. Folders do, since they may be partitions.
+    """
     done = stage_fingerprint(path)
     if done is not None:
         return done
     place = Path(path)
     if not place.exists():
         raise InputError(f"{path} does not exist")
-    digest = hashlib.sha256()
-    for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+    found = []
+    for file in place.rglob("*") if place.is_dir() else [place]:
         if file.is_file() and not file.name.startswith((".", "_")):
-            digest.update(str(file.relative_to(place)).encode())
+            digest = hashlib.sha256()
             with file.open("rb") as stream:
                 while block := stream.read(1 << 20):
                     digest.update(block)
-    return digest.hexdigest()[:16]
+            found.append([file.relative_to(place).parent.as_posix(), digest.hexdigest()])
+    return fingerprint(sorted(found))
 
 
 def fingerprint(value: Any) -> str:

@@ -117,7 +117,8 @@ if made_up:
 # MAGIC ## The history
 # MAGIC
 # MAGIC Tables for plain SQL, partitioned by run and dataset. `runs` holds a row for each complete run of a dataset: the
-# MAGIC verdict, what it was compared with, and fingerprints of data, configuration and code.
+# MAGIC verdict, what it was compared with, and fingerprints of its inputs, configuration and code. A dataset that was
+# MAGIC missing or failed has a row with the reason.
 
 # COMMAND ----------
 
@@ -126,21 +127,24 @@ run_ids = [row["run_id"] for row in tables.runs()]
 for name in ("runs", "watched", "drift", "metrics"):
     tables.read(name, run_ids).createOrReplaceTempView(name)
 verdicts = spark.sql("""
-    SELECT run_id, dataset, verdict, baseline, evaluated, data, configuration, code FROM runs ORDER BY finished, run_id
+    SELECT run_id, dataset, verdict, reason, baseline, evaluated FROM runs ORDER BY finished, run_id
 """)
 show(verdicts)
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Which changed since the run it was compared with, data, configuration or code? That tells where to look first.
+# MAGIC What changed since the run it was compared with: which inputs, the configuration, the code? That tells where to
+# MAGIC look first.
 
 # COMMAND ----------
 
 changed = spark.sql("""
-    SELECT now.run_id, now.dataset, now.verdict, now.data <> was.data AS data,
+    WITH marked AS (SELECT *, from_json(data, 'map<string, string>') AS inputs FROM runs)
+    SELECT now.run_id, now.dataset, now.verdict,
+           map_keys(map_filter(now.inputs, (name, mark) -> NOT mark <=> was.inputs[name])) AS inputs,
            now.configuration <> was.configuration AS configuration, now.code <> was.code AS code
-    FROM runs now JOIN runs was ON was.run_id = now.baseline AND was.dataset = now.dataset
+    FROM marked now JOIN marked was ON was.run_id = now.baseline AND was.dataset = now.dataset
     ORDER BY now.finished, now.run_id
 """)
 show(changed)
@@ -223,8 +227,8 @@ show_page(f"{place}/nightly/{run_ids[-1]}/trend.html")
 # MAGIC ## Pin a baseline
 # MAGIC
 # MAGIC Unless told otherwise, a run is compared with the last one that had no alarm. Slow decay passes such a gate,
-# MAGIC half a point a night. A pinned baseline does not move: set it in `conf/nightly.yaml`, in quotes, since it looks
-# MAGIC like a date,
+# MAGIC half a point a night. A pinned baseline does not move, and the last good run is asked beside it. Set it in
+# MAGIC `conf/nightly.yaml`, in quotes, since it looks like a date,
 # MAGIC
 # MAGIC     nightly:
 # MAGIC       baseline: "2026-03-02"

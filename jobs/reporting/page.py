@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -18,13 +19,15 @@ _DIGITS = 6
 """Significant digits of the many figures that only a tooltip tells."""
 
 
-def page(report: Report) -> str:
-    """The page: data, style and script inside."""
+def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
+    """The page: data, style and script inside. Pages beside it, by name, are linked at the top."""
+    links = "".join(f' <a href="{escape(file)}">{escape(name)}</a>' for name, file in beside)
     return Template(_asset("page.html")).substitute(
         title=escape(report.title),
         style=_asset("style.css"),
         script="\n".join(_asset(name) for name in _SCRIPTS),
         data=_json(_report(report)),
+        beside=links,
     )
 
 

@@ -67,7 +67,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
     return Package(archive, unpacked)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master and two workers with one core each."""
     logs = tmp_path_factory.mktemp("cluster")

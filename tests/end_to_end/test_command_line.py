@@ -86,7 +86,8 @@ def _expected(folder: Path) -> float:
 def test_spark_submit(folder: Path) -> None:
     """A job through spark-submit; a second time it refuses, for the results are there."""
     options = readme_command("fuse")[2:]
-    submit = ["spark-submit", "--master", "local[2]", str(ROOT / "jobs" / "fuse.py"), *options]
+    few = ["--conf", "spark.sql.shuffle.partitions=2"]
+    submit = ["spark-submit", "--master", "local[2]", *few, str(ROOT / "jobs" / "fuse.py"), *options]
     done = call(folder, *submit)
     assert done.returncode == 0, done.stderr
     assert "20 fused lists written to fused/" in done.stdout

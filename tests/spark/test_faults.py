@@ -11,7 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from benchmarks.data import write_data
+from benchmarks.memory import WorkerMemory
 from fusion.errors import InputError, OutputError
 from jobs import evaluate
 from jobs.cli import main
@@ -129,7 +132,35 @@ def test_an_output_that_cannot_be_written(spark: SparkSession, command: list[str
     assert main(blocked) == OutputError.exit_code
 
 
-def test_skew_and_a_very_long_list(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_partition_with_a_hundred_times_the_texts(spark: SparkSession, tmp_path: Path) -> None:
+    """Texts stream through a worker: however many there are, it holds no more of them at a time."""
+    partitions, few, many = 8, 200, 20_000
+    spread_out = write_data(tmp_path / "even", few * (partitions - 1) + many)
+    place = F.pmod(F.hash(F.col("text_id")), F.lit(partitions))
+    ids = spark.range(0, 4 * partitions * many).withColumnRenamed("id", "text_id")
+    kept = [ids.where(place == n).limit(many if n == 0 else few) for n in range(partitions)]
+    skewed = np.array([row["text_id"] for part in kept for row in part.collect()])
+    for path in (tmp_path / "even").rglob("*.parquet"):
+        if path.is_file():
+            table = pq.read_table(path)
+            if "text_id" in table.column_names:
+                table = table.set_column(0, "text_id", pa.array(skewed[table["text_id"].to_numpy()]))
+            copy = tmp_path / "uneven" / path.relative_to(tmp_path / "even")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, copy)
+    (tmp_path / "uneven" / "complete").touch()
+
+    held, figures = {}, {}
+    for name, settings in {"even": spread_out, "uneven": write_data(tmp_path / "uneven", 0)}.items():
+        chosen = {**settings, "spark.partitions": partitions, "grid.normalizations": "zmuv", "evaluate.details": False}
+        with WorkerMemory() as memory:
+            figures[name] = evaluate.run(spark, load_config(None, chosen)).metrics
+        held[name] = memory.peak
+    assert figures["even"].equals(figures["uneven"])
+    assert held["uneven"] < held["even"] + 64 * 2**20
+
+
+def test_a_very_long_list(spark: SparkSession, tmp_path: Path) -> None:
     """One text with 50,000 candidates, and lists of one text in a hundred a hundred times as long as the others."""
     rng = np.random.default_rng(1)
     lengths = np.where(np.arange(200) % 100 == 0, 2000, 20)
@@ -150,6 +181,8 @@ def test_skew_and_a_very_long_list(spark: SparkSession, tmp_path: Path) -> None:
         "inputs.judgements": str(tmp_path / "judgements.parquet"),
         "grid.normalizations": "zmuv,borda",
     }
-    metrics = evaluate.run(spark, load_config(None, settings)).metrics.to_pylist()
+    with WorkerMemory() as memory:
+        metrics = evaluate.run(spark, load_config(None, settings)).metrics.to_pylist()
+    assert memory.growth < 400 * 2**20
     assert {row["queries"] for row in metrics} == {200}
     assert all(0 < row["value"] <= 1 for row in metrics if row["k"] == 10)

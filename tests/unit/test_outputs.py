@@ -108,6 +108,11 @@ def test_fingerprints_follow_content(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one")
     before = input_fingerprint(str(tmp_path))
     assert before == input_fingerprint(str(tmp_path))
+    (tmp_path / "a.txt").rename(tmp_path / "b.txt")
+    assert before == input_fingerprint(str(tmp_path))
+    (tmp_path / "run=1").mkdir()
+    (tmp_path / "b.txt").rename(tmp_path / "run=1" / "a.txt")
+    assert before != input_fingerprint(str(tmp_path))
     (tmp_path / "a.txt").write_text("two")
     assert input_fingerprint(str(tmp_path)) != before
     with pytest.raises(InputError, match="does not exist"):
