@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, FloatType
 
@@ -29,6 +29,14 @@ class Frequencies(NamedTuple):
 
     ids: pa.Array
     counts: Ints
+
+
+class Run(NamedTuple):
+    """The candidates of a retriever, where they came from, and the label groups they name, if they name any."""
+
+    rows: DataFrame
+    source: str
+    groups: frozenset[str | None] | None
 
 
 @dataclass
@@ -57,35 +65,39 @@ def load_lists(spark: SparkSession, inputs: Inputs, judged: bool) -> ListRows:
         raise ConfigError("no judgements: give --qrels PATH, or set inputs.judgements")
     runs = _runs(spark, inputs.candidates)
     judgements = read_judgements(spark, inputs.judgements) if inputs.judgements else None
-    tables = [run for run, _ in runs.values()] + ([judgements] if judgements is not None else [])
+    tables = [run.rows for run in runs.values()] + ([judgements] if judgements is not None else [])
     text_type = common_type(tables, "text_id")
     label_type = max(
         (common_type([table], "label_ids" if "label_ids" in table.columns else "label_id") for table in tables),
         key=lambda kind: ["int", "bigint", "string"].index(kind.simpleString()),
     )
-    grouped = any("label_group" in run.columns for run, _ in runs.values())
+    grouped = any(run.groups is not None for run in runs.values())
     groups = _label_groups(spark, inputs, judgements, grouped)
     folds = _folds(spark, inputs.folds) if inputs.folds else None
     slots = groups.names if groups else (ALL,)
     if grouped and inputs.label_groups == "auto" and judgements is None:
-        slots = _group_order(group for run, _ in runs.values() for group in _groups_in(run))
+        slots = _group_order(group for run in runs.values() for group in run.groups or ())
     layout = Layout(
         tuple(runs),
         slots,
         groups,
-        tuple(source for _, source in runs.values()),
+        tuple(run.source for run in runs.values()),
         inputs.judgements or "",
     )
 
-    single = all(_score_type(run) == FloatType() for run, _ in runs.values())
+    single = all(_score_type(run.rows) == FloatType() for run in runs.values())
     scores = ArrayType(FloatType()).simpleString() if single else "array<double>"
+    divided = slots != (ALL,)
     parts = []
-    for code, (run, source) in enumerate(runs.values()):
-        candidates = _in_fold(run, folds)
-        divided = slots != (ALL,)
+    for code, run in enumerate(runs.values()):
+        strange = sorted(str(group) for group in (run.groups or frozenset()) - set(slots) if divided)
+        if strange:
+            told = f"{', '.join(map(repr, strange))}; known: {', '.join(slots)}"
+            raise InputError(f"{run.source}: column 'label_group' holds {told}")
+        candidates = _in_fold(run.rows, folds)
         if "label_ids" not in candidates.columns or divided != ("label_group" in candidates.columns):
             candidates = _as_lists(spark, candidates, divided, groups)
-        slot = _slot(candidates, source, slots)
+        slot = F.array_position(F.array(*map(F.lit, slots)), F.col("label_group")) - 1 if divided else F.lit(0)
         parts.append(candidates.withColumn("list", slot + F.lit(code * len(slots))))
     if judgements is not None and judged:
         relevant = _in_fold(judgements, folds)
@@ -108,22 +120,35 @@ def load_lists(spark: SparkSession, inputs: Inputs, judged: bool) -> ListRows:
     return ListRows(union, layout, judgements)
 
 
-def _runs(spark: SparkSession, candidates: str | dict[str, str]) -> dict[str, tuple[DataFrame, str]]:
-    """The rows of each retriever, with their source."""
+def _runs(spark: SparkSession, candidates: str | dict[str, str]) -> dict[str, Run]:
+    """The candidates of each retriever."""
     if isinstance(candidates, dict):
-        runs = {name: (read_run(spark, source), source) for name, source in candidates.items()}
+        tables = {name: (read_run(spark, source), source) for name, source in candidates.items()}
+        runs = {name: Run(rows, source, _groups_in(rows, source)) for name, (rows, source) in tables.items()}
     else:
         table = read_run(spark, candidates)
         require(table, candidates, ["retriever"])
-        names = sorted(row["retriever"] or "" for row in table.select("retriever").distinct().collect())
-        runs = {name: (table.where(F.col("retriever") == name), candidates) for name in names}
+        groups = _groups_in(table, candidates)
+        names = [row["retriever"] for row in table.select("retriever").distinct().collect()]
+        if None in names:
+            raise InputError(f"{candidates}: column 'retriever' holds nulls")
+        runs = {name: Run(table.where(F.col("retriever") == name), candidates, groups) for name in sorted(names)}
     if len(runs) < 2:
         found = f"only {', '.join(runs)}" if runs else "none"
         raise ConfigError(f"fusion needs two retrievers or more; found {found}")
-    for run, source in runs.values():
-        if run.isEmpty():
-            raise InputError(f"{source} holds no candidates")
     return runs
+
+
+def _groups_in(candidates: DataFrame, source: str) -> frozenset[str | None] | None:
+    """The label groups that candidates name, None if they name none; refuses a source without candidates."""
+    if "label_group" in candidates.columns:
+        found = frozenset(row["label_group"] for row in candidates.select("label_group").distinct().collect())
+        empty = not found
+    else:
+        found, empty = None, candidates.isEmpty()
+    if empty:
+        raise InputError(f"{source} holds no candidates")
+    return found
 
 
 def _in_fold(texts: DataFrame, folds: DataFrame | None) -> DataFrame:
@@ -156,22 +181,6 @@ def _as_lists(spark: SparkSession, candidates: DataFrame, divided: bool, groups:
     pairs = F.collect_list(F.struct("label_id", "score"))
     lists = candidates.groupBy(*keys).agg(pairs.alias("pairs"))
     return lists.select(*keys, F.col("pairs.label_id").alias("label_ids"), F.col("pairs.score").alias("scores"))
-
-
-def _slot(candidates: DataFrame, source: str, slots: tuple[str, ...]) -> Column:
-    """The index of a row's label group."""
-    if slots == (ALL,):
-        return F.lit(0)
-    strange = sorted(str(group) for group in _groups_in(candidates) - set(slots))
-    if strange:
-        raise InputError(
-            f"{source}: column 'label_group' holds {', '.join(map(repr, strange))}; known: {', '.join(slots)}"
-        )
-    return F.array_position(F.array(*map(F.lit, slots)), F.col("label_group")).cast("int") - 1
-
-
-def _groups_in(candidates: DataFrame) -> set[str | None]:
-    return {row["label_group"] for row in candidates.select("label_group").distinct().collect()}
 
 
 def _group_order(groups: Iterable[str | None]) -> tuple[str, ...]:

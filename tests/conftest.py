@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,20 +10,15 @@ from pyspark.sql import SparkSession
 
 from jobs.session import get_session
 from jobs.settings import SparkSettings
+from tests.servers import QUICK
+
+# For this session's JVM, and for those of programs that tests start.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One session for all tests. Two shuffle partitions: on tiny data every further one only costs time."""
-    session = get_session(
-        SparkSettings(
-            master="local[2]",
-            conf={
-                "spark.sql.shuffle.partitions": 2,
-                # Tests run code that is used a few times: compiling it well does not pay.
-                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            },
-        )
-    )
+    session = get_session(SparkSettings(master="local[2]", conf={"spark.sql.shuffle.partitions": 2}))
     yield session
     session.stop()

@@ -54,11 +54,11 @@ class Evaluation:
     def k(self) -> int:
         return max(measure.k for measure in self.measures)
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         return Grid(self.cells)
 
-    @property
+    @cached_property
     def columns(self) -> dict[Cell, int]:
         """The column of every cell and, behind those, of every single retriever."""
         grid = self.grid

@@ -25,7 +25,7 @@ from tests import steps
 from tests.cluster.conftest import Cluster, Package
 from tests.servers import QUICK, SPARK_HOME, spark_environment
 
-TEXTS, PARTITIONS = 48_000, 32
+TEXTS, PARTITIONS = 24_000, 32
 """Enough for many seconds of evaluation, in many tasks: an executor is to die in their midst."""
 
 

@@ -177,6 +177,12 @@ def test_one_retriever(spark: SparkSession, settings: dict[str, object]) -> None
         evaluate.run(spark, config)
 
 
+def test_a_row_of_nobody(spark: SparkSession, settings: dict[str, object], tmp_path: Path) -> None:
+    lists = {"retriever": ["a", "b", None], "text_id": [1, 1, 1], "label_ids": [[1]] * 3, "scores": [[0.5]] * 3}
+    message = refused(spark, settings, inputs__candidates=table(tmp_path, "lists", lists))
+    assert "column 'retriever' holds nulls" in message
+
+
 def test_output_that_exists(spark: SparkSession, settings: dict[str, object], tmp_path: Path) -> None:
     evaluate.run(spark, load_config(None, settings))
     before = (tmp_path / "out" / "metrics.parquet").read_bytes()
