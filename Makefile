@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench package clean
+.PHONY: help demo test drill lint format bench package clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +14,10 @@ demo: $(VENV)/ready ## From the shipped texts to the best fusions: prepare, BM25
 	$(BIN)/xmtc-fusion run --config conf/datasets/debtags.yaml
 
 test: $(VENV)/ready lint ## Check the code and run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not drill' $(ARGS)
+
+drill: $(VENV)/ready ## Kill executors and drivers, start two runs at once, skew the data: the results must not change
+	$(BIN)/python -m pytest -m drill $(ARGS)
 
 lint: $(VENV)/ready ## Check style and types
 	$(BIN)/ruff check .

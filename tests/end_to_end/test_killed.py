@@ -48,6 +48,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
+@pytest.mark.drill
 def test_a_killed_driver_leaves_nothing_half_done(spark: SparkSession, command: list[str], tmp_path: Path) -> None:
     history = History(spark, str(tmp_path / "work" / "history"))
     # Within a stage: its folder does not appear.

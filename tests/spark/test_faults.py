@@ -132,6 +132,7 @@ def test_an_output_that_cannot_be_written(spark: SparkSession, command: list[str
     assert main(blocked) == OutputError.exit_code
 
 
+@pytest.mark.drill
 def test_a_partition_with_a_hundred_times_the_texts(spark: SparkSession, tmp_path: Path) -> None:
     """Texts stream through a worker: however many there are, it holds no more of them at a time."""
     partitions, few, many = 8, 200, 20_000
