@@ -13,7 +13,7 @@ help: ## Show this help
 demo: $(VENV)/ready ## From the shipped texts to the best fusions: prepare, BM25, bi-encoder, evaluation
 	$(BIN)/xmtc-fusion run --config conf/datasets/debtags.yaml
 
-test: $(VENV)/ready lint ## Check the code and run all tests
+test: $(VENV)/ready lint ## Check the code and run the tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not drill' $(ARGS)
 
 drill: $(VENV)/ready ## Kill executors and drivers, start two runs at once, skew the data: the results must not change

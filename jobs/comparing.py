@@ -35,8 +35,7 @@ class Watched(NamedTuple):
     against: str
 
     def __str__(self) -> str:
-        cell = f"{self.fusion} alone" if self.normalization == SINGLE else f"{self.normalization}+{self.fusion}"
-        return f"{self.label_group} {self.metric}@{self.k} of {cell}"
+        return f"{self.label_group} {self.metric}@{self.k} of {cell_name(self.normalization, self.fusion)}"
 
 
 class Moved(NamedTuple):
@@ -49,6 +48,11 @@ class Moved(NamedTuple):
     @property
     def alarm(self) -> bool:
         return self.change is not None and self.change > self.allowed
+
+
+def cell_name(normalization: str, fusion: str) -> str:
+    """A cell, or a retriever without fusion, as people read it."""
+    return f"{fusion} alone" if normalization == SINGLE else f"{normalization}+{fusion}"
 
 
 def watched_figures(spark: SparkSession, evaluated: Evaluated) -> DataFrame:

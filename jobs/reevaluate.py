@@ -53,7 +53,7 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
     else:
         inputs = _inputs(spark, config)
     watch = config.nightly.watch
-    data = json.dumps({name: fingerprint(mark) for name, mark in inputs.items()})
+    data = json.dumps({name: fingerprint(mark) for name, mark in inputs.items()}, sort_keys=True)
     marks = {"data": data, "configuration": _configuration(config), "code": code_version(*PACKAGES)}
     key = {"inputs": _inputs(spark, config), "settings": marks["configuration"]}
 

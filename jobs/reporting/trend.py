@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from fusion.grid import SINGLE
+from jobs.comparing import cell_name
 from jobs.history import History
 from jobs.settings.nightly import NightlySettings
 
@@ -27,8 +27,7 @@ def trend_page(history: History, settings: NightlySettings) -> str:
     rows = history.read("watched", ids)
     for row in rows.collect() if rows is not None else []:
         if (row["dataset"], row["run_id"]) in verdicts:
-            alone = row["normalization"] == SINGLE
-            cell = f"{row['fusion']} alone" if alone else f"{row['normalization']}+{row['fusion']}"
+            cell = cell_name(row["normalization"], row["fusion"])
             what = f"{row['label_group']} labels, {row['metric']}@{row['k']} of {cell}"
             series[row["dataset"], what][row["run_id"]] = row
     parts = []
