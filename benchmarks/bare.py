@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fusion.kernel.blocks import TextBlock
+from fusion.kernel.pools import Relevant
 from fusion.label_groups import HEAD, TAIL
-from fusion.pools import Relevant
-from fusion.texts import Texts
-from udfs.evaluate import Counter, Evaluation
-from udfs.layout import Problems
-from udfs.lists import Batch
+from udfs.hit_counts import Counter, Evaluation
+from udfs.problems import Problems
+from udfs.text_batches import Batch
 
 GROUPS = (TAIL, HEAD)
 
@@ -67,7 +67,7 @@ def _read(folder: Path, evaluation: Evaluation, file: int) -> Batch:
     label, score = np.concatenate(labels), np.concatenate(scores)
     groups = evaluation.layout.groups
     assert groups is not None
-    texts = Texts(
+    texts = TextBlock(
         GROUPS,
         start,
         stop,

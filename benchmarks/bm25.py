@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from rank_bm25 import BM25Okapi
 
-from fusion.postings import nearest
+from fusion.retrieval.postings import nearest
 from udfs.bm25 import Index, Scoring
 from udfs.bm25_index import LABEL, TEXT, Formula, build_index
 

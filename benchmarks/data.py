@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.synthetic import label_groups, make_chunk
 from fusion.label_groups import HEAD, TAIL
-from fusion.synthetic import label_groups, make_chunk
 
 CHUNK = 4_000
 CHUNKS_PER_FILE = 5

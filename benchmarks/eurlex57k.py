@@ -16,16 +16,16 @@ import pyarrow.parquet as pq
 
 from fusion import NORMALIZATIONS
 from fusion.grid import Cell
-from jobs import pipeline
 from jobs import report as report_job
+from jobs import run as pipeline
 from jobs.config import load_config
 from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Column, Dataset, PaperFigures, Report
 from jobs.reporting.paper import paper_figures
 from jobs.reporting.printing import markdown
-from jobs.reporting.results import read_results
 from jobs.reporting.tables import gain_table, grid_tables
-from jobs.session import get_session
+from jobs.results.stored import read_results
+from jobs.runtime.session import get_session
 
 CONFIG = Path(__file__).parents[1] / "conf" / "datasets" / "eurlex57k.yaml"
 FAVOURITE = Cell("zmuv", "combmnz")

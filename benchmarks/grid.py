@@ -24,9 +24,9 @@ from benchmarks.data import RETRIEVERS, write_data
 from benchmarks.memory import WorkerMemory
 from jobs import evaluate
 from jobs.config import Config, load_config
-from jobs.lists import load_lists
-from jobs.session import get_session
-from udfs.evaluate import Evaluation
+from jobs.inputs.list_rows import load_lists
+from jobs.runtime.session import get_session
+from udfs.hit_counts import Evaluation
 
 RESULTS = Path(__file__).parent / "results"
 CORES = os.cpu_count() or 1
@@ -123,11 +123,12 @@ def evaluation_of(session, config: Config) -> Evaluation:
 def compilation(fresh: bool) -> float:
     """Seconds from imported code to a first result, in a process of its own."""
     code = (
-        "import time, fusion.texts, tests.lists as t, numpy as np; from fusion.grid import Grid\n"
+        "import time, tests.lists as t, numpy as np; from fusion.grid import Grid\n"
+        "from fusion.kernel.blocks import find_hits\n"
         "rng = np.random.default_rng(0)\n"
         "texts = t.to_texts(t.random_texts(rng, 5), t.random_relevant(rng, 5))\n"
         "begin = time.perf_counter()\n"
-        "fusion.texts.find_hits(texts, Grid.of('all', 'all'), ('tail', 'head', 'all'), ('tail', 'head'), 'group')\n"
+        "find_hits(texts, Grid.of('all', 'all'), ('tail', 'head', 'all'), ('tail', 'head'), 'group')\n"
         "print(time.perf_counter() - begin)"
     )
     cache = Path(tempfile.gettempdir()) / "xmtc-fusion-bench-cache"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusion.pools import Labels, Pools
+from fusion.kernel.pools import Candidates, Pools
 from fusion.registry import FUSIONS, NORMALIZATIONS, Fusion, Normalization, choose
 from fusion.types import Floats, Singles
 
@@ -62,14 +62,14 @@ class Grid:
 
         `normalized`: scores that were normalised elsewhere, as matrices like `pools.score`.
         """
-        labels = Labels(pools)
+        candidates = Candidates(pools)
         name: str | None = None
         for c, (normalization, fusion) in enumerate(self.columns):
             if normalization != name:
                 assert normalization is not None
                 name = normalization
-                labels = Labels(pools, NORMALIZATIONS[name], (normalized or {}).get(name))
-            yield c, FUSIONS[fusion].kernel(labels).astype(np.float32)
+                candidates = Candidates(pools, NORMALIZATIONS[name], (normalized or {}).get(name))
+            yield c, FUSIONS[fusion].kernel(candidates).astype(np.float32)
 
 
 def chosen_normalizations(names: str | Iterable[str]) -> list[Normalization]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fusion.pools import ListStatistics
+from fusion.kernel.pools import ListStatistics
 from fusion.registry import FUSIONS, METRICS, NORMALIZATIONS
 from fusion.types import Floats
 

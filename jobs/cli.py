@@ -91,8 +91,8 @@ TOP = Shortcut("--top", "fuse.top", "N", "the length of the fused lists")
 
 def _session(config: Config) -> SparkSession:
     """A session, after seeing that the results may be written: a refusal should not cost a JVM."""
-    from jobs.outputs import check_output
-    from jobs.session import get_session
+    from jobs.runtime.folders import check_output
+    from jobs.runtime.session import get_session
 
     check_output(config.output)
     return get_session(config.spark)
@@ -100,7 +100,7 @@ def _session(config: Config) -> SparkSession:
 
 def evaluate(config: Config) -> None:
     from jobs import evaluate as job
-    from jobs.console import summary
+    from jobs.reporting.console import summary
 
     print(summary(job.run(_session(config), config), config))
 
@@ -137,8 +137,8 @@ def retrieve_dense(config: Config) -> None:
 
 
 def run(config: Config) -> None:
-    from jobs import pipeline as job
-    from jobs.console import summary
+    from jobs import run as job
+    from jobs.reporting.console import summary
 
     print(summary(job.run(_session(config), config), job.with_results(config)))
     report(job.reported(config))
@@ -146,7 +146,7 @@ def run(config: Config) -> None:
 
 def report(config: Config) -> None:
     from jobs import report as job
-    from jobs.outputs import check_output
+    from jobs.runtime.folders import check_output
 
     check_output(config.output)
     print(f"The report's page is {job.run(config)}")
@@ -243,7 +243,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
     except Exception as error:
-        from jobs.failures import SPARK_ERRORS, spark_reason, unreadable
+        from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
 
         if not isinstance(error, SPARK_ERRORS):
             return _failed(f"unexpected: {error!r} (--debug shows where)", 1, arguments.debug)
@@ -256,7 +256,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _named_run() -> AbstractContextManager[None]:
     """Every line of the log names the run, so that runs can be told apart where their logs meet."""
-    from jobs.stages import log_context
+    from jobs.runtime.log import log_context
 
     return log_context(run=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}")
 

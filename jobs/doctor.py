@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from fusion.errors import SetupError, XmtcError
 from jobs.config import Config
-from jobs.failures import spark_reason
-from jobs.java import current_java, ensure_java
-from jobs.outputs import read_parquet, whole_folder
-from jobs.session import get_session
+from jobs.runtime.folders import read_parquet, whole_folder
+from jobs.runtime.java import current_java, ensure_java
+from jobs.runtime.session import get_session
+from jobs.runtime.spark_errors import spark_reason
 from jobs.settings import OutputSettings
 from udfs.probe import PROBE_SCHEMA, Probe, make_probe
 from udfs.storage import local_folder

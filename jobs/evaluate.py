@@ -14,16 +14,16 @@ from pyspark.sql import DataFrame, SparkSession
 from fusion import __version__
 from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.registry import FUSIONS
-from fusion.tally import Tally
+from fusion.statistics.tally import Tally
 from jobs.config import Config
-from jobs.details import agreement, bands, comparisons, label_bands
-from jobs.lists import Frequencies, label_frequencies, load_lists
-from jobs.outputs import ResultFolder, check_output, result_folder
+from jobs.inputs.list_rows import Frequencies, label_frequencies, load_lists
+from jobs.results.details import agreement, bands, comparisons, label_bands
+from jobs.results.schemas import METRICS_SCHEMA, RUN_FILE
+from jobs.runtime.folders import ResultFolder, check_output, result_folder
+from jobs.runtime.log import stage_line
 from jobs.settings import Names
-from jobs.stages import stage_line
-from udfs.arrays import Work
 from udfs.engines import over_lists
-from udfs.evaluate import (
+from udfs.hit_counts import (
     COUNTS_SCHEMA,
     COVERAGE,
     HITS,
@@ -34,24 +34,9 @@ from udfs.evaluate import (
     count_hits,
     unpacked,
 )
-from udfs.layout import Problems
-from udfs.queries import query_figures, query_schema
-
-RUN_FILE = "run.json"
-"""What made the results beside the configuration: the version, and the counts."""
-METRICS_SCHEMA = pa.schema(
-    [
-        ("fold", pa.int32()),
-        ("normalization", pa.string()),
-        ("fusion", pa.string()),
-        ("label_group", pa.string()),
-        ("metric", pa.string()),
-        ("k", pa.int32()),
-        ("ideal", pa.string()),
-        ("value", pa.float64()),
-        ("queries", pa.int64()),
-    ]
-)
+from udfs.problems import Problems
+from udfs.query_figures import query_figures, query_schema
+from udfs.text_batches import Work
 
 
 @dataclass

@@ -7,13 +7,13 @@ from pyspark.sql import functions as F
 
 from jobs.config import Config
 from jobs.evaluate import chosen_views
-from jobs.lists import load_lists
-from jobs.outputs import check_output, result_folder
-from jobs.sources import common_type
-from jobs.stages import stage_line
+from jobs.inputs.list_rows import load_lists
+from jobs.inputs.sources import common_type
+from jobs.runtime.folders import check_output, result_folder
+from jobs.runtime.log import stage_line
 from udfs.engines import over_lists
-from udfs.fuse import FusionPlan, fuse_lists
-from udfs.layout import Problems
+from udfs.fused_lists import FusionPlan, fuse_lists
+from udfs.problems import Problems
 
 
 def run(spark: SparkSession, config: Config) -> int:

@@ -16,19 +16,19 @@ from pyspark.sql import functions as F
 
 from fusion import __version__
 from fusion.errors import ConfigError, InputError, XmtcError
-from fusion.gate import Change, alarms
+from fusion.statistics.gate import Change, alarms
 from jobs import report
-from jobs.comparing import Moved, Watched, changes, drift, watched_figures
 from jobs.config import Config, overlaid
-from jobs.failures import SPARK_ERRORS, spark_reason, unreadable
-from jobs.history import RUNS, History
-from jobs.lock import exclusive
-from jobs.outputs import remove_folder, result_folder
-from jobs.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
-from jobs.reporting.trend import trend_page
+from jobs.monitoring.baseline import Moved, Watched, changes, drift, watched_figures
+from jobs.monitoring.history import RUNS, History
+from jobs.monitoring.lock import exclusive
+from jobs.monitoring.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
+from jobs.monitoring.tracking import check_installed, track, without_nan
+from jobs.monitoring.trend import trend_page
+from jobs.runtime.folders import remove_folder, result_folder
+from jobs.runtime.log import log, log_context, log_line, recorded
+from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
 from jobs.settings import OutputSettings
-from jobs.stages import log, log_context, log_line, recorded
-from jobs.tracking import check_installed, track, without_nan
 from udfs.storage import in_volume, local_folder
 
 OK, REGRESSION, MISSING, DRIFT, FAILED = "ok", "regression", "missing dataset", "data drift", "failed"

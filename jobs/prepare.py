@@ -9,18 +9,19 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from fusion.dataset_statistics import DatasetStatistics
 from fusion.errors import InputError
-from fusion.summary import as_table
+from fusion.statistics.dataset_statistics import DatasetStatistics
+from fusion.statistics.summary import as_table
 from jobs.config import Config
-from jobs.folds import TEST, TRAIN, VALIDATION, sampled, with_folds
-from jobs.outputs import ResultFolder, read_text
-from jobs.readers import check_settings
-from jobs.readers.base import TEXT_KEY, Raw
-from jobs.readers.inputs import input_fingerprints
+from jobs.datasets.folds import TEST, TRAIN, VALIDATION, sampled, with_folds
+from jobs.datasets.input_files import input_fingerprints
+from jobs.datasets.label_table import SHOWN, described, make_label_table, with_label_ids
+from jobs.datasets.readers import check_settings
+from jobs.datasets.readers.base import TEXT_KEY, Raw
+from jobs.runtime.folders import ResultFolder, read_text
+from jobs.runtime.log import log
+from jobs.runtime.stages import run_stage
 from jobs.settings.prepare import PaperStatistics, PrepareSettings
-from jobs.stages import log, run_stage
-from jobs.vocabulary import SHOWN, described, make_vocabulary, with_label_ids
 
 STATISTICS = "statistics.json"
 SCRATCH = "scratch"
@@ -63,7 +64,7 @@ def _write_tables(spark: SparkSession, raw: Raw, settings: PrepareSettings, fold
     """Write samples, labels and folds; the figures about them."""
     texts, known = _read_once(spark, raw, settings, folder)
     kept, dropped = _kept(texts, settings)
-    vocabulary = make_vocabulary(kept, known, raw.label_source, settings)
+    vocabulary = make_label_table(kept, known, raw.label_source, settings)
     labels = vocabulary.rows(spark)
 
     samples = with_label_ids(kept, labels.select("label", "label_id"))

@@ -7,16 +7,16 @@ from importlib.util import find_spec
 
 from fusion import __version__
 from jobs.config import Config
-from jobs.outputs import ResultFolder, result_folder
 from jobs.reporting import figures, printing
 from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Report
 from jobs.reporting.page import page
-from jobs.reporting.results import read_results
 from jobs.reporting.tables import file_names
+from jobs.results.stored import read_results
+from jobs.runtime.folders import ResultFolder, result_folder
+from jobs.runtime.log import log, stage_line
 from jobs.settings import OutputSettings
 from jobs.settings.report import ReportSettings
-from jobs.stages import log, stage_line
 
 PAGE = "index.html"
 

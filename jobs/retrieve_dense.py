@@ -16,10 +16,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from fusion.contrastive import dense_package
+from fusion.retrieval.contrastive import dense_package
 from jobs import train_dense
-from jobs.outputs import STAGE_FILE, ResultFolder, read_text
-from jobs.stages import input_fingerprint, log, run_stage
+from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text
+from jobs.runtime.log import log
+from jobs.runtime.stages import input_fingerprint, run_stage
 from jobs.train_dense import VECTORS, DenseConfig, DenseWork, Vectors, base_encoder, run_folds
 from udfs.encode import MODEL_FOLDER
 from udfs.storage import absolute
@@ -57,7 +58,7 @@ def fold_vectors(work: DenseWork) -> FoldVectors:
         texts = reduce(DataFrame.unionByName, [work.prepared.texts(fold, role) for role in roles])
         rows = texts.select(F.col("text_id").alias("id"), "text")
         encoded = train_dense.encode_table(work, rows, encoder, folder, "texts")
-        vectors[fold] = encoded, train_dense.encode_labels(work, encoder, folder)
+        vectors[fold] = encoded, train_dense.encode_label_words(work, encoder, folder)
     return vectors
 
 

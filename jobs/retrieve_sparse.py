@@ -16,10 +16,11 @@ from pyspark.sql import functions as F
 
 from fusion.errors import InputError
 from jobs.config import Config
-from jobs.outputs import ResultFolder
-from jobs.prepared import Prepared, read_prepared
+from jobs.datasets.tables import DatasetTables, open_tables
+from jobs.runtime.folders import ResultFolder
+from jobs.runtime.log import log
+from jobs.runtime.stages import input_fingerprint, run_stage
 from jobs.settings.sparse import SparseSettings
-from jobs.stages import input_fingerprint, log, run_stage
 from udfs.bm25 import LISTS_SCHEMA, RETRIEVER, Scoring, score_texts
 from udfs.bm25_index import COUNTS_SCHEMA, LABEL, ROWS_SCHEMA, TEXT, Formula, build_index, tokenize_rows
 from udfs.storage import absolute
@@ -34,7 +35,7 @@ def run(spark: SparkSession, config: Config) -> str:
     settings = config.sparse
     settings.tokenizer.tokenizer.check()
     work = f"{config.work.path}/{config.dataset}"
-    prepared = read_prepared(spark, f"{work}/prepared", config.spark.partitions)
+    prepared = open_tables(spark, f"{work}/prepared", config.spark.partitions)
     progress = Progress(sum(prepared.test_texts.values()))
     lists = []
     for fold in prepared.folds:
@@ -43,14 +44,14 @@ def run(spark: SparkSession, config: Config) -> str:
         lists_stage(prepared, fold, settings, index, scored, progress)
         lists.append(scored)
 
-    def unite(folder: ResultFolder) -> dict[str, int]:
+    def join_folds(folder: ResultFolder) -> dict[str, int]:
         tables = [spark.read.schema(LISTS_SCHEMA).parquet(f"{path}/{LISTS}") for path in lists]
-        rows = prepared.spread(reduce(DataFrame.unionByName, tables))
+        rows = prepared.repartitioned(reduce(DataFrame.unionByName, tables))
         rows.sortWithinPartitions("text_id", "fold", "label_group").write.parquet(f"{folder.uri}/{LISTS}")
         return {"lists": spark.read.parquet(f"{folder.uri}/{LISTS}").count()}
 
     candidates = f"{work}/candidates/{RETRIEVER}"
-    run_stage("bm25 candidates", candidates, {"lists": [input_fingerprint(path) for path in lists]}, unite)
+    run_stage("bm25 candidates", candidates, {"lists": [input_fingerprint(path) for path in lists]}, join_folds)
     return candidates
 
 
@@ -76,7 +77,7 @@ class Progress:
         )
 
 
-def index_stage(prepared: Prepared, fold: int, settings: SparseSettings, path: str) -> None:
+def index_stage(prepared: DatasetTables, fold: int, settings: SparseSettings, path: str) -> None:
     """Build the index of a fold."""
     formula = Formula(settings.mode, settings.k1, settings.b)
     key: dict[str, Any] = {
@@ -87,7 +88,7 @@ def index_stage(prepared: Prepared, fold: int, settings: SparseSettings, path: s
     }
 
     def build(folder: ResultFolder) -> dict[str, int]:
-        rows = prepared.spread(index_rows(prepared, fold, settings))
+        rows = prepared.repartitioned(index_rows(prepared, fold, settings))
         tokens = rows.mapInArrow(tokenize_rows(settings.tokenizer.tokenizer), ROWS_SCHEMA)
         # One worker takes all rows as a stream, in an order that no partitioning can change.
         ordered = tokens.repartition(1).sortWithinPartitions("kind", "id")
@@ -109,7 +110,7 @@ def index_stage(prepared: Prepared, fold: int, settings: SparseSettings, path: s
     run_stage(f"bm25 index of fold {fold}", path, key, build)
 
 
-def index_rows(prepared: Prepared, fold: int, settings: SparseSettings) -> DataFrame:
+def index_rows(prepared: DatasetTables, fold: int, settings: SparseSettings) -> DataFrame:
     """What an index is made of: the labels, and the training texts of the fold. No other text gets in."""
     own_words = F.concat_ws("\n", "name", "alt_names", "description")
     nothing = F.lit(None)
@@ -131,7 +132,7 @@ def index_rows(prepared: Prepared, fold: int, settings: SparseSettings) -> DataF
 
 
 def lists_stage(
-    prepared: Prepared, fold: int, settings: SparseSettings, index: str, path: str, progress: Progress
+    prepared: DatasetTables, fold: int, settings: SparseSettings, index: str, path: str, progress: Progress
 ) -> None:
     """Rank the labels for the test texts of a fold."""
     scoring = Scoring(settings.neighbours, settings.aggregation, settings.top)
@@ -148,7 +149,7 @@ def lists_stage(
         slices = max(1, -(-texts // SLICE))
         for number in range(slices):
             part = queries.where(F.pmod(F.xxhash64("text_id"), F.lit(slices)) == number)
-            lists = prepared.spread(part).mapInArrow(score, LISTS_SCHEMA)
+            lists = prepared.repartitioned(part).mapInArrow(score, LISTS_SCHEMA)
             lists.write.mode("append").parquet(f"{folder.uri}/{LISTS}")
             progress.add((number + 1) * texts // slices - number * texts // slices, fold)
         written = queries.sparkSession.read.parquet(f"{folder.uri}/{LISTS}")

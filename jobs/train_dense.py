@@ -17,15 +17,17 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from fusion.contrastive import CollapseError
 from fusion.errors import ConfigError, InputError, SetupError, XmtcError
-from jobs.outputs import ResultFolder
-from jobs.prepared import Prepared, read_prepared
+from fusion.retrieval.contrastive import CollapseError
+from jobs.datasets.tables import DatasetTables, open_tables
+from jobs.runtime.folders import ResultFolder
+from jobs.runtime.log import log
+from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
-from jobs.stages import fingerprint, input_fingerprint, log, run_stage, stage_fingerprint
-from udfs.encode import VECTORS_SCHEMA, Encoder, check_weights, encode_texts, find_model, finetune, load_encoder
+from udfs.encode import VECTORS_SCHEMA, Encoder, check_weights, encode_texts, find_model, load_encoder
+from udfs.finetune import finetune
 from udfs.storage import absolute
 from udfs.vectors import REPORT_SCHEMA, FoldSource, over_folds, train_projection
 
@@ -33,7 +35,7 @@ VECTORS, WORDS = "vectors.parquet", "words.parquet"
 BUCKET = 128
 """Texts that are encoded together, about. More would be padded less, fewer spread better over the workers."""
 ENCODING = ("udfs.encode",)
-LEARNING = (*ENCODING, "udfs.vectors", "fusion.contrastive", "fusion.projection", "jobs.train_dense")
+LEARNING = (*ENCODING, "udfs.finetune", "udfs.vectors", "fusion.retrieval.contrastive", "fusion.retrieval.projection")
 """The code that decides what a text's vector is, and what is learnt."""
 TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", "patience", "train_batch", "seed"}
 
@@ -65,7 +67,7 @@ class DenseWork:
 
     spark: SparkSession
     settings: DenseSettings
-    prepared: Prepared
+    prepared: DatasetTables
     folder: str
     vectors: tuple[Vectors, Vectors] | None = None
     """Those of all texts and of the labels, unless every fold has an encoder of its own."""
@@ -90,7 +92,7 @@ def run(spark: SparkSession, config: DenseConfig) -> DenseWork:
     """Encode and train, unless that was done before."""
     folder = f"{config.work.path.rstrip('/')}/{config.dataset}"
     find_model(config.dense.model)
-    prepared = read_prepared(spark, f"{folder}/prepared", config.spark.partitions)
+    prepared = open_tables(spark, f"{folder}/prepared", config.spark.partitions)
     work = DenseWork(spark, config.dense, prepared, folder)
     if config.dense.train == "full":
         _train_full(work)
@@ -117,10 +119,10 @@ def base_vectors(work: DenseWork) -> tuple[Vectors, Vectors]:
     slug = re.sub(r"[^a-z0-9]+", "-", work.settings.model.lower().rpartition("/")[2]).strip("-")
     folder = f"{work.folder}/vectors/{slug}-{fingerprint([encoder.mark, encoder.max_length])[:8]}"
     samples = work.prepared.samples.select(F.col("text_id").alias("id"), "text")
-    return encode_table(work, samples, encoder, folder, "texts"), encode_labels(work, encoder, folder)
+    return encode_table(work, samples, encoder, folder, "texts"), encode_label_words(work, encoder, folder)
 
 
-def encode_labels(work: DenseWork, encoder: Encoder, folder: str) -> Vectors:
+def encode_label_words(work: DenseWork, encoder: Encoder, folder: str) -> Vectors:
     """The vectors of the labels' words, none if they do not count."""
     if not work.settings.words:
         return Vectors((), "")

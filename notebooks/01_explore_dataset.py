@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from jobs import prepare
 from jobs.config import load_config
-from jobs.notebook import beside, session, show, widget
+from jobs.runtime.notebook import beside, session, show, widget
 
 # COMMAND ----------
 

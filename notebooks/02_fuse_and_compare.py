@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from fusion.grid import SINGLE
 from jobs import evaluate, fuse, prepare, retrieve_dense, retrieve_sparse
 from jobs.config import load_config
-from jobs.console import summary
-from jobs.lists import load_lists
-from jobs.notebook import beside, session, show, widget
-from jobs.pipeline import evaluated
+from jobs.inputs.list_rows import load_lists
+from jobs.reporting.console import summary
+from jobs.run import evaluated
+from jobs.runtime.notebook import beside, session, show, widget
 from jobs.settings import OutputSettings
 from udfs.windows import in_sql, normalized_rows
 

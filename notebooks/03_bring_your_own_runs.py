@@ -14,11 +14,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
-from fusion.significance import best_of
+from fusion.statistics.significance import best_of
 from jobs import evaluate, fuse, report
 from jobs.config import load_config
-from jobs.console import summary
-from jobs.notebook import beside, session, show, show_page, widget
+from jobs.reporting.console import summary
+from jobs.runtime.notebook import beside, session, show, show_page, widget
 
 # COMMAND ----------
 

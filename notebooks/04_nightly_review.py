@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from jobs import nightly
 from jobs.config import load_config
-from jobs.history import History
-from jobs.notebook import beside, session, show, show_page, widget
+from jobs.monitoring.history import History
+from jobs.runtime.notebook import beside, session, show, show_page, widget
 
 # COMMAND ----------
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.session import get_session
+from jobs.runtime.session import get_session
 from jobs.settings import SparkSettings
 from tests.servers import QUICK
 

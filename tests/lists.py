@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fusion.pools import Lists, Relevant
-from fusion.texts import Texts
+from fusion.kernel.blocks import TextBlock
+from fusion.kernel.pools import Lists, Relevant
 
 RETRIEVERS = ("bm25", "dense", "splade", "colbert")
 Text = dict[str, dict[str, dict[int, float]]]
@@ -43,7 +43,7 @@ def best_first(scores: dict[int, float]) -> list[tuple[int, float]]:
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
 
-def to_texts(texts: list[Text], relevant: list[set[int]], tail: int = 30) -> Texts:
+def to_texts(texts: list[Text], relevant: list[set[int]], tail: int = 30) -> TextBlock:
     """The kernel's arrays, lists by group."""
     names = list(texts[0])
     start = np.zeros((len(texts), len(names), 2), np.int64)
@@ -57,7 +57,7 @@ def to_texts(texts: list[Text], relevant: list[set[int]], tail: int = 30) -> Tex
                 stop[q, r, g] = len(entries)
     flat = [label for labels in relevant for label in sorted(labels)]
     ends = np.cumsum([len(labels) for labels in relevant])
-    return Texts(
+    return TextBlock(
         ("tail", "head"),
         start,
         stop,

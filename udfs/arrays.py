@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from udfs.layout import Layout, Problems
-from udfs.lists import Batch, read_texts, whole_texts
-from udfs.spread import spread
-
-Work = Callable[[Iterator[Batch], Problems], Iterator[pa.RecordBatch]]
-"""What is done with the texts: batches in, rows out. Problems go into the rows, as text in the column `problems`."""
+from udfs.list_codes import Layout
+from udfs.partitioning import repartitioned
+from udfs.problems import Problems
+from udfs.text_batches import Work, read_texts, whole_texts
 
 
 def over_arrays(layout: Layout, work: Work, schema: str, partitions: int | None) -> Callable[[DataFrame], DataFrame]:
@@ -27,6 +25,6 @@ def over_arrays(layout: Layout, work: Work, schema: str, partitions: int | None)
         yield from work((batch for batch in texts if batch is not None), problems)
 
     def transform(rows: DataFrame) -> DataFrame:
-        return spread(rows, "text_id", partitions).sortWithinPartitions("text_id").mapInArrow(run, schema)
+        return repartitioned(rows, "text_id", partitions).sortWithinPartitions("text_id").mapInArrow(run, schema)
 
     return transform

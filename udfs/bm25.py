@@ -23,9 +23,9 @@ import bm25s
 import numpy as np
 import pyarrow as pa
 
-from fusion.label_scores import Aggregation, TextLabels, label_scores
-from fusion.postings import Postings, Ranked, nearest
-from fusion.tokens import Tokenizer
+from fusion.retrieval.label_scores import Aggregation, TextLabels, label_scores
+from fusion.retrieval.postings import Postings, Ranked, nearest
+from fusion.retrieval.tokens import Tokenizer
 from fusion.types import Array, Int32s, Ints
 from udfs.storage import readable_folder
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.tokens import Tokenizer
+from fusion.retrieval.tokens import Tokenizer
 from fusion.types import Array, Int32s, Ints
 from udfs.bm25 import ABOUT_FILE, Batches, Mode
 from udfs.storage import writable_folder

@@ -8,9 +8,10 @@ from typing import Literal
 from pyspark.sql import DataFrame
 
 from fusion.grid import Grid
-from fusion.texts import Scope
-from udfs.arrays import Work, over_arrays
-from udfs.layout import Layout
+from fusion.kernel.blocks import Scope
+from udfs.arrays import over_arrays
+from udfs.list_codes import Layout
+from udfs.text_batches import Work
 from udfs.windows import over_windows
 
 Engine = Literal["arrays", "windows"]

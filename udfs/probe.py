@@ -45,8 +45,8 @@ def make_probe(packages: tuple[str, ...]) -> tuple[Describe, Probe]:
             import numpy as np
 
             from fusion import __file__ as place
-            from fusion.compiled import cache_folder, code_version
-            from fusion.ranking import relevant_ranks
+            from fusion.kernel.compiled import cache_folder, code_version
+            from fusion.kernel.ranking import relevant_ranks
 
             begin = time.monotonic()
             offsets = np.array([0, 2], np.int64), np.array([1], np.int64), np.array([0, 1], np.int64)

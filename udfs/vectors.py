@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from fusion.contrastive import LabelSets, Training, dense_package
 from fusion.errors import InputError, XmtcError
-from fusion.projection import Examples, Head, LabelParts, combined, described, rank_rows, train_heads
+from fusion.retrieval.contrastive import LabelSets, Training, dense_package
+from fusion.retrieval.projection import Examples, Head, LabelParts, combined, described, rank_rows, train_heads
 from fusion.types import Array, Ints, Singles
 from udfs.storage import local_folder, readable_folder, writable_folder
 

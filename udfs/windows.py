@@ -17,13 +17,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from fusion.grid import Grid
+from fusion.kernel.blocks import Scope
 from fusion.label_groups import ALL
 from fusion.registry import Normalization
-from fusion.texts import Scope
 from fusion.types import EPS
-from udfs.arrays import Work
-from udfs.layout import JUDGEMENT, Layout, Problems
-from udfs.lists import Batch, Rows, assemble, encode_labels
+from udfs.label_ids import number_labels
+from udfs.list_codes import JUDGEMENT, Layout
+from udfs.problems import Problems
+from udfs.text_batches import Batch, Rows, Work, assemble
 
 TEXTS_PER_BUCKET = 1000
 LIST = ["bucket", "text_id", "fold", "list"]
@@ -136,7 +137,7 @@ def _pools(layout: Layout, slots: tuple[str, ...]) -> Column:
 
 
 def _label_order(candidates: DataFrame) -> list[Column]:
-    """The order of label ids, as `udfs.lists.id_order` has it."""
+    """The order of label ids, as `udfs.label_ids.id_order` has it."""
     label = F.col("label_id")
     if not isinstance(candidates.schema["label_id"].dataType, StringType):
         return [label.asc()]
@@ -170,7 +171,7 @@ def _read_bucket(bucket: pa.Table, layout: Layout, normalized: list[str], proble
 
     kept = pa.array(listed)
     offset = np.concatenate(([0], np.cumsum(np.add.reduceat(listed.astype(np.int64), first))))
-    label, decode = encode_labels(columns["label_id"].filter(kept))
+    label, decode = number_labels(columns["label_id"].filter(kept))
     score = columns["score"].filter(kept).to_numpy()
     batch = assemble(fold[first], rows, offset, label, score, decode)
     if batch is None:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fusion.compiled import compiled
-from fusion.pools import Labels
+from fusion.kernel.compiled import compiled
+from fusion.kernel.pools import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 
@@ -14,8 +14,8 @@ from fusion.types import Array, Floats
     formula="sum over the lists: C - i if present, (C - n + 1) / 2 if not",
     citation="J. A. Aslam, M. Montague. Models for metasearch. SIGIR 2001.",
 )
-def bordafuse(labels: Labels) -> Array:
-    return _points(labels.pools.offset, labels.pools.position, labels.pools.size)
+def bordafuse(candidates: Candidates) -> Array:
+    return _points(candidates.pools.offset, candidates.pools.position, candidates.pools.size)
 
 
 @bordafuse.reference

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fusion.pools import Labels
+from fusion.kernel.pools import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 
@@ -13,8 +13,8 @@ from fusion.types import Array, Floats
     formula="sum(x) / m",
     citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
 )
-def combanz(labels: Labels) -> Array:
-    return labels.total / labels.held
+def combanz(candidates: Candidates) -> Array:
+    return candidates.total / candidates.held
 
 
 @combanz.reference

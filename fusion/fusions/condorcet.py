@@ -5,8 +5,8 @@ A list that lacks a label ranks it below all it has; two labels that both lack t
 
 import numpy as np
 
-from fusion.compiled import compiled
-from fusion.pools import Labels
+from fusion.kernel.compiled import compiled
+from fusion.kernel.pools import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 
@@ -20,8 +20,8 @@ LONG = 4096
     formula="labels beaten - labels lost to, by pairwise majority of the lists",
     citation="M. Montague, J. A. Aslam. Condorcet fusion for improved retrieval. CIKM 2002. A. H. Copeland, 1951.",
 )
-def condorcet(labels: Labels) -> Array:
-    pools = labels.pools
+def condorcet(candidates: Candidates) -> Array:
+    pools = candidates.pools
     if len(pools.position) == 2:
         longest = np.diff(pools.offset).max(initial=0)
         of_two = _of_two_lists if longest <= LONG else _of_two_long_lists

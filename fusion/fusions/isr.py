@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fusion.pools import Labels
+from fusion.kernel.pools import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 
@@ -13,8 +13,8 @@ from fusion.types import Array, Floats
     formula="m * sum(1 / r^2)",
     citation="A. Mourao et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
 )
-def isr(labels: Labels) -> Array:
-    return labels.held * labels.inverse_squares
+def isr(candidates: Candidates) -> Array:
+    return candidates.held * candidates.inverse_squares
 
 
 @isr.reference

@@ -9,11 +9,11 @@ from typing import Any
 
 from fusion.grid import SINGLE, Cell
 from fusion.registry import FUSIONS
-from fusion.significance import best_of, holm, paired_t, winners
-from fusion.summary import spread
+from fusion.statistics.significance import best_of, holm, paired_t, winners
+from fusion.statistics.summary import mean_std
 from jobs.reporting.data import Agreement, Band, Column, Comparison, Dataset, Gain, Row, Test, Value, Verdict
 from jobs.reporting.paper import paper_figures
-from jobs.reporting.results import Results
+from jobs.results.stored import Results
 
 Folds = dict[int, float]
 ByTexts = Mapping[tuple[Column, Cell, Cell], dict[str, Any]]
@@ -27,7 +27,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
     values: dict[Column, dict[Cell, Value]] = {}
     gains = []
     for column, cells in figures.items():
-        means = {cell: spread(list(folds.values())).mean for cell, folds in cells.items()}
+        means = {cell: mean_std(list(folds.values())).mean for cell, folds in cells.items()}
         best = best_of({cell: mean for cell, mean in means.items() if cell.normalization != SINGLE})
         values[column] = _values(column, cells, best, by_texts, test, alpha)
         singles = {cell: mean for cell, mean in means.items() if cell.normalization == SINGLE}
@@ -84,7 +84,7 @@ def _values(
     bold = winners({cell: c.p(test) for cell, c in against.items() if cell.normalization != SINGLE}, best, alpha)
     found = {}
     for cell, folds in cells.items():
-        mean, std = spread(list(folds.values()))
+        mean, std = mean_std(list(folds.values()))
         deviation = std if len(folds) > 1 else None
         found[cell] = Value(mean, deviation, dict(folds), cell == best, cell in bold, against.get(cell))
     return found

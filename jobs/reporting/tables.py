@@ -9,7 +9,7 @@ from itertools import chain, count, groupby
 from typing import NamedTuple
 
 from fusion.label_groups import ALL, HEAD, TAIL
-from fusion.summary import Spread
+from fusion.statistics.summary import MeanStd
 from jobs.reporting.data import TESTS, Column, Comparison, Dataset, Report, Value
 
 WIDEST = 12
@@ -82,7 +82,7 @@ def printed(value: Value | None) -> Entry:
     """A figure in percent, as mean(std)."""
     if value is None:
         return Entry(NOTHING)
-    return Entry(str(Spread(value.mean, math.nan if value.std is None else value.std)), value.bold, value.best)
+    return Entry(str(MeanStd(value.mean, math.nan if value.std is None else value.std)), value.bold, value.best)
 
 
 def points(share: float) -> str:

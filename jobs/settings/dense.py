@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fusion.contrastive import Training
+from fusion.retrieval.contrastive import Training
 from jobs.settings import Section
 
 LabelPart = Literal["name", "alt_names", "description", "train_texts"]

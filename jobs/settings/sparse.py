@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fusion.label_scores import Aggregation
-from fusion.tokens import Tokenizer
+from fusion.retrieval.label_scores import Aggregation
+from fusion.retrieval.tokens import Tokenizer
 from jobs.settings import Section
 
 

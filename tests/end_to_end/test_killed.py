@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from jobs.history import TABLES, History
+from jobs.monitoring.history import TABLES, History
 from tests.lists import random_relevant, random_texts, write_tables
 
 

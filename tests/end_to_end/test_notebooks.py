@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fusion import reference
-from jobs.notebook import show, show_page, widget
+from jobs.runtime.notebook import show, show_page, widget
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.py"))

@@ -16,9 +16,10 @@ from fusion import reference
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
-from udfs.evaluate import HITS, Evaluation, count_hits, unpacked
-from udfs.layout import JUDGEMENT, LabelGroups, Layout, Problems
-from udfs.lists import read_texts, whole_texts
+from udfs.hit_counts import HITS, Evaluation, count_hits, unpacked
+from udfs.list_codes import JUDGEMENT, LabelGroups, Layout
+from udfs.problems import Problems
+from udfs.text_batches import read_texts, whole_texts
 
 TAIL, HEAD = range(6), range(6, 10)
 RETRIEVERS, SLOTS = ("a", "b"), ("tail", "head")

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fusion.errors import InputError
-from jobs.sources import QRELS_FIELDS, RUN_FIELDS, read_judgements, read_run, split_lines
+from jobs.inputs.sources import QRELS_FIELDS, RUN_FIELDS, read_judgements, read_run, split_lines
 
 WORDS = [
     "q1",

@@ -9,9 +9,9 @@ import pytest
 import pytrec_eval
 from pyspark.sql import SparkSession
 
+from benchmarks.synthetic import make_chunk
 from fusion import reference
 from fusion.label_groups import ALL
-from fusion.synthetic import make_chunk
 from jobs import evaluate
 from jobs.config import load_config
 

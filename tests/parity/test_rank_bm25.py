@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from rank_bm25 import BM25Okapi
 
-from fusion.postings import nearest
+from fusion.retrieval.postings import nearest
 from udfs.bm25 import Index
 from udfs.bm25_index import LABEL, TEXT, Formula, build_index
 

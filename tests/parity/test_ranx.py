@@ -9,8 +9,8 @@ from ranx import Qrels, Run, evaluate, fuse
 from ranx.fusion.condorcet import _condorcet
 
 from fusion import FUSIONS, NORMALIZATIONS, reference
+from fusion.kernel.pools import Candidates, merge_lists
 from fusion.label_groups import ALL
-from fusion.pools import Labels, unite
 from tests.lists import no_relevant, random_relevant, random_texts, to_lists, whole
 
 METHODS = {
@@ -51,9 +51,9 @@ def runs(made):
 def test_scores_are_equal(made, runs, norm: str, name: str) -> None:
     """Every label of every text, before our rounding to single precision."""
     theirs = fuse(runs, norm=norm, method=METHODS[name]).to_dict()
-    pools = unite(to_lists(made[0], ALL), no_relevant(TEXTS), keep_all=True)
+    pools = merge_lists(to_lists(made[0], ALL), no_relevant(TEXTS), keep_all=True)
     normalization = None if FUSIONS[name].reads == "ranks" else NORMALIZATIONS[norm]
-    ours = FUSIONS[name].kernel(Labels(pools, normalization))
+    ours = FUSIONS[name].kernel(Candidates(pools, normalization))
     for q in range(TEXTS):
         part = slice(pools.offset[q], pools.offset[q + 1])
         expected = {int(label): score for label, score in theirs[f"q{q:03d}"].items()}

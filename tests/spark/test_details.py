@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from scipy import stats
 
-from fusion.coverage import BANDS
 from fusion.label_groups import ALL, frequency_bands
+from fusion.statistics.coverage import BANDS
 from jobs import evaluate
 from jobs.config import load_config
 from tests.lists import random_relevant, random_texts, write_tables

@@ -19,7 +19,7 @@ from fusion.errors import InputError, OutputError
 from jobs import evaluate
 from jobs.cli import main
 from jobs.config import load_config
-from jobs.stages import run_stage
+from jobs.runtime.stages import run_stage
 from tests.lists import random_relevant, random_texts, write_tables
 
 Spoil = Callable[[Path], None]

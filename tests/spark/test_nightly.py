@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from fusion.errors import ConfigError, OutputError
 from jobs import evaluate, nightly
 from jobs.config import load_config
-from jobs.history import TABLES, History
-from jobs.lock import exclusive
+from jobs.monitoring.history import TABLES, History
+from jobs.monitoring.lock import exclusive
 from tests.lists import Text, random_relevant, random_texts, write_tables
 
 TEXTS = 400

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.config import load_config
-from jobs.lists import load_lists
+from jobs.inputs.list_rows import load_lists
 from tests.lists import random_relevant, random_texts, write_tables
 from udfs.engines import over_lists
-from udfs.evaluate import COUNTS_SCHEMA, Evaluation, add_counts, count_hits
+from udfs.hit_counts import COUNTS_SCHEMA, Evaluation, add_counts, count_hits
 
 
 def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:

@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from fusion.dataset_statistics import DatasetStatistics
 from fusion.errors import InputError
 from fusion.label_groups import HEAD, TAIL
+from fusion.statistics.dataset_statistics import DatasetStatistics
 from jobs import prepare
 from jobs.config import Config
-from jobs.folds import sampled, with_folds
+from jobs.datasets.folds import sampled, with_folds
 from jobs.settings.prepare import PaperStatistics, PrepareSettings, WorkSettings
 
 LABELS = [f"l{n:02d}" for n in range(12)]

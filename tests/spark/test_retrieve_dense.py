@@ -14,18 +14,19 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, BertTokenizer
 
-from fusion.contrastive import CollapseError, LabelSets
 from fusion.errors import ConfigError, InputError, SetupError
-from fusion.projection import unit
+from fusion.retrieval.contrastive import CollapseError, LabelSets
+from fusion.retrieval.projection import unit
 from jobs import retrieve_dense, train_dense
 from jobs.config import Config
-from jobs.prepared import read_prepared
+from jobs.datasets.tables import open_tables
+from jobs.runtime.stages import run_stage
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
-from jobs.stages import run_stage
 from udfs import encode
-from udfs.encode import BUNDLES, Encoder, PairTexts, check_weights, find_model, fit, load_encoder
+from udfs.encode import BUNDLES, Encoder, check_weights, find_model, load_encoder
+from udfs.finetune import PairTexts, fit
 from udfs.vectors import GroupIndex
 
 FOLDS, TEXTS, LABELS, WORDS, TOP = 2, 120, 20, 200, 5
@@ -244,7 +245,7 @@ def test_without_training(spark, model, done, tmp_path):
     lists = read_lists(retrieve_dense.run(spark, config))
     assert [row[:4] for row in lists] == [row[:4] for row in done[1]]
     assert not (tmp_path / "made/dense/model").exists()
-    prepared = read_prepared(spark, f"{tmp_path}/made/prepared", None)
+    prepared = open_tables(spark, f"{tmp_path}/made/prepared", None)
     work = train_dense.DenseWork(spark, config.dense, prepared, str(tmp_path / "made"))
     words = {row["id"]: row["text"] for row in train_dense.label_words(work).collect()}
     assert words[0] == "w000"

@@ -16,11 +16,11 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 from fusion.errors import InputError
-from fusion.label_scores import reference
-from fusion.tokens import Tokenizer
+from fusion.retrieval.label_scores import reference
+from fusion.retrieval.tokens import Tokenizer
 from jobs import retrieve_sparse
 from jobs.config import Config
-from jobs.prepared import read_prepared
+from jobs.datasets.tables import open_tables
 from jobs.settings import SparkSettings
 from jobs.settings.prepare import WorkSettings
 from jobs.settings.sparse import SparseSettings
@@ -204,7 +204,7 @@ def test_no_test_or_validation_text_reaches_the_index(spark, tmp_path, data, don
 
     def built(name: str, texts: dict[str, Any], fold: int) -> dict[str, bytes]:
         write_prepared(tmp_path / name, texts, stamp=name)
-        prepared = read_prepared(spark, f"{tmp_path}/{name}/made/prepared", 2)
+        prepared = open_tables(spark, f"{tmp_path}/{name}/made/prepared", 2)
         path = f"{tmp_path}/{name}/made/bm25/index/fold={fold}"
         retrieve_sparse.index_stage(prepared, fold, SparseSettings(mode=mode), path)
         return index_bytes(tmp_path / name, fold)

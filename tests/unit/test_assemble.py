@@ -14,12 +14,11 @@ from scipy import stats
 from fusion.errors import ConfigError, InputError
 from fusion.grid import Cell
 from jobs.config import load_config
-from jobs.details import COMPARISONS_SCHEMA
-from jobs.evaluate import METRICS_SCHEMA
 from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Column
 from jobs.reporting.paper import paper_figures
-from jobs.reporting.results import read_results
+from jobs.results.schemas import COMPARISONS_SCHEMA, METRICS_SCHEMA
+from jobs.results.stored import read_results
 
 COLUMN = Column("tail", "ndcg", 10)
 BEST, NEAR, FAR, LUCKY = (

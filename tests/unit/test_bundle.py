@@ -20,7 +20,7 @@ from databricks.bundles.volumes import Volume
 
 from jobs.cli import make_parser, settings_of
 from jobs.config import Config, load_config
-from jobs.pipeline import evaluated, with_results
+from jobs.run import evaluated, with_results
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = ROOT / "conf" / "databricks"

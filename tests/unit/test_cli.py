@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fusion.errors import SetupError
-from jobs import java
 from jobs.cli import main
+from jobs.runtime import java
 
 
 def test_help_tells_jobs_and_algorithms(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fusion.compiled import compiled
+from fusion.kernel.compiled import compiled
 
 ROOT = Path(__file__).parents[2]
 MODULE = """
-from fusion.compiled import compiled
+from fusion.kernel.compiled import compiled
 STEP = 3
 
 @compiled

@@ -11,22 +11,22 @@ import numpy as np
 import pytest
 import torch
 
-from fusion.contrastive import (
+from fusion.errors import InputError, SetupError
+from fusion.retrieval.contrastive import (
     CollapseError,
     LabelSets,
     Training,
     check_collapse,
     dense_package,
+    dispersion,
     epoch_rate,
-    first_spread,
+    first_dispersion,
     mean_reciprocal_rank,
     negatives,
     nt_xent,
-    spread,
     triangular_rate,
 )
-from fusion.errors import InputError, SetupError
-from fusion.projection import Examples, Head, LabelParts, combined, described, rank_rows, train_heads, unit
+from fusion.retrieval.projection import Examples, Head, LabelParts, combined, described, rank_rows, train_heads, unit
 
 SETTINGS = Training(
     temperature=0.07,
@@ -264,14 +264,14 @@ def test_a_divergence_is_caught():
 def test_collapse_is_measured_against_the_start():
     rng = np.random.default_rng(6)
     narrow = unit(np.ones(8) + 0.02 * rng.standard_normal((50, 8)))
-    start = spread(narrow)
+    start = dispersion(narrow)
     assert start < 0.01
     assert check_collapse(narrow, narrow, start, "here") == start
     assert check_collapse(narrow, unit(rng.standard_normal((50, 8))), start, "here") == start
     with pytest.raises(CollapseError):
         check_collapse(narrow, narrow, 0.5, "here")
     with pytest.raises(CollapseError, match="same vector"):
-        first_spread(narrow, np.repeat(narrow[:1], 5, axis=0), "here")
+        first_dispersion(narrow, np.repeat(narrow[:1], 5, axis=0), "here")
 
 
 def test_no_training_pairs():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusion.coverage import BANDS, Coverage
 from fusion.grid import Cell, Grid
+from fusion.kernel.blocks import find_hits
 from fusion.label_groups import ALL, frequency_bands
 from fusion.metrics import Measure
-from fusion.texts import find_hits
+from fusion.statistics.coverage import BANDS, Coverage
 from tests.lists import random_relevant, random_texts, to_texts
 
 GROUPS = ("tail", "head")
@@ -23,7 +23,7 @@ def test_overlap_and_shares(retrievers: int, monkeypatch: pytest.MonkeyPatch) ->
     made, relevant = random_texts(rng, 60, retrievers), random_relevant(rng, 60)
     texts, grid = to_texts(made, relevant), Grid([Cell("zmuv", "combsum")])
     hits, _ = find_hits(texts, grid, VIEWS, GROUPS, "group")
-    monkeypatch.setattr("fusion.coverage.LARGEST_LABEL", 20)
+    monkeypatch.setattr("fusion.statistics.coverage.LARGEST_LABEL", 20)
     coverage = Coverage(VIEWS, retrievers, len(grid.columns) + retrievers, K)
     names = list(made[0])
     for v, view in enumerate(VIEWS):

@@ -39,7 +39,7 @@ def test_a_remote_session_needs_no_java_but_a_server(monkeypatch: pytest.MonkeyP
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     # Other tests have one in this process.
-    monkeypatch.setattr("jobs.session.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("jobs.runtime.session.SparkSession.getActiveSession", lambda: None)
     found = list(doctor.findings(load_config(settings={"spark.remote": "sc://127.0.0.1:1/;token=secret"})))
     assert "Java" not in [finding.subject for finding in found]
     assert (found[-1].state, found[-1].subject) == ("problem", "Spark")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fusion.gate import Sums, alarms, change
+from fusion.statistics.gate import Sums, alarms, change
 
 
 def sums(values: np.ndarray) -> Sums:

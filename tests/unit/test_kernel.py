@@ -9,12 +9,12 @@ import pytest
 
 from fusion import FUSIONS, NORMALIZATIONS, reference
 from fusion.grid import Cell, Grid
+from fusion.kernel.blocks import find_hits
+from fusion.kernel.pools import merge_lists
+from fusion.kernel.ranking import list_order, relevant_ranks, top
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
-from fusion.pools import unite
-from fusion.ranking import list_order, relevant_ranks, top
-from fusion.tally import Tally, hit_weights
-from fusion.texts import find_hits
+from fusion.statistics.tally import Tally, hit_weights
 from tests.lists import no_relevant, of_group, random_relevant, random_texts, to_lists, to_texts, whole
 
 CELLS = [Cell(normalization, fusion) for normalization in NORMALIZATIONS.names() for fusion in FUSIONS.names()]
@@ -27,7 +27,7 @@ VIEWS = (*GROUPS, ALL)
 def test_scores_equal_the_reference(fusion: str, retrievers: int) -> None:
     texts = random_texts(np.random.default_rng(retrievers), 40, retrievers)
     for view in VIEWS:
-        pools = unite(to_lists(texts, view), no_relevant(len(texts)), keep_all=True)
+        pools = merge_lists(to_lists(texts, view), no_relevant(len(texts)), keep_all=True)
         grid = Grid(Cell(normalization, fusion) for normalization in NORMALIZATIONS.names())
         for column, fused in grid.fused(pools):
             normalization = grid.columns[column][0] or "rank"
@@ -79,8 +79,8 @@ def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     texts = to_texts(random_texts(rng, 50), random_relevant(rng, 50))
     whole_hits, _ = find_hits(texts, Grid(CELLS), VIEWS, GROUPS, "group")
-    monkeypatch.setattr("fusion.texts.TEXTS_PER_BLOCK", 7)
-    monkeypatch.setattr("fusion.texts.ENTRIES_PER_BLOCK", 100)
+    monkeypatch.setattr("fusion.kernel.blocks.TEXTS_PER_BLOCK", 7)
+    monkeypatch.setattr("fusion.kernel.blocks.ENTRIES_PER_BLOCK", 100)
     for a, b in zip(whole_hits, find_hits(texts, Grid(CELLS), VIEWS, GROUPS, "group")[0], strict=True):
         np.testing.assert_array_equal(a.text, b.text)
         np.testing.assert_array_equal(a.ranks, b.ranks)
@@ -156,7 +156,7 @@ def test_long_lists_have_a_condorcet_of_their_own(monkeypatch: pytest.MonkeyPatc
     texts = random_texts(np.random.default_rng(4), 80)
     grid = Grid([Cell("rank", "condorcet")])
     for view in VIEWS:
-        pools = unite(to_lists(texts, view), no_relevant(len(texts)), keep_all=True)
+        pools = merge_lists(to_lists(texts, view), no_relevant(len(texts)), keep_all=True)
         [(_, short)] = grid.fused(pools)
         monkeypatch.setattr(sys.modules["fusion.fusions.condorcet"], "LONG", 3)
         [(_, long)] = grid.fused(pools)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusion.label_scores import TextLabels, label_scores, reference
-from fusion.postings import Postings, Ranked, nearest
+from fusion.retrieval.label_scores import TextLabels, label_scores, reference
+from fusion.retrieval.postings import Postings, Ranked, nearest
 
 GROUPS = ("head", "tail")
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from fusion.errors import OutputError
-from jobs import lock as lock_module
-from jobs.lock import _birth, exclusive
+from jobs.monitoring import lock as lock_module
+from jobs.monitoring.lock import _birth, exclusive
 
 
 def test_one_holder_at_a_time(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fusion.kernel.blocks import Hits
 from fusion.metrics import Measure
-from fusion.paired import UNIT, Aspect, PairedSums, aspects
-from fusion.tally import hit_weights
-from fusion.texts import Hits
+from fusion.statistics.paired import UNIT, Aspect, PairedSums, aspects
+from fusion.statistics.tally import hit_weights
 
 MEASURES = [Measure("ndcg", 1), Measure("ndcg", 5), Measure("precision", 5)]
 TEXTS, COLUMNS, FLIPS = 1200, 4, 200

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from fusion.significance import best_of, holm, paired_t, paired_t_of_sums, randomization_p, winners
+from fusion.statistics.significance import best_of, holm, paired_t, paired_t_of_sums, randomization_p, winners
 
 
 @pytest.mark.parametrize("n", [2, 5, 500])

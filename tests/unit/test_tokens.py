@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.errors import SetupError
-from fusion.tokens import STOP_WORDS, Tokenizer, _stemmer
+from fusion.retrieval.tokens import STOP_WORDS, Tokenizer, _stemmer
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,267 @@
+"""A block of texts with their ranked lists and relevant labels, and the rankings that are to be made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fusion.grid import Grid
+from fusion.kernel.compiled import compiled
+from fusion.kernel.pools import Lists, Pools, Relevant, merge_lists
+from fusion.kernel.ranking import relevant_ranks
+from fusion.label_groups import ALL
+from fusion.types import Array, Floats, Int32s, Ints, Singles
+
+Scope = Literal["group", "joint"]
+
+TEXTS_PER_BLOCK = 128
+ENTRIES_PER_BLOCK = 200_000
+"""Blocks are small enough for the processor's caches and large enough to make calls cheap."""
+
+
+@dataclass
+class TextBlock:
+    """Lists [text, retriever, slot] as ranges of `label` and `score`, best first; relevant labels ascending."""
+
+    slots: tuple[str, ...]
+    """What the third axis holds: the label groups, or `all`, or both."""
+    start: Ints
+    stop: Ints
+    label: Int32s
+    score: Floats
+    group: Array
+    """The label group of every entry, as an index of the groups; empty where there are none."""
+    relevant: Relevant
+    relevant_group: Array
+    normalized: Mapping[str, Floats] = field(default_factory=dict)
+    """Scores of the entries that were normalised elsewhere."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def blocks(self) -> Iterator[tuple[int, TextBlock]]:
+        """The texts in blocks, each with the index of its first one."""
+        entries = np.cumsum((self.stop - self.start).sum(axis=(1, 2)))
+        first = 0
+        while first < len(self):
+            done = entries[first - 1] if first else 0
+            last = int(np.searchsorted(entries, done + ENTRIES_PER_BLOCK))
+            last = min(max(last, first + 1), first + TEXTS_PER_BLOCK, len(self))
+            part = slice(first, last)
+            yield (
+                first,
+                TextBlock(
+                    self.slots,
+                    self.start[part],
+                    self.stop[part],
+                    self.label,
+                    self.score,
+                    self.group,
+                    self.relevant._replace(start=self.relevant.start[part], stop=self.relevant.stop[part]),
+                    self.relevant_group,
+                    self.normalized,
+                ),
+            )
+            first = last
+
+    def lists(self, view: str) -> Lists:
+        """The lists of one label group, or of all labels: joined where they are stored by group."""
+        if view == ALL and ALL not in self.slots:
+            return self._joined
+        s = self.slots.index(view)
+        return Lists(self.start[:, :, s], self.stop[:, :, s], self.label, self.score, self.group)
+
+    @cached_property
+    def _joined(self) -> Lists:
+        return Lists(*_join(self.start, self.stop, self.label, self.score))
+
+    def relevant_counts(self, groups: tuple[str, ...], view: str) -> Ints:
+        """The number of relevant labels that each text has in a view."""
+        counts = self.relevant.stop - self.relevant.start
+        if view == ALL:
+            return counts
+        within = np.concatenate(([0], np.cumsum(self.relevant_group == groups.index(view))))
+        return within[self.relevant.stop] - within[self.relevant.start]
+
+    def relevant_labels(self, groups: tuple[str, ...], view: str, wanted: Array) -> Int32s:
+        """The relevant labels in a view, of the texts that `wanted` marks."""
+        start, stop = self.relevant.start[wanted], self.relevant.stop[wanted]
+        entry = np.repeat(stop - np.cumsum(stop - start), stop - start) + np.arange((stop - start).sum())
+        if view != ALL:
+            entry = entry[self.relevant_group[entry] == groups.index(view)]
+        return self.relevant.label[entry]
+
+
+class PoolView(NamedTuple):
+    """A view of a block: which candidates are ranked against each other, and which of them are relevant.
+
+    The candidates of query `source[p]` are `member[offset[p]:offset[p + 1]]`, or that range itself if `member` is
+    None; `relevant` points into the members.
+    """
+
+    view: str
+    pools: Pools
+    normalized: dict[str, Floats]
+    member: Ints | None
+    offset: Ints
+    relevant: Ints
+    relevant_offset: Ints
+
+    def take(self, values: Singles) -> Singles:
+        return values if self.member is None else values[self.member]
+
+    @property
+    def relevant_candidate(self) -> Ints:
+        return self.relevant if self.member is None else self.member[self.relevant]
+
+    @property
+    def relevant_source(self) -> Ints:
+        """The text of every relevant candidate."""
+        return np.repeat(self.pools.source, np.diff(self.relevant_offset))
+
+
+def pool_views(
+    texts: TextBlock, views: tuple[str, ...], groups: tuple[str, ...], scope: Scope, keep_all: bool
+) -> Iterator[list[PoolView]]:
+    """The views of a block, together where they share their pools.
+
+    Scope `group` fuses the lists of each label group on their own; `joint` fuses all candidates of a text
+    and then looks at each group's part of the result. All labels together are one list a retriever in both.
+    """
+    if scope == "group":
+        for view in views:
+            pools, normalized = _merged_pools(texts, view, keep_all)
+            yield [_whole(view, pools, normalized)]
+    else:
+        pools, normalized = _merged_pools(texts, ALL, keep_all)
+        yield [
+            _whole(view, pools, normalized) if view == ALL else _part(view, pools, normalized, groups.index(view))
+            for view in views
+        ]
+
+
+def _merged_pools(texts: TextBlock, view: str, keep_all: bool) -> tuple[Pools, dict[str, Floats]]:
+    lists = texts.lists(view)
+    pools = merge_lists(lists, texts.relevant, keep_all)
+    if not texts.normalized:
+        return pools, {}
+    first = np.repeat(lists.start[pools.source].T, np.diff(pools.offset), axis=1)
+    entry = np.where(pools.position >= 0, first + pools.position, 0)
+    return pools, {name: values[entry] for name, values in texts.normalized.items()}
+
+
+def _whole(view: str, pools: Pools, normalized: dict[str, Floats]) -> PoolView:
+    return PoolView(view, pools, normalized, None, pools.offset, pools.relevant, pools.relevant_offset)
+
+
+def _part(view: str, pools: Pools, normalized: dict[str, Floats], group: int) -> PoolView:
+    inside = pools.group == group
+    before = np.concatenate(([0], np.cumsum(inside)))
+    hit = inside[pools.relevant]
+    hits_before = np.concatenate(([0], np.cumsum(hit)))
+    return PoolView(
+        view,
+        pools,
+        normalized,
+        np.flatnonzero(inside),
+        before[pools.offset],
+        before[pools.relevant[hit]],
+        hits_before[pools.relevant_offset],
+    )
+
+
+class Hits(NamedTuple):
+    """Relevant candidates of a view, text after text: which label, and its ranks in every column (0: not retrieved)."""
+
+    view: str
+    text: Ints
+    label: Int32s
+    ranks: Int32s
+
+
+def find_hits(
+    texts: TextBlock, grid: Grid, views: tuple[str, ...], groups: tuple[str, ...], scope: Scope
+) -> tuple[list[Hits], Ints]:
+    """The ranks of all relevant candidates in every column of the grid and, behind those, in every single
+    retriever's list. Also the texts in which a list holds a label twice."""
+    found: dict[str, list[Hits]] = {view: [] for view in views}
+    repeated = []
+    for first, block in texts.blocks():
+        for shared in pool_views(block, views, groups, scope, keep_all=False):
+            pools = shared[0].pools
+            repeated.append(pools.repeated + first)
+            retrievers = len(pools.position)
+            ranks = [np.empty((len(c.relevant), len(grid.columns) + retrievers), np.int32) for c in shared]
+            for column, fused in grid.fused(pools, shared[0].normalized):
+                for pool_view, table in zip(shared, ranks, strict=True):
+                    table[:, column] = _ranks(pool_view, fused)
+            for r, position in enumerate(pools.position):
+                lists_only = np.where(position >= 0, -position, -np.inf).astype(np.float32)
+                for pool_view, table in zip(shared, ranks, strict=True):
+                    retrieved = position[pool_view.relevant_candidate] >= 0
+                    table[:, len(grid.columns) + r] = np.where(retrieved, _ranks(pool_view, lists_only), 0)
+            for pool_view, table in zip(shared, ranks, strict=True):
+                label = pools.label[pool_view.relevant_candidate]
+                found[pool_view.view].append(Hits(pool_view.view, pool_view.relevant_source + first, label, table))
+    columns = len(grid.columns) + texts.start.shape[1]
+    hits = [
+        Hits(
+            view,
+            np.concatenate([np.empty(0, np.int64), *(part.text for part in parts)]),
+            np.concatenate([np.empty(0, np.int32), *(part.label for part in parts)]),
+            np.concatenate([np.empty((0, columns), np.int32), *(part.ranks for part in parts)]),
+        )
+        for view, parts in found.items()
+    ]
+    return hits, np.unique(np.concatenate([np.empty(0, np.int64), *repeated]))
+
+
+def _ranks(pool_view: PoolView, scores: Singles) -> Int32s:
+    return relevant_ranks(pool_view.take(scores), pool_view.offset, pool_view.relevant, pool_view.relevant_offset)
+
+
+@compiled
+def _join(start, stop, label, score):  # type: ignore[no-untyped-def]
+    """Merge the lists of all groups, each best first, into one list a retriever."""
+    texts, retrievers, groups = start.shape
+    entries = 0
+    for q in range(texts):
+        for r in range(retrievers):
+            for g in range(groups):
+                entries += stop[q, r, g] - start[q, r, g]
+    new_start = np.empty((texts, retrievers), np.int64)
+    new_stop = np.empty((texts, retrievers), np.int64)
+    new_label = np.empty(entries, np.int32)
+    new_score = np.empty(entries, np.float64)
+    new_group = np.empty(entries, np.int8)
+    cursor = np.empty(groups, np.int64)
+    at = 0
+    for q in range(texts):
+        for r in range(retrievers):
+            new_start[q, r] = at
+            for g in range(groups):
+                cursor[g] = start[q, r, g]
+            while True:
+                best = -1
+                for g in range(groups):
+                    if cursor[g] == stop[q, r, g]:
+                        continue
+                    e = cursor[g]
+                    if best >= 0:
+                        b = cursor[best]
+                        if score[e] < score[b] or (score[e] == score[b] and label[e] > label[b]):
+                            continue
+                    best = g
+                if best < 0:
+                    break
+                new_label[at] = label[cursor[best]]
+                new_score[at] = score[cursor[best]]
+                new_group[at] = best
+                cursor[best] += 1
+                at += 1
+            new_stop[q, r] = at
+    return new_start, new_stop, new_label, new_score, new_group

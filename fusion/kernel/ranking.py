@@ -1,0 +1,70 @@
+"""Ranking by the one total order: score descending, then label id ascending."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fusion.kernel.compiled import compiled
+from fusion.types import Array, Floats, Int32s, Ints, Singles
+
+
+def relevant_ranks(fused: Singles, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
+    """The 1-based rank of every relevant candidate in its pool. Nothing is sorted: those above it are counted."""
+    return _relevant_ranks(fused, offset, relevant, relevant_offset)
+
+
+def top(fused: Singles, offset: Ints, n: int) -> tuple[Ints, Ints]:
+    """The first n candidates of every pool, best first, and where each pool's begin."""
+    return _top(fused, offset, n)
+
+
+def list_order(offset: Ints, unsorted: Array, label: Int32s, score: Floats) -> Ints:
+    """The order that puts the entries of unsorted lists best first and leaves the other lists alone."""
+    return _list_order(offset, unsorted, label, score)
+
+
+@compiled
+def _list_order(offset, unsorted, label, score):  # type: ignore[no-untyped-def]
+    order = np.arange(label.size)
+    for row in range(offset.size - 1):
+        if unsorted[row]:
+            first, last = offset[row], offset[row + 1]
+            by_label = np.argsort(label[first:last], kind="mergesort")
+            by_score = np.argsort(-score[first:last][by_label], kind="mergesort")
+            order[first:last] = first + by_label[by_score]
+    return order
+
+
+@compiled
+def _relevant_ranks(fused, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
+    ranks = np.empty(relevant.size, np.int32)
+    for p in range(offset.size - 1):
+        pool = fused[offset[p] : offset[p + 1]]
+        for j in range(relevant_offset[p], relevant_offset[p + 1]):
+            place = relevant[j] - offset[p]
+            score = pool[place]
+            # One pass in 32-bit integers, the width of the scores, runs in full vectors; ties are rare.
+            above, equal = np.int32(0), np.int32(0)
+            for c in range(pool.size):
+                above = np.int32(above + np.int32(pool[c] > score))
+                equal = np.int32(equal + np.int32(pool[c] == score))
+            if equal > 1:
+                for c in range(place):
+                    above += pool[c] == score
+            ranks[j] = above + 1
+    return ranks
+
+
+@compiled
+def _top(fused, offset, n):  # type: ignore[no-untyped-def]
+    pools = offset.size - 1
+    begin = np.zeros(pools + 1, np.int64)
+    for p in range(pools):
+        begin[p + 1] = begin[p] + min(n, offset[p + 1] - offset[p])
+    chosen = np.empty(begin[pools], np.int64)
+    for p in range(pools):
+        # A stable sort keeps equal scores in the order of their label ids.
+        order = np.argsort(-fused[offset[p] : offset[p + 1]], kind="mergesort")
+        for i in range(begin[p + 1] - begin[p]):
+            chosen[begin[p] + i] = offset[p] + order[i]
+    return chosen, begin

@@ -1,0 +1,1 @@
+"""The arithmetic of the retrievers: tokens, BM25 postings, contrastive training."""

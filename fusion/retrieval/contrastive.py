@@ -1,0 +1,198 @@
+"""Contrastive training of a bi-encoder: the NT-Xent loss with masks, the learning rate, and what is watched meanwhile.
+
+PyTorch is imported when it is needed, so that everything sparse works without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from fusion.errors import ConfigError, SetupError
+from fusion.types import Array, Ints, Singles
+
+REMEDY = "pip install 'xmtc-fusion[dense]'"
+COLLAPSED = 0.01
+"""A dispersion below this means that all vectors point the same way (a healthy model has 0.3 and more)."""
+SHRUNK = 0.1
+"""Models that start with little dispersion are collapsed when this share of it is left."""
+SAMPLE = 2048
+"""So many vectors are enough to see a collapse."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained."""
+
+    temperature: float
+    learning_rate_low: float
+    learning_rate_high: float
+    epochs: int
+    patience: int
+    train_batch: int
+    dimension: int | None
+    """The width of projections; None keeps the encoder's."""
+    seed: int
+
+
+class CollapseError(ConfigError):
+    """Raised when training drives all vectors to one point, or to values that are not finite."""
+
+
+def dense_package(name: str) -> Any:
+    """An optional package of the dense retriever, imported now."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise SetupError(f"the dense retriever needs the package {name!r} ({error}): {REMEDY}") from None
+
+
+@dataclass(frozen=True)
+class LabelSets:
+    """The labels of texts, by text: those of text i are `labels[offsets[i]:offsets[i + 1]]`."""
+
+    offsets: Ints
+    labels: Ints
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def take(self, texts: Ints) -> LabelSets:
+        """The sets of some texts, in their order."""
+        sizes = np.diff(self.offsets)[texts]
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        inside = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
+        return LabelSets(offsets, self.labels[np.repeat(self.offsets[texts], sizes) + inside])
+
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Every (text, label), as two arrays."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets)), self.labels
+
+
+def negatives(labels: Ints, known: LabelSets) -> Array:
+    """Which pairs of a batch are contrasted: a matrix [text i, label j] of the batch's pairs (text i, label i).
+
+    True where label j is a negative of text i. Labels that text i is known to have are none, so neither its other
+    labels nor a second occurrence of label i count against it. `known` holds the sets of the batch's texts.
+    """
+    distinct, column = np.unique(labels, return_inverse=True)
+    place = np.minimum(np.searchsorted(distinct, known.labels), len(distinct) - 1)
+    hit = distinct[place] == known.labels
+    owns = np.zeros((len(known), len(distinct)), np.bool_)
+    owns[known.pairs()[0][hit], place[hit]] = True
+    return np.logical_not(owns[:, column])
+
+
+def nt_xent(texts: Any, labels: Any, negative: Any, temperature: float) -> Any:
+    """NT-Xent over a batch of pairs; row i of `texts` belongs to row i of `labels`. Rows need not be normalised.
+
+    With s(i, j) the cosine of text i and label j over the temperature, and N the matrix of `negatives`:
+
+        loss = 1/2B * sum over i of
+               - log( exp s(i,i) / (exp s(i,i) + sum over j with N(i,j) of exp s(i,j)) )      text -> label
+               - log( exp s(i,i) / (exp s(i,i) + sum over j with N(j,i) of exp s(j,i)) )      label -> text
+
+    Every pair is an anchor from both its sides, as in Chen et al., "A Simple Framework for Contrastive Learning of
+    Visual Representations", ICML 2020. Contrasts are between texts and labels only: retrieval compares nothing else.
+    """
+    torch = dense_package("torch")
+    unit = torch.nn.functional.normalize
+    cosine = unit(texts, dim=1) @ unit(labels, dim=1).T
+    allowed = negative | torch.eye(len(cosine), dtype=torch.bool, device=cosine.device)
+    logits = (cosine / temperature).masked_fill(~allowed, float("-inf"))
+    positive = logits.diagonal()
+    return (logits.logsumexp(dim=1) + logits.logsumexp(dim=0) - 2 * positive).mean() / 2
+
+
+def pair_loss(model: Any, texts: Ints, labels: Ints, known: LabelSets, temperature: float) -> Any:
+    """NT-Xent as a loss of sentence-transformers: pair p is (texts[p], labels[p]), and p is its `label` there."""
+    torch = dense_package("torch")
+
+    class PairLoss(torch.nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            # The trainer puts its wrapped model here.
+            self.model = model
+
+        def forward(self, features: Any, pairs: Any) -> Any:
+            sides = [self.model(side)["sentence_embedding"] for side in features]
+            numbers = pairs.cpu().numpy()
+            mask = torch.from_numpy(negatives(labels[numbers], known.take(texts[numbers])))
+            return nt_xent(sides[0], sides[1], mask.to(sides[0].device), temperature)
+
+    return PairLoss()
+
+
+def triangular_rate(position: float, half_cycle: float, low: float, high: float) -> float:
+    """The triangular cyclical learning rate: from low up to high in `half_cycle` steps and back, again and again.
+
+    L. N. Smith, "Cyclical Learning Rates for Training Neural Networks", WACV 2017.
+    """
+    cycle = floor(1 + position / (2 * half_cycle))
+    return low + (high - low) * max(0.0, 1 - abs(position / half_cycle - 2 * cycle + 1))
+
+
+def epoch_rate(step: int, steps: int, low: float, high: float) -> float:
+    """The rate of a step where an epoch of so many steps is one cycle: each epoch is judged after its low end.
+
+    Taken in the middle of the step, so that even an epoch of one step learns.
+    """
+    return triangular_rate(step + 0.5, max(steps, 1) / 2, low, high)
+
+
+def mean_reciprocal_rank(texts: Singles, labels: Singles, relevant: LabelSets, block: int = 256) -> float:
+    """MRR: the mean over texts of 1 / rank of the best relevant label among all labels.
+
+    Rows are unit vectors; label j is row j. The order is the one total order: score descending, then label id
+    ascending. A text without labels does not count.
+    """
+    total, counted = 0.0, 0
+    for first in range(0, len(relevant), block):
+        scores = texts[first : first + block] @ labels.T
+        for row, scored in enumerate(scores):
+            wanted = relevant.labels[relevant.offsets[first + row] : relevant.offsets[first + row + 1]]
+            if len(wanted):
+                best = wanted[np.lexsort((wanted, -scored[wanted]))[0]]
+                above = np.count_nonzero(scored > scored[best]) + np.count_nonzero(scored[:best] == scored[best])
+                total += float(1 / (1 + above))
+                counted += 1
+    return total / counted if counted else 0.0
+
+
+def dispersion(vectors: Singles) -> float:
+    """How far unit vectors point in different directions: 1 - |mean|^2, their total variance.
+
+    It is 1 less the mean cosine of all pairs: 0 if all are the same, near 1 if they are all over the sphere.
+    """
+    mean = vectors[:: max(1, len(vectors) // SAMPLE)].mean(axis=0, dtype=np.float64)
+    return float(1 - mean @ mean)
+
+
+def first_dispersion(texts: Singles, labels: Singles, where: str) -> float:
+    """The smaller dispersion of the two sides before training; an error if there is nothing to tell apart."""
+    start = min(dispersion(texts), dispersion(labels))
+    if not start > 1e-6:
+        raise CollapseError(
+            f"{where}: the model gives every text, or every label, the same vector: choose another dense.model"
+        )
+    return start
+
+
+def check_collapse(texts: Singles, labels: Singles, start: float, where: str) -> float:
+    """The smaller dispersion of the two sides; an error if it is next to nothing, or if vectors are not finite.
+
+    `start` is the dispersion before training.
+    """
+    finite = bool(np.isfinite(texts).all() and np.isfinite(labels).all())
+    now = min(dispersion(texts), dispersion(labels)) if finite else 0.0
+    if finite and now >= min(COLLAPSED, SHRUNK * start):
+        return now
+    seen = f"all cosines are near 1 (dispersion {now:.2g}, {start:.2g} before)" if finite else "vectors are not finite"
+    raise CollapseError(
+        f"{where}: training has collapsed: {seen}. Lower dense.learning_rate_high (a tenth of it, say; fine-tuning a "
+        f"whole model rarely bears more than 5e-5), or raise dense.temperature or dense.train_batch"
+    )

@@ -1,0 +1,122 @@
+"""The labels of a dataset: numbered, counted, and divided into head and tail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fusion.errors import InputError
+from fusion.label_groups import pareto_groups
+from fusion.types import Array
+from jobs.settings.prepare import PrepareSettings
+from udfs.label_ids import id_order
+
+SHOWN = 5
+
+
+@dataclass
+class LabelTable:
+    """Label n of the dataset is row n: its label as published, its frequency and its group."""
+
+    labels: pa.Array
+    frequencies: Array
+    groups: Array
+    unused: int
+    """How many labels no text carries, whether kept or not."""
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        table = {
+            "label_id": pa.array(np.arange(len(self.labels), dtype=np.int32)),
+            "label": self.labels,
+            "frequency": pa.array(self.frequencies, pa.int64()),
+            "label_group": pa.array(self.groups.tolist(), pa.string()),
+        }
+        return spark.createDataFrame(pa.table(table))
+
+
+def make_label_table(texts: DataFrame, known: DataFrame | None, source: str, settings: PrepareSettings) -> LabelTable:
+    """Number the labels: in the order of the label file, or else by themselves (numbers first, by value)."""
+    pairs = texts.select(F.explode("labels").alias("label"))
+    used = pairs.groupBy("label").agg(F.count("*").alias("frequency")).toArrow()
+    used_labels = used["label"].combine_chunks()
+    if known is None:
+        labels = _by_label(used_labels)
+    else:
+        listed = known.select("position", "label").toArrow()
+        labels = _by_position(listed, source)
+        strangers = used_labels.filter(pc.invert(pc.is_in(used_labels, value_set=labels)))
+        if len(strangers):
+            raise _unknown(texts, strangers, source)
+    place = pc.index_in(labels, value_set=used_labels)
+    counts = np.append(used["frequency"].to_numpy(), 0)
+    frequencies = counts[pc.fill_null(place, len(used_labels)).to_numpy()].astype(np.int64)
+    unused = int((frequencies == 0).sum())
+    if settings.unused_labels == "drop":
+        labels, frequencies = labels.filter(pa.array(frequencies > 0)), frequencies[frequencies > 0]
+    groups = pareto_groups(np.arange(len(labels)), frequencies, settings.head_share)
+    return LabelTable(labels, frequencies, groups, unused)
+
+
+def described(vocabulary: DataFrame, known: DataFrame | None) -> DataFrame:
+    """The table of labels: what is known about each beside its number, frequency and group. No nulls."""
+    if known is None:
+        rows = vocabulary.withColumns(
+            {"name": F.lit(""), "alt_names": F.array().cast("array<string>"), "description": F.lit("")}
+        )
+    else:
+        rows = vocabulary.join(known.drop("position", "problem"), "label", "left")
+    name = F.coalesce(F.trim("name"), F.lit(""))
+    others = F.filter(F.coalesce("alt_names", F.array().cast("array<string>")), lambda other: F.trim(other) != "")
+    return rows.select(
+        "label_id",
+        "label",
+        F.when(name == "", F.col("label")).otherwise(name).alias("name"),
+        others.alias("alt_names"),
+        F.coalesce("description", F.lit("")).alias("description"),
+        "frequency",
+        "label_group",
+    )
+
+
+def with_label_ids(texts: DataFrame, vocabulary: DataFrame) -> DataFrame:
+    """Texts (text_id, text, labels) with the numbers of their labels (text_id, text, label_ids)."""
+    pairs = texts.select("text_id", F.explode("labels").alias("label")).join(vocabulary, "label")
+    numbers = pairs.groupBy("text_id").agg(F.array_sort(F.collect_set("label_id")).alias("label_ids"))
+    return texts.join(numbers, "text_id").select("text_id", "text", "label_ids")
+
+
+def _by_label(labels: pa.Array) -> pa.Array:
+    return pa.array(sorted(labels.to_pylist(), key=id_order), pa.string())
+
+
+def _by_position(listed: pa.Table, source: str) -> pa.Array:
+    labels = listed["label"].combine_chunks()
+    counts = labels.value_counts()
+    twice = counts.filter(pc.greater(counts.field("counts"), 1))
+    if len(twice):
+        first = sorted(row["values"] for row in twice.to_pylist())[:SHOWN]
+        raise InputError(
+            f"{source}: {len(twice):,} labels stand there more than once (or with different names): "
+            f"{', '.join(map(repr, first))}"
+        )
+    # The rows of a catalog table have no positions.
+    if listed["position"].null_count:
+        return _by_label(labels)
+    return labels.take(pc.sort_indices(listed["position"]))
+
+
+def _unknown(texts: DataFrame, labels: pa.Array, source: str) -> InputError:
+    """The error for labels of texts that the label file lacks."""
+    lines = []
+    for label in sorted(labels.to_pylist(), key=id_order)[:SHOWN]:
+        where = texts.where(F.array_contains("labels", label)).agg(F.min("text_id")).collect()[0][0]
+        lines.append(f"\n  {label!r}, first at text {where}")
+    return InputError(
+        f"{source} has no name for {len(labels):,} labels that texts carry; add them there, or leave out "
+        f"prepare.label_file. First:{''.join(lines)}"
+    )

@@ -1,0 +1,89 @@
+"""What is known about labels beside the texts: their names, alternative names and descriptions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fusion.errors import ConfigError
+from jobs.datasets.readers.base import LABEL_COLUMNS, first_problem, paths_of
+from jobs.datasets.readers.lines import read_lines
+from jobs.datasets.readers.records import TABLE, Fields, field_of, json_records, parquet_records
+from jobs.settings.prepare import Columns, PrepareSettings
+
+Keys = Literal["position", "label"]
+"""How labels are found: by their place in the file (label numbers), or by the label that stands there."""
+
+
+@dataclass
+class LabelFile:
+    """rows: the columns of `base.Raw.labels`."""
+
+    rows: DataFrame
+    count: int
+    source: str
+
+
+def is_plain(path: str) -> bool:
+    """Whether a label file is lines of names, not records."""
+    return _suffix(path) not in ("json", "jsonl", "ndjson", "parquet") and not path.startswith(TABLE)
+
+
+def read_label_file(
+    spark: SparkSession, settings: PrepareSettings, keys: Keys, columns: Columns | None = None
+) -> LabelFile | None:
+    """The label file of the settings, if they name one."""
+    if settings.label_file is None:
+        return None
+    paths = paths_of(settings, settings.label_file)
+    if is_plain(settings.label_file):
+        lines = read_lines(spark, paths, settings.label_encoding)
+        name = F.trim("value")
+        label = _number(F.col("line"), settings) if keys == "position" else name
+        rows = lines.rows.select(
+            F.col("line").alias("position"),
+            label.alias("label"),
+            name.alias("name"),
+            F.array().cast("array<string>").alias("alt_names"),
+            F.lit("").alias("description"),
+            first_problem(lines.problem, _unnamed(label)),
+        )
+        return LabelFile(rows.select(*LABEL_COLUMNS, "problem"), lines.count, lines.source)
+
+    columns = columns or settings.columns
+    fields = Fields(
+        lists=(columns.alt_names,),
+        texts=(columns.label, columns.name, columns.description),
+        required=(columns.label,) if keys == "label" else (),
+    )
+    read = json_records if _suffix(settings.label_file) != "parquet" and TABLE not in paths[0] else parquet_records
+    records = read(spark, paths, settings.label_encoding, fields)
+    if keys == "position" and not records.count:
+        raise ConfigError(f"the rows of {records.source} have no order, so they cannot be found by label number")
+    label = _number(F.col("position"), settings) if keys == "position" else field_of(columns.label)
+    rows = records.rows.select(
+        "position",
+        label.alias("label"),
+        field_of(columns.name).alias("name"),
+        field_of(columns.alt_names).alias("alt_names"),
+        field_of(columns.description).alias("description"),
+        first_problem(F.col("problem"), _unnamed(label)),
+    )
+    return LabelFile(rows.select(*LABEL_COLUMNS, "problem"), records.count, records.source)
+
+
+def _number(position: Column, settings: PrepareSettings) -> Column:
+    return (position + settings.first_label).cast("string")
+
+
+def _unnamed(label: Column) -> Column:
+    empty = F.coalesce(F.trim(label), F.lit("")) == ""
+    return F.when(empty, F.concat(F.col("place"), F.lit(": a label without a name")))
+
+
+def _suffix(path: str) -> str:
+    bare = path.rstrip("/").removesuffix(".gz").removesuffix(".bz2")
+    return bare.rpartition(".")[2].lower()

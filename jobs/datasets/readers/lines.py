@@ -1,0 +1,99 @@
+"""Text files as numbered lines, whatever the number of files, blocks and partitions.
+
+Spark reads a file in blocks, and rows carry no line numbers. But all lines of a block are read in order by one task,
+and the rows say which block they come from. So lines are counted by block first; a line's number is then the number
+of lines in all blocks before its own, plus its place within the block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fusion.errors import InputError
+from jobs.datasets.readers.base import local_table, reading_error, source_of
+from jobs.runtime.spark_errors import SPARK_ERRORS
+from jobs.settings.prepare import Encoding
+
+BLOCKS = ["file", "block", "first_row", "block_lines", "first_line", "file_line", "file_name"]
+CHANGED = "the files were divided differently when read again (did they change, or the cluster?); run the job once more"
+
+
+@dataclass
+class Lines:
+    """The lines of one or several files, in the order of the files' names.
+
+    rows: line long (from 0, over all files), value string (without its line break), valid boolean (whether it could
+    be decoded), place string (file and line, for messages).
+    """
+
+    rows: DataFrame
+    count: int
+    source: str
+
+    @property
+    def problem(self) -> Column:
+        """What is wrong with a line as such."""
+        text = F.concat("place", F.lit(": not UTF-8; set prepare.encoding or prepare.label_encoding, or convert it"))
+        return F.when(~F.col("valid"), text)
+
+
+def read_lines(spark: SparkSession, paths: list[str], encoding: Encoding = "utf-8") -> Lines:
+    """Numbered lines. A line ends with \\n or \\r\\n; the last one need not end at all."""
+    source = source_of(paths)
+    try:
+        # Only \n ends a line: with Spark's default a stray \r would shift every line after it.
+        raw = spark.read.option("lineSep", "\n").text(paths)
+        rows = raw.select(
+            "value",
+            F.col("_metadata.file_path").alias("file"),
+            F.col("_metadata.file_block_start").alias("block"),
+            F.monotonically_increasing_id().alias("row"),
+        )
+        counts = rows.groupBy("file", "block").agg(F.min("row"), F.count("*")).collect()
+    except SPARK_ERRORS as error:
+        raise reading_error(source, error) from None
+    if not counts:
+        raise InputError(f"{source} is empty")
+
+    blocks = []
+    lines, before, last = 0, 0, None
+    for file, block, first_row, block_lines in sorted(tuple(row) for row in counts):
+        if file != last:
+            before, last = lines, file
+        blocks.append((file, block, first_row, block_lines, lines, before, shown(file)))
+        lines += block_lines
+
+    known = F.broadcast(local_table(spark, BLOCKS, blocks))
+    place = F.col("row") - F.col("first_row")
+    # Both passes must have seen the same blocks at the same places, or numbers would be wrong without a sign.
+    same = F.col("first_row").isNotNull() & (place >= 0) & (place < F.col("block_lines"))
+    line = F.when(same, F.col("first_line") + place).otherwise(F.raise_error(F.lit(CHANGED)))
+    if encoding == "utf-8":
+        value, valid = F.col("value"), F.is_valid_utf8("value")
+    else:
+        value, valid = F.decode(F.col("value").cast("binary"), "ISO-8859-1"), F.lit(True)
+    bare = F.when(value.endswith("\r"), F.left(value, F.length(value) - 1)).otherwise(value)
+    numbered = rows.join(known, ["file", "block"], "left").select(
+        line.alias("line"), bare.alias("value"), valid.alias("valid"), "file_name", "file_line"
+    )
+    where = F.concat("file_name", F.lit(" line "), F.col("line") - F.col("file_line") + 1)
+    return Lines(numbered.select("line", "value", "valid", where.alias("place")), lines, source)
+
+
+def shown(file: str) -> str:
+    """A file's address as people write it."""
+    return "/" + unquote(file).removeprefix("file:").lstrip("/") if file.startswith("file:") else unquote(file)
+
+
+def same_length(texts: Lines, labels: Lines, header: int = 0) -> None:
+    """Refuse files that cannot belong together, line by line."""
+    if texts.count != labels.count - header:
+        told = " after its header" if header else ""
+        raise InputError(
+            f"{texts.source} has {texts.count:,} lines and {labels.source} has {labels.count - header:,}{told}: "
+            "line n of the one belongs to line n of the other, so they must have the same number"
+        )

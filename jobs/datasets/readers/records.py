@@ -1,0 +1,142 @@
+"""Records with named fields, from JSON lines or Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+
+from fusion.errors import InputError
+from jobs.datasets.readers.base import first_problem, local_table, reading_error, source_of
+from jobs.datasets.readers.lines import read_lines, shown
+from jobs.inputs.sources import read_table
+from jobs.runtime.spark_errors import SPARK_ERRORS
+from jobs.settings.prepare import Encoding
+
+CORRUPT = "_corrupt"
+ROW_NUMBER = "_metadata.row_index"
+TABLE = "table:"
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields that are read: as lists of strings or as strings. Others are passed over."""
+
+    lists: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    required: Sequence[str] = ()
+    """Those that must be there: in every JSON line, or as a column of the table."""
+    any_of: Sequence[str] = ()
+    """Of these every JSON line must have one, and a table all."""
+
+    @property
+    def kinds(self) -> dict[str, DataType]:
+        lists: dict[str, DataType] = {name: ArrayType(StringType()) for name in self.lists}
+        return {**{name: StringType() for name in self.texts}, **lists}
+
+
+@dataclass
+class Records:
+    """Records in the order of the files' names.
+
+    rows: position long (from 0, over all files), place string and problem string (for messages), record struct.
+    The rows of a catalog table have no order: their positions are null, and the count is 0.
+    """
+
+    rows: DataFrame
+    count: int
+    source: str
+
+
+ReadRecords = Callable[[SparkSession, list[str], Encoding, Fields], Records]
+
+
+def field_of(name: str) -> Column:
+    return F.col("record").getField(name)
+
+
+def json_records(spark: SparkSession, paths: list[str], encoding: Encoding, fields: Fields) -> Records:
+    """JSON lines, blank ones skipped. Numbers become strings."""
+    lines = read_lines(spark, paths, encoding)
+    schema = StructType([StructField(name, kind) for name, kind in fields.kinds.items()])
+    whole = schema.add(CORRUPT, StringType())
+    record = F.from_json("value", whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
+    filled = lines.rows.where(F.trim("value") != "")
+    rows = filled.select(
+        F.col("line").alias("position"), "place", lines.problem.alias("line_problem"), record.alias("record")
+    )
+    kinds = ", ".join([*fields.texts, *(f"{name} (a list)" for name in fields.lists)])
+    broken = field_of(CORRUPT).isNotNull() | F.col("record").isNull()
+    problems = [
+        F.col("line_problem"),
+        F.when(broken, F.concat("place", F.lit(f": not a JSON object with the keys {kinds}"))),
+        *(
+            F.when(field_of(name).isNull(), F.concat("place", F.lit(f": the key {name!r} is missing")))
+            for name in fields.required
+        ),
+    ]
+    if fields.any_of:
+        keys = ", ".join(map(repr, fields.any_of))
+        none = F.coalesce(*(field_of(name) for name in fields.any_of), F.lit(None)).isNull()
+        told = f"the key {fields.any_of[0]!r} is missing" if len(fields.any_of) == 1 else f"none of the keys {keys}"
+        problems.append(F.when(none, F.concat("place", F.lit(f": {told}"))))
+    return Records(rows.select("position", "place", first_problem(*problems), "record"), lines.count, lines.source)
+
+
+def parquet_records(spark: SparkSession, paths: list[str], encoding: Encoding, fields: Fields) -> Records:
+    """Parquet files, or one catalog table (`table:NAME`), whose rows have no order and hence no numbers."""
+    source = source_of(paths)
+    if any(path.startswith(TABLE) for path in paths):
+        table = read_table(spark, paths[0])
+        record = _struct(table, source, fields)
+        place = F.lit(source).alias("place")
+        return Records(table.select(_null("bigint", "position"), place, _null("string", "problem"), record), 0, source)
+    try:
+        table = spark.read.parquet(*paths)
+        record = _struct(table, source, fields)
+        rows = table.select(F.col("_metadata.file_path").alias("file"), F.col(ROW_NUMBER).alias("row"), record)
+        counts = table.groupBy(F.col("_metadata.file_path").alias("file")).count().collect()
+    except SPARK_ERRORS as error:
+        raise reading_error(source, error) from None
+    files, total = [], 0
+    for file, count in sorted(tuple(row) for row in counts):
+        files.append((file, total, shown(file)))
+        total += count
+    if not total:
+        raise InputError(f"{source} is empty")
+    known = F.broadcast(local_table(spark, ["file", "before", "file_name"], files))
+    numbered = rows.join(known, "file").select(
+        (F.col("before") + F.col("row")).alias("position"),
+        F.concat("file_name", F.lit(" row "), F.col("row") + 1).alias("place"),
+        _null("string", "problem"),
+        "record",
+    )
+    return Records(numbered, total, source)
+
+
+def _struct(table: DataFrame, source: str, fields: Fields) -> Column:
+    """The fields of a table as one column; those that are absent and not required are null."""
+    missing = [name for name in (*fields.required, *fields.any_of) if name not in table.columns]
+    if missing:
+        raise InputError(
+            f"{source}: missing column{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}; "
+            f"it has {', '.join(table.columns) or 'none'} (prepare.columns says what they are called)"
+        )
+    found = []
+    for name, kind in fields.kinds.items():
+        if name not in table.columns:
+            found.append(F.lit(None).cast(kind).alias(name))
+            continue
+        given = table.schema[name].dataType
+        if isinstance(given, ArrayType) != isinstance(kind, ArrayType):
+            wanted = "a list" if isinstance(kind, ArrayType) else "a single value"
+            raise InputError(f"{source}: column {name!r} is {given.simpleString()}, expected {wanted}")
+        found.append(F.col(f"`{name}`").cast(kind).alias(name))
+    return F.struct(*found).alias("record")
+
+
+def _null(kind: str, name: str) -> Column:
+    return F.lit(None).cast(kind).alias(name)

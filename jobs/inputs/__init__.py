@@ -1,0 +1,1 @@
+"""What `fuse` and `evaluate` read: runs, judgements, label groups and folds."""

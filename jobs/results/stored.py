@@ -1,0 +1,155 @@
+"""The results of `evaluate`, read back and checked before anything is made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import yaml
+
+from fusion.errors import ConfigError, InputError
+from jobs.config import Config, make_config
+from jobs.results.schemas import AGREEMENT_SCHEMA, BANDS_SCHEMA, COMPARISONS_SCHEMA, METRICS_SCHEMA, RUN_FILE
+from jobs.runtime.folders import CONFIG_FILE, modified, read_parquet, read_text
+
+DETAILS = {"comparisons": COMPARISONS_SCHEMA, "agreement": AGREEMENT_SCHEMA, "bands": BANDS_SCHEMA}
+FIGURE = ["fold", "normalization", "fusion", "label_group", "metric", "k", "ideal"]
+"""What identifies a row of the metrics."""
+
+
+@dataclass
+class Results:
+    """The metrics of one dataset, from one folder or several."""
+
+    sources: tuple[str, ...]
+    config: Config
+    metrics: pa.Table
+    details: Mapping[str, pa.Table]
+    notes: dict[str, int]
+    version: str
+    evaluated: str
+
+    @property
+    def folds(self) -> tuple[int, ...]:
+        return tuple(sorted(self.metrics["fold"].unique().to_pylist()))
+
+    @property
+    def missing_folds(self) -> tuple[int, ...]:
+        """Folds that the configuration or their numbering lets one expect, and that are not there."""
+        if self.config.inputs.folds is None:
+            return ()
+        prepared = f"{self.config.work.path.rstrip('/')}/{self.config.dataset}/prepared/"
+        known = self.config.prepare.folds if self.config.inputs.folds.startswith(prepared) else 0
+        expected = range(max(known, max(self.folds) + 1))
+        return tuple(fold for fold in expected if fold not in self.folds)
+
+
+def read_results(paths: Sequence[str]) -> list[Results]:
+    """One item a dataset, in the order given. Folders of one dataset hold different folds of the same thing."""
+    if not paths:
+        raise ConfigError("no results: give --results FOLDER, or set report.results")
+    by_dataset: dict[str, list[Results]] = {}
+    for path in paths:
+        found = _read(path)
+        by_dataset.setdefault(found.config.dataset, []).append(found)
+    first = next(iter(by_dataset.values()))[0]
+    for parts in by_dataset.values():
+        _check_same(first, parts[0], ["grid.normalizations", "grid.fusions", "grid.cells", "grid.scope"])
+        _check_same(first, parts[0], ["evaluate.metrics", "evaluate.label_groups"])
+    return [_joined(parts) for parts in by_dataset.values()]
+
+
+def _read(path: str) -> Results:
+    path = path.rstrip("/")
+    text = read_text(f"{path}/{CONFIG_FILE}")
+    if text is None:
+        raise InputError(f"{path} holds no results of 'evaluate': {CONFIG_FILE} is missing")
+    config = make_config(yaml.safe_load(text), f"{path}/{CONFIG_FILE}")
+    metrics = _table(f"{path}/metrics.parquet", METRICS_SCHEMA)
+    if metrics is None:
+        raise InputError(f"{path} holds no results of 'evaluate': metrics.parquet is missing")
+    _check_metrics(metrics, f"{path}/metrics.parquet")
+    details = {name: _table(f"{path}/{name}.parquet", schema) for name, schema in DETAILS.items()}
+    about = json.loads(read_text(f"{path}/{RUN_FILE}") or "{}")
+    return Results(
+        (path,),
+        config,
+        metrics,
+        {name: table for name, table in details.items() if table is not None},
+        about.get("notes", {}),
+        about.get("version", "unknown"),
+        modified(f"{path}/metrics.parquet"),
+    )
+
+
+def _table(path: str, schema: pa.Schema) -> pa.Table | None:
+    table = read_parquet(path)
+    if table is None:
+        return None
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        raise InputError(f"{path} lacks the column {missing[0]!r}; it has {', '.join(table.column_names)}")
+    return table.select(schema.names).cast(schema)
+
+
+def _check_metrics(metrics: pa.Table, path: str) -> None:
+    if not len(metrics):
+        raise InputError(f"{path} holds no figures")
+    value = metrics["value"]
+    bad = pc.or_kleene(pc.is_nan(value), pc.or_kleene(pc.less(value, 0), pc.greater(value, 1))).fill_null(False)
+    if pc.any(bad).as_py():
+        row = metrics.filter(bad).slice(0, 1).to_pylist()[0]
+        where = ", ".join(f"{name} {row[name]}" for name in FIGURE)
+        raise InputError(f"{path}: column 'value' holds {row['value']}, not a share of 1, first at {where}")
+    counted = metrics.group_by(FIGURE).aggregate([([], "count_all")])
+    twice = counted.filter(pc.greater(counted["count_all"], 1))
+    if len(twice):
+        where = ", ".join(
+            f"{name} {value}" for name, value in twice.slice(0, 1).to_pylist()[0].items() if name in FIGURE
+        )
+        raise InputError(f"{path} holds {len(twice):,} figures twice, first: {where}")
+
+
+def _joined(parts: list[Results]) -> Results:
+    """Folders of one dataset as one."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    for part in parts[1:]:
+        _check_same(first, part, [name for name in Config.model_fields if name not in ("output", "spark", "work")])
+    metrics = pa.concat_tables([part.metrics for part in parts])
+    _check_metrics(metrics, " and ".join(part.sources[0] for part in parts))
+    notes = {name: sum(part.notes.get(name, 0) for part in parts) for name in first.notes}
+    sources = tuple(source for part in parts for source in part.sources)
+    # Comparisons text by text were made within each folder; they do not add up.
+    return Results(sources, first.config, metrics, {}, notes, first.version, max(part.evaluated for part in parts))
+
+
+def _check_same(one: Results, other: Results, settings: Iterable[str]) -> None:
+    for name in settings:
+        a, b = _setting(one.config, name), _setting(other.config, name)
+        if a != b:
+            key, x, y = _first_difference(name, a, b)
+            raise InputError(
+                f"{one.sources[0]} and {other.sources[0]} come from different configurations: "
+                f"{key} is {x!r} in the first and {y!r} in the second"
+            )
+
+
+def _setting(config: Config, name: str) -> Any:
+    value: Any = config.model_dump(mode="json")
+    for part in name.split("."):
+        value = value[part]
+    return value
+
+
+def _first_difference(name: str, a: Any, b: Any) -> tuple[str, Any, Any]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        for key in [*a, *b]:
+            if a.get(key) != b.get(key):
+                return _first_difference(f"{name}.{key}", a.get(key), b.get(key))
+    return name, a, b

@@ -1,0 +1,1 @@
+"""What every job needs around its work: a session, stages, folders, a log."""

@@ -1,0 +1,242 @@
+"""Evaluation inside Spark: list rows in, packed counts (or one text's figures) out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from fusion.grid import SINGLE, Cell, Grid
+from fusion.kernel.blocks import Hits, Scope, find_hits
+from fusion.label_groups import ALL
+from fusion.metrics import Measure
+from fusion.statistics.coverage import Coverage
+from fusion.statistics.paired import PairedSums
+from fusion.statistics.tally import Tally
+from fusion.types import Array, Ints
+from udfs.list_codes import LabelGroups, Layout
+from udfs.problems import Problems
+from udfs.text_batches import Batch, Work, report_repeated
+
+COUNTS_SCHEMA = "fold int, part string, places binary, counts binary, problems string"
+"""A vector of counts: of a fold (part `hits`), or of all folds (fold NO_FOLD; part `coverage`, or the name of what is
+compared). `places` says which are given; empty: all, in order."""
+NO_FOLD = -1
+HITS, COVERAGE = "hits", "coverage"
+
+
+@dataclass(frozen=True)
+class Details:
+    """What is counted beside the hits: comparisons text by text, and what the retrievers' lists hold."""
+
+    bands: LabelGroups
+    """The frequency band of every judged label."""
+    flips: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is to be evaluated, as the workers get it."""
+
+    layout: Layout
+    cells: tuple[Cell, ...]
+    views: tuple[str, ...]
+    scope: Scope
+    measures: tuple[Measure, ...]
+    details: Details | None = None
+
+    @property
+    def k(self) -> int:
+        return max(measure.k for measure in self.measures)
+
+    @cached_property
+    def grid(self) -> Grid:
+        return Grid(self.cells)
+
+    @cached_property
+    def columns(self) -> dict[Cell, int]:
+        """The column of every cell and, behind those, of every single retriever."""
+        grid = self.grid
+        singles = {Cell(SINGLE, name): len(grid.columns) + r for r, name in enumerate(self.layout.retrievers)}
+        return {**grid.column_of, **singles}
+
+    @property
+    def notes(self) -> list[str]:
+        """The names of what is counted beside hits."""
+        retrievers = self.layout.retrievers
+        return [
+            "judged texts",
+            "judged texts without candidates",
+            "texts with candidates but without judgements",
+            *(f"judged texts that {name} returned nothing for" for name in retrievers),
+            *(f"lists of {name} whose best score is not positive ('max' has no meaning there)" for name in retrievers),
+        ]
+
+    def new_tally(self) -> Tally:
+        return Tally(self.views, self._width, self.k, len(self.notes))
+
+    def new_coverage(self) -> Coverage:
+        return Coverage(self.views, len(self.layout.retrievers), self._width, self.k)
+
+    def new_sums(self) -> PairedSums:
+        assert self.details is not None
+        return PairedSums(self.views, self.measures, self._width, self.details.flips, self.details.seed)
+
+    @property
+    def _width(self) -> int:
+        return 1 + max(self.columns.values())
+
+
+def count_hits(evaluation: Evaluation) -> Work:
+    """The work of an engine: one row of packed counts a fold and part."""
+
+    def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
+        counter = Counter(evaluation, problems)
+        for batch in batches:
+            counter.add(batch)
+        yield from counter.packed()
+
+    return run
+
+
+def add_counts(table: pa.Table) -> pa.Table:
+    """For `applyInArrow` by fold and part: packed counts added up."""
+    problems = Problems.from_json(text for text in table["problems"].to_pylist() if text)
+    fold, part = table["fold"][0].as_py(), table["part"][0].as_py()
+    total = np.zeros(0, np.int64)
+    for places, counts in unpacked(table):
+        longer = max(len(total), int(places.max(initial=-1)) + 1)
+        total = np.concatenate([total, np.zeros(longer - len(total), np.int64)])
+        np.add.at(total, places, counts)
+    places = np.flatnonzero(total)
+    return pa.Table.from_batches([_row(fold, part, places, total[places], problems)])
+
+
+def unpacked(table: pa.Table) -> Iterator[tuple[Ints, Ints]]:
+    """The counts of every row: where, and how many."""
+    for where, how_many in zip(table["places"].to_pylist(), table["counts"].to_pylist(), strict=True):
+        counts = np.frombuffer(how_many, np.int64)
+        yield np.frombuffer(where, np.int64) if where else np.arange(len(counts)), counts
+
+
+class Counter:
+    """Adds up the hits of many batches, fold by fold."""
+
+    def __init__(self, evaluation: Evaluation, problems: Problems) -> None:
+        self.evaluation = evaluation
+        self.grid = evaluation.grid
+        self.problems = problems
+        self.tallies: dict[int, Tally] = {}
+
+    def add(self, batch: Batch) -> None:
+        evaluation = self.evaluation
+        self._note(batch)
+        hits = judged_hits(batch, evaluation, self.grid, self.problems)
+        if self.problems:
+            return
+        relevant_all = batch.texts.relevant_counts(evaluation.layout.group_names, ALL)
+        for v, view in enumerate(evaluation.views):
+            relevant = batch.texts.relevant_counts(evaluation.layout.group_names, view)
+            counted = batch.judged if view == ALL else batch.judged & (relevant > 0)
+            for fold in np.unique(batch.fold):
+                tally = self._tally(int(fold))
+                here = counted & (batch.fold == fold)
+                tally.add_queries(v, relevant_all[here], relevant[here])
+                mine = here[hits[v].text]
+                text = hits[v].text[mine]
+                tally.add_hits(v, hits[v].ranks[mine], relevant_all[text], relevant[text])
+            if evaluation.details is not None:
+                self._add_details(evaluation.details, v, batch, hits[v], counted, [relevant_all, relevant])
+
+    def _add_details(
+        self, details: Details, view: int, batch: Batch, hits: Hits, counted: Array, relevant: list[Ints]
+    ) -> None:
+        self.coverage.add(view, batch.texts, counted, hits, relevant)
+        groups = self.evaluation.layout.group_names
+        labels = batch.texts.relevant_labels(groups, hits.view, counted)
+        mine = counted[hits.text]
+        kept = Hits(hits.view, hits.text[mine], hits.label[mine], hits.ranks[mine])
+        found = details.bands.lookup(batch.decode(kept.label))
+        self.coverage.add_bands(view, details.bands.lookup(batch.decode(labels)), kept, found)
+        self.sums.add(kept, counted, relevant, text_keys(batch.text_id))
+
+    def packed(self) -> Iterator[pa.RecordBatch]:
+        if self.problems:
+            yield _row(NO_FOLD, HITS, *_NOTHING, self.problems)
+            return
+        for fold, tally in self.tallies.items():
+            yield _row(fold, HITS, *tally.packed())
+        if self.evaluation.details is not None:
+            yield _row(NO_FOLD, COVERAGE, *self.coverage.packed())
+            for part, counts in self.sums.packed():
+                yield _row(NO_FOLD, part, _NOTHING[0], counts)
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        return self.evaluation.new_coverage()
+
+    @cached_property
+    def sums(self) -> PairedSums:
+        return self.evaluation.new_sums()
+
+    def _tally(self, fold: int) -> Tally:
+        if fold not in self.tallies:
+            self.tallies[fold] = self.evaluation.new_tally()
+        return self.tallies[fold]
+
+    def _note(self, batch: Batch) -> None:
+        texts = batch.texts
+        # The lists of all labels repeat what those of the groups hold.
+        slots = [s for s, slot in enumerate(texts.slots) if slot != ALL or len(texts.slots) == 1]
+        start, size = texts.start[:, :, slots], (texts.stop - texts.start)[:, :, slots]
+        best = np.full(size.shape, -np.inf)
+        best[size > 0] = texts.score[start[size > 0]]
+        if self.evaluation.scope == "joint":
+            best = best.max(axis=2, keepdims=True)
+        missing = size.sum(axis=2) == 0
+        for fold in np.unique(batch.fold):
+            here = batch.fold == fold
+            judged = here & batch.judged
+            self._tally(int(fold)).notes[:] += [
+                judged.sum(),
+                (judged & missing.all(axis=1)).sum(),
+                (here & ~batch.judged).sum(),
+                *missing[judged].sum(axis=0),
+                *((best[judged] <= 0) & (best[judged] > -np.inf)).sum(axis=(0, 2)),
+            ]
+
+
+def judged_hits(batch: Batch, evaluation: Evaluation, grid: Grid, problems: Problems) -> list[Hits]:
+    """The hits of a batch. Texts nobody judged have no relevant labels, hence none."""
+    hits, repeated = find_hits(batch.texts, grid, evaluation.views, evaluation.layout.group_names, evaluation.scope)
+    if len(repeated):
+        report_repeated(batch, repeated, evaluation.layout, problems)
+    return hits
+
+
+def text_keys(text_id: pa.Array) -> Ints:
+    """A number for each text that depends on its id alone."""
+    if pa.types.is_integer(text_id.type):
+        return np.asarray(text_id.cast(pa.int64()).to_numpy())
+    digests = (hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in text_id.to_pylist())
+    return np.frombuffer(b"".join(digests), np.int64)
+
+
+_NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def _row(fold: int, part: str, places: Ints, counts: Ints, problems: Problems | None = None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            "fold": pa.array([fold], pa.int32()),
+            "part": pa.array([part], pa.string()),
+            "places": pa.array([places.tobytes()], pa.binary()),
+            "counts": pa.array([counts.tobytes()], pa.binary()),
+            "problems": pa.array([problems.to_json() if problems else None], pa.string()),
+        }
+    )

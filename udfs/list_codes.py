@@ -1,0 +1,81 @@
+"""What the workers must know about the rows they get, and the problems they find in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.label_groups import ALL
+from fusion.types import Array
+
+JUDGEMENT = -1
+"""The list code of the rows that hold a text's relevant labels."""
+
+
+@dataclass(frozen=True)
+class LabelGroups:
+    """The group of every label, as an index of `names`."""
+
+    names: tuple[str, ...]
+    ids: pa.Array
+    codes: Array
+    unknown: int = -1
+    """The group of labels that are not listed; -1 if there is none, which is an error."""
+    source: str = "label groups"
+
+    def lookup(self, labels: pa.Array) -> Array:
+        """The group of each label, -1 where it has none."""
+        if pa.types.is_int32(labels.type) and self._dense is not None:
+            wanted = labels.to_numpy()
+            inside = (wanted >= 0) & (wanted < len(self._dense))
+            return np.where(inside, self._dense[np.where(inside, wanted, 0)], np.int8(self.unknown))
+        place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
+        known = np.append(self.codes, np.int8(self.unknown)).astype(np.int8)
+        return known[place.fill_null(len(self.codes)).to_numpy()]
+
+    @cached_property
+    def _dense(self) -> Array | None:
+        """A table indexed by label id, where ids are small numbers."""
+        if not (pa.types.is_integer(self.ids.type) and len(self.ids)):
+            return None
+        ids = self.ids.to_numpy()
+        if ids.min() < 0 or ids.max() >= 50_000_000:
+            return None
+        table = np.full(ids.max() + 1, self.unknown, np.int8)
+        table[ids] = self.codes
+        return table
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How list rows are coded: code = retriever * len(slots) + slot, or JUDGEMENT."""
+
+    retrievers: tuple[str, ...]
+    slots: tuple[str, ...]
+    """The label groups that lists come in, or only `all`."""
+    groups: LabelGroups | None = None
+    sources: tuple[str, ...] = ()
+    """Where each retriever's candidates came from, for messages."""
+    judgements: str = "judgements"
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        return tuple(slot for slot in self.slots if slot != ALL)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """What can be ranked: the labels of each group, and all labels together."""
+        return (*self.group_names, ALL)
+
+    def describe(self, code: int) -> tuple[str, str, str]:
+        """The source, the retriever and the label group of a list code."""
+        if code == JUDGEMENT:
+            return self.judgements, "", ""
+        retriever, slot = divmod(code, len(self.slots))
+        source = self.sources[retriever] if self.sources else self.retrievers[retriever]
+        group = "" if self.slots[slot] == ALL else self.slots[slot]
+        return source, self.retrievers[retriever], group
