@@ -34,6 +34,7 @@ from udfs.hit_counts import (
     count_hits,
     unpacked,
 )
+from udfs.input_counts import JUDGED
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
 from udfs.text_batches import Work
@@ -44,7 +45,7 @@ class Result:
     """The metrics (one row a figure), counts of what is worth knowing about the input, and the tables beside them."""
 
     metrics: pa.Table
-    notes: dict[str, int]
+    input_counts: dict[str, int]
     details: dict[str, pa.Table]
     """`comparisons`, `agreement` and `bands`; empty if not asked for."""
     queries: DataFrame | None = None
@@ -59,7 +60,7 @@ def run(spark: SparkSession, config: Config) -> Result:
         if config.output.path is not None:
             with result_folder(config.output, config) as folder:
                 write(result, folder)
-        counts.update(texts=result.notes["judged texts"], figures=len(result.metrics))
+        counts.update(texts=result.input_counts[JUDGED], figures=len(result.metrics))
     return result
 
 
@@ -93,8 +94,11 @@ def compute(spark: SparkSession, config: Config) -> Result:
     if found:
         raise found.error()
     tallies = _tallies(packed, evaluation)
-    notes = {name: int(sum(tally.notes[n] for tally in tallies.values())) for n, name in enumerate(evaluation.notes)}
-    if not notes["judged texts"]:
+    input_counts = {
+        key: int(sum(tally.input_counts[n] for tally in tallies.values()))
+        for n, key in enumerate(evaluation.count_keys)
+    }
+    if not input_counts[JUDGED]:
         raise InputError(
             f"{config.inputs.judgements}: no judged text to evaluate; do its ids match those of the folds?"
         )
@@ -104,14 +108,16 @@ def compute(spark: SparkSession, config: Config) -> Result:
         schema = query_schema(evaluation, lists.rows.schema["text_id"].dataType.simpleString())
         queries = lists.rows.transform(engine(query_figures(evaluation), schema))
     details = _details(packed, metrics, evaluation, frequencies) if frequencies else {}
-    return Result(metrics, notes, details, queries)
+    return Result(metrics, input_counts, details, queries)
 
 
 def write(result: Result, folder: ResultFolder) -> None:
     """All tables of a result."""
     for name, table in {"metrics": result.metrics, **result.details}.items():
         folder.write_table(name, table)
-    folder.write_text(RUN_FILE, json.dumps({"version": __version__, "notes": result.notes}, indent=2) + "\n")
+    folder.write_text(
+        RUN_FILE, json.dumps({"version": __version__, "input_counts": result.input_counts}, indent=2) + "\n"
+    )
     if result.queries is not None:
         result.queries.write.parquet(f"{folder.uri}/query_metrics.parquet")
 

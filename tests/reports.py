@@ -108,7 +108,7 @@ def _dataset(
         bands=_bands(rng, groups, quality, texts),
         agreement=tuple(_agreement(group, columns, table) for group in groups),
         paper=_paper(rng, columns, table),
-        notes={"texts": texts, "labels": texts // 5, "lists whose maximum is not positive": 0},
+        input_counts={"judged_texts": texts, "empty_lists:dense": texts // 5, "nonpositive_lists:bm25": 0},
         sources=(f"results/{name.lower()}/metrics", f"results/{name.lower()}/query_metrics"),
         evaluated="2024-03-01 04:12:09",
         version="0.3.0+g1a2b3c4",

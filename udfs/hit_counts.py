@@ -18,6 +18,7 @@ from fusion.statistics.coverage import Coverage
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
 from fusion.types import Array, Ints
+from udfs.input_counts import count_keys
 from udfs.list_codes import LabelGroups, Layout
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work, report_repeated
@@ -66,19 +67,12 @@ class Evaluation:
         return {**grid.column_of, **singles}
 
     @property
-    def notes(self) -> list[str]:
-        """The names of what is counted beside hits."""
-        retrievers = self.layout.retrievers
-        return [
-            "judged texts",
-            "judged texts without candidates",
-            "texts with candidates but without judgements",
-            *(f"judged texts that {name} returned nothing for" for name in retrievers),
-            *(f"lists of {name} whose best score is not positive ('max' has no meaning there)" for name in retrievers),
-        ]
+    def count_keys(self) -> list[str]:
+        """What is counted about the input beside the hits."""
+        return count_keys(self.layout.retrievers)
 
     def new_tally(self) -> Tally:
-        return Tally(self.views, self._width, self.k, len(self.notes))
+        return Tally(self.views, self._width, self.k, len(self.count_keys))
 
     def new_coverage(self) -> Coverage:
         return Coverage(self.views, len(self.layout.retrievers), self._width, self.k)
@@ -135,7 +129,7 @@ class Counter:
 
     def add(self, batch: Batch) -> None:
         evaluation = self.evaluation
-        self._note(batch)
+        self._count_input(batch)
         hits = judged_hits(batch, evaluation, self.grid, self.problems)
         if self.problems:
             return
@@ -189,7 +183,7 @@ class Counter:
             self.tallies[fold] = self.evaluation.new_tally()
         return self.tallies[fold]
 
-    def _note(self, batch: Batch) -> None:
+    def _count_input(self, batch: Batch) -> None:
         texts = batch.texts
         # The lists of all labels repeat what those of the groups hold.
         slots = [s for s, slot in enumerate(texts.slots) if slot != ALL or len(texts.slots) == 1]
@@ -202,7 +196,7 @@ class Counter:
         for fold in np.unique(batch.fold):
             here = batch.fold == fold
             judged = here & batch.judged
-            self._tally(int(fold)).notes[:] += [
+            self._tally(int(fold)).input_counts[:] += [
                 judged.sum(),
                 (judged & missing.all(axis=1)).sum(),
                 (here & ~batch.judged).sum(),

@@ -36,21 +36,23 @@ class Figure(NamedTuple):
 
 
 class Tally(Counts):
-    """Counts of one fold: `hits[view, ideal, column, rank - 1, n]`, `queries[view, ideal, n]` and `notes`.
+    """Counts of one fold: `hits[view, ideal, column, rank - 1, n]`, `queries[view, ideal, n]` and `input_counts`.
 
     n is the number of relevant labels, of the text (ideal `all`) or of the view (ideal `group`), capped at k.
-    `notes` are counts of things worth telling, one for each of the caller's names.
+    `input_counts` are further counts, one for each of the caller's keys.
     """
 
     hits: Ints
     queries: Ints
-    notes: Ints
+    input_counts: Ints
 
-    def __init__(self, views: Sequence[str], columns: int, k: int, notes: int) -> None:
+    def __init__(self, views: Sequence[str], columns: int, k: int, input_counts: int) -> None:
         self.views = list(views)
         self.k = k
         super().__init__(
-            hits=(len(views), len(IDEALS), columns, k, k + 1), queries=(len(views), len(IDEALS), k + 1), notes=(notes,)
+            hits=(len(views), len(IDEALS), columns, k, k + 1),
+            queries=(len(views), len(IDEALS), k + 1),
+            input_counts=(input_counts,),
         )
 
     def add_queries(self, view: int, relevant_all: Ints, relevant_group: Ints) -> None:

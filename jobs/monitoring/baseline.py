@@ -15,9 +15,11 @@ from fusion.statistics.gate import Change, Sums, change
 from fusion.statistics.paired import UNIT
 from jobs.monitoring.history import History
 from jobs.monitoring.reevaluate import LABEL_COUNTS, QUERIES, Evaluated
+from jobs.reporting.formats import input_count_text
 from jobs.results.schemas import RUN_FILE
 from jobs.runtime.folders import read_parquet, read_text
 from jobs.settings.nightly import DriftSettings
+from udfs.input_counts import EMPTY_LISTS, JUDGED, split_key
 
 LABEL_FREQUENCIES = "label frequencies"
 CELL = ["normalization", "fusion", "label_group"]
@@ -122,10 +124,10 @@ def _quantities(evaluated: Evaluated, allowed: DriftSettings) -> Iterator[tuple[
         if row["quantity"] == "overlap":
             name = f"overlap of {row['retriever']} and {row['other']} ({row['label_group']} labels)"
             yield name, row["value"], allowed.overlap
-    notes = json.loads(read_text(f"{evaluated.path}/{RUN_FILE}") or "{}").get("notes", {})
-    for what, count in notes.items():
-        if what.endswith("returned nothing for"):
-            yield f"share of {what}", count / max(notes["judged texts"], 1), allowed.empty_lists
+    counts = json.loads(read_text(f"{evaluated.path}/{RUN_FILE}") or "{}").get("input_counts", {})
+    for key, count in counts.items():
+        if split_key(key)[0] == EMPTY_LISTS:
+            yield f"share of {input_count_text(key)}", count / max(counts[JUDGED], 1), allowed.empty_lists
 
 
 def _total_variation(before: DataFrame, after: DataFrame) -> float:

@@ -21,6 +21,7 @@ from jobs.inputs.list_rows import label_frequencies
 from jobs.inputs.sources import read_judgements, read_table, source_format
 from jobs.runtime.folders import CONFIG_FILE, ResultFolder
 from jobs.runtime.stages import PACKAGES, fingerprint, input_fingerprint, run_stage, stage_fingerprint
+from udfs.input_counts import JUDGED
 from udfs.storage import local_folder
 
 LABEL_COUNTS, QUERIES = "label_counts", "query_metrics.parquet"
@@ -80,7 +81,7 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
         ids, counts = label_frequencies(judgements)
         folder.write_table(LABEL_COUNTS, pa.table({"label": ids.cast(pa.string()), "texts": counts}))
         folder.write_text(CONFIG_FILE, config.to_yaml())
-        return {"texts": result.notes["judged texts"], "figures": len(result.metrics)}
+        return {"texts": result.input_counts[JUDGED], "figures": len(result.metrics)}
 
     built = run_stage("evaluate", path, key, build)
     return Evaluated(config.dataset, config, path, built, marks)

@@ -47,7 +47,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         bands=_bands(results),
         agreement=_agreement(results),
         paper=paper_figures(results.config.dataset, ours),
-        notes=results.notes,
+        input_counts=results.input_counts,
         sources=results.sources,
         evaluated=results.evaluated,
         version=results.version,

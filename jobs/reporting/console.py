@@ -11,6 +11,7 @@ from jobs.config import Config
 from jobs.evaluate import Result
 from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Dataset, Gain, Value
+from jobs.reporting.formats import input_count_text
 from jobs.results.stored import Results
 
 BEST = 10
@@ -20,10 +21,10 @@ ANY = "(any)"
 
 def summary(result: Result, config: Config) -> str:
     """For each label group the single retrievers and the best cells, in percent, as mean(std) over the folds."""
-    results = Results((), config, result.metrics, result.details, result.notes, "", "")
+    results = Results((), config, result.metrics, result.details, result.input_counts, "", "")
     dataset = assemble(results, config.report.test, config.report.alpha)
     parts = [_group(dataset, group) for group in dataset.queries]
-    counts = [f"  {count:,} {what}" for what, count in result.notes.items() if count]
+    counts = [f"  {count:,} {input_count_text(key)}" for key, count in result.input_counts.items() if count]
     parts.append("Counts:\n" + "\n".join(counts))
     if config.output.path is not None:
         parts.append(f"Written to {config.output.path}")

@@ -156,7 +156,7 @@ class Dataset:
     """By label group; empty where the results hold no such counts."""
     agreement: tuple[Agreement, ...]
     paper: PaperFigures | None
-    notes: dict[str, int]
+    input_counts: dict[str, int]
     sources: tuple[str, ...]
     """Where the metrics were read."""
     evaluated: str

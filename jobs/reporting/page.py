@@ -12,6 +12,7 @@ from typing import Any
 
 from fusion.grid import Cell
 from jobs.reporting.data import TESTS, Agreement, Band, Comparison, Dataset, Gain, PaperFigures, Report, Value
+from jobs.reporting.formats import input_count_text
 
 _SCRIPTS = ("data.js", "marks.js", "tables.js", "figures.js", "page.js")
 """In the order they need each other; the last one starts the page."""
@@ -83,7 +84,7 @@ def _dataset(dataset: Dataset) -> dict[str, Any]:
         "bands": {group: [_band(band, row_of) for band in bands] for group, bands in dataset.bands.items()},
         "agreement": [_agreement(agreement, dataset) for agreement in dataset.agreement],
         "paper": dataset.paper and _paper(dataset.paper, dataset),
-        "notes": dataset.notes,
+        "input_counts": {input_count_text(key): count for key, count in dataset.input_counts.items()},
         "sources": dataset.sources,
         "evaluated": dataset.evaluated,
         "version": dataset.version,

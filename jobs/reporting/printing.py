@@ -10,6 +10,7 @@ from itertools import groupby
 
 from fusion.label_groups import ALL
 from jobs.reporting.data import Column, Dataset, Report
+from jobs.reporting.formats import input_count_text
 from jobs.reporting.tables import (
     BEST,
     MINUS,
@@ -159,7 +160,9 @@ def report_markdown(report: Report, figures: Mapping[str, str] | None = None) ->
             alike = ", ".join(f"{column.label_group} {measure_name(column)} {rank:.2f}" for column, rank in ranks)
             parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
             parts += _folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
-        counts = "".join(f"- {count:,} {_mark(what)}\n" for what, count in dataset.notes.items() if count)
+        counts = "".join(
+            f"- {count:,} {_mark(input_count_text(key))}\n" for key, count in dataset.input_counts.items() if count
+        )
         sources = ", ".join(f"`{source}`" for source in dataset.sources)
         run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
         parts += ["### What was run", run, counts, *_folded("Configuration", [f"~~~yaml\n{dataset.config}~~~"])]

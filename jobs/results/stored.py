@@ -29,7 +29,7 @@ class Results:
     config: Config
     metrics: pa.Table
     details: Mapping[str, pa.Table]
-    notes: dict[str, int]
+    input_counts: dict[str, int]
     version: str
     evaluated: str
 
@@ -80,7 +80,7 @@ def _read(path: str) -> Results:
         config,
         metrics,
         {name: table for name, table in details.items() if table is not None},
-        about.get("notes", {}),
+        about.get("input_counts", {}),
         about.get("version", "unknown"),
         modified(f"{path}/metrics.parquet"),
     )
@@ -123,10 +123,12 @@ def _joined(parts: list[Results]) -> Results:
         _check_same(first, part, [name for name in Config.model_fields if name not in ("output", "spark", "work")])
     metrics = pa.concat_tables([part.metrics for part in parts])
     _check_metrics(metrics, " and ".join(part.sources[0] for part in parts))
-    notes = {name: sum(part.notes.get(name, 0) for part in parts) for name in first.notes}
+    input_counts = {key: sum(part.input_counts.get(key, 0) for part in parts) for key in first.input_counts}
     sources = tuple(source for part in parts for source in part.sources)
     # Comparisons text by text were made within each folder; they do not add up.
-    return Results(sources, first.config, metrics, {}, notes, first.version, max(part.evaluated for part in parts))
+    return Results(
+        sources, first.config, metrics, {}, input_counts, first.version, max(part.evaluated for part in parts)
+    )
 
 
 def _check_same(one: Results, other: Results, settings: Iterable[str]) -> None:

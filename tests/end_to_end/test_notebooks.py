@@ -106,7 +106,7 @@ def test_bring_your_own_runs(run: Any, work: Path, capsys: pytest.CaptureFixture
     assert f"open {page}" in capsys.readouterr().out
     assert [row[0] for row in left["reached"]] == ["", "words", "names", "popular"]
     assert left["value"] == max(row[2] for row in left["reached"]) > 0.3
-    assert left["count"] == left["result"].notes["judged texts"]
+    assert left["count"] == left["result"].input_counts["judged_texts"]
     assert "broken.trec" in left["message"] and "use::printing" in left["message"]
 
 

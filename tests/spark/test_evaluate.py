@@ -153,14 +153,14 @@ def test_trec_files_with_string_ids(
 
 
 def test_what_is_missing_is_counted(spark: SparkSession, settings: dict[str, object]) -> None:
-    notes = evaluate.run(spark, configured(settings, grid__normalizations="max", grid__fusions="isr")).notes
-    assert notes["judged texts"] == TEXTS
-    assert notes["judged texts without candidates"] >= 1
-    assert notes["judged texts that dense returned nothing for"] >= 2
-    assert notes["texts with candidates but without judgements"] == 0
+    notes = evaluate.run(spark, configured(settings, grid__normalizations="max", grid__fusions="isr")).input_counts
+    assert notes["judged_texts"] == TEXTS
+    assert notes["judged_texts_without_candidates"] >= 1
+    assert notes["empty_lists:dense"] >= 2
+    assert notes["unjudged_texts"] == 0
     lists = [scores for name in ("dense",) for scores in _lists_of(settings, name)]
     nonpositive = sum(max(scores) <= 0 for scores in lists)
-    assert notes["lists of dense whose best score is not positive ('max' has no meaning there)"] == nonpositive > 0
+    assert notes["nonpositive_lists:dense"] == nonpositive > 0
 
 
 def _lists_of(settings: dict[str, object], retriever: str) -> list[list[float]]:
@@ -219,7 +219,7 @@ def test_results_come_with_their_configuration(
     config = configured(settings, grid__normalizations="rank", grid__fusions="isr", output__path=str(out))
     evaluate.run(spark, config)
     assert load_config(str(out / "config.yaml")) == config
-    assert json.loads((out / "run.json").read_text())["notes"]["judged texts"] == TEXTS
+    assert json.loads((out / "run.json").read_text())["input_counts"]["judged_texts"] == TEXTS
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 

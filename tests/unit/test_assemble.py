@@ -47,7 +47,7 @@ def write_results(
     chosen = {key.replace("__", "."): value for key, value in settings.items()}
     config = load_config(None, {"dataset": "sample", "inputs.folds": "folds.parquet", **chosen})
     (folder / "config.yaml").write_text(config.to_yaml())
-    (folder / "run.json").write_text(json.dumps({"version": "1.2", "notes": {"judged texts": 50}}))
+    (folder / "run.json").write_text(json.dumps({"version": "1.2", "input_counts": {"judged_texts": 50}}))
     metrics = [
         (fold, *cell, "tail", "ndcg", 10, "all", value, 10)
         for cell, values in folds.items()

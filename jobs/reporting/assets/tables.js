@@ -183,7 +183,7 @@ function runCard(set) {
     ["code", set.version],
     ["folds", set.folds.join(", ")],
     ["texts that count", Object.entries(set.queries).map(([group, texts]) => `${group}\u00a0${count(texts)}`).join(" · ")],
-    ...Object.entries(set.notes).map(([name, number]) => [name, count(number)]),
+    ...Object.entries(set.input_counts).map(([name, number]) => [name, count(number)]),
   ];
   return h("article", { class: "card" },
     h("h3", {}, set.name, warnings(set)),
