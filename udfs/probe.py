@@ -45,7 +45,8 @@ def make_probe(packages: tuple[str, ...]) -> tuple[Describe, Probe]:
             import numpy as np
 
             from fusion import __file__ as place
-            from fusion.kernel.compiled import cache_folder, code_version
+            from fusion.kernel.code_cache import cache_folder
+            from fusion.kernel.compiled import code_version
             from fusion.kernel.ranking import relevant_ranks
 
             begin = time.monotonic()

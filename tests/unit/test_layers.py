@@ -13,7 +13,7 @@ FORBIDDEN = {
     "udfs": {"jobs"},
     "jobs": {"tests", "benchmarks"},
 }
-HOUSEKEEPING = {"compiled.py"}
+HOUSEKEEPING = {"code_cache.py"}
 """Keeps compiled code on disk, which is no arithmetic: it alone may know of files."""
 NOT_ON_CONNECT = {"rdd", "sparkContext", "_jvm", "_jsc", "_jdf", "cache", "persist"}
 
