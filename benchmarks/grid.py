@@ -25,6 +25,8 @@ from benchmarks.memory import WorkerMemory
 from jobs import evaluate
 from jobs.config import Config, load_config
 from jobs.inputs.list_rows import load_lists
+from jobs.inputs.sources import Sources
+from jobs.inputs.spark_tables import SparkTables
 from jobs.runtime.session import get_session
 from udfs.hit_counts import Evaluation
 
@@ -115,7 +117,7 @@ def timed(session, config: Config) -> float:
 
 
 def evaluation_of(session, config: Config) -> Evaluation:
-    layout = load_lists(session, config.inputs, judged=True).layout
+    layout = load_lists(SparkTables(session), Sources.of(config.inputs), judged=True).layout
     cells = tuple(config.grid.grid.cells)
     return Evaluation(layout, cells, layout.views, "group", tuple(config.evaluate.measures))
 

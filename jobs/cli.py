@@ -68,7 +68,7 @@ FUSION = [
     Shortcut(
         "--scope", "grid.scope", "SCOPE", "group (default): fuse within each label group; joint: fuse all together"
     ),
-    Shortcut("--engine", "grid.engine", "ENGINE", "arrays (default) or windows"),
+    Shortcut("--engine", "grid.engine", "ENGINE", "auto (default), local, arrays or windows"),
     *RESULTS,
     MASTER,
 ]
@@ -102,13 +102,13 @@ def evaluate(config: Config) -> None:
     from jobs import evaluate as job
     from jobs.reporting.console import summary
 
-    print(summary(job.run(_session(config), config), config))
+    print(summary(job.run(None, config), config))
 
 
 def fuse(config: Config) -> None:
     from jobs import fuse as job
 
-    lists = job.run(_session(config), config)
+    lists = job.run(None, config)
     print(f"{lists:,} fused lists written to {config.output.path}")
 
 

@@ -4,59 +4,45 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
 
 from fusion import __version__
 from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.registry import FUSIONS
 from fusion.statistics.tally import Tally
 from jobs.config import Config
-from jobs.inputs.list_rows import Frequencies, label_frequencies, load_lists
+from jobs.inputs.list_rows import load_lists
+from jobs.inputs.sources import Sources
+from jobs.inputs.tables import Frequencies
 from jobs.results.details import agreement, bands, comparisons, label_bands
-from jobs.results.schemas import METRICS_SCHEMA, RUN_FILE
+from jobs.results.result import Result
+from jobs.results.schemas import METRICS_SCHEMA, QUERY_METRICS, RUN_FILE
+from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
 from jobs.settings import Names
-from udfs.engines import over_lists
-from udfs.hit_counts import (
-    COUNTS_SCHEMA,
-    COVERAGE,
-    HITS,
-    NO_FOLD,
-    Details,
-    Evaluation,
-    add_counts,
-    count_hits,
-    unpacked,
-)
+from udfs.hit_counts import COVERAGE, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
 from udfs.input_counts import JUDGED
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
-from udfs.text_batches import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
-@dataclass
-class Result:
-    """The metrics (one row a figure), counts of what is worth knowing about the input, and the tables beside them."""
+def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:
+    """Evaluate, and write the results if the configuration says where.
 
-    metrics: pa.Table
-    input_counts: dict[str, int]
-    details: dict[str, pa.Table]
-    """`comparisons`, `agreement` and `bands`; empty if not asked for."""
-    queries: DataFrame | None = None
-    """Every text's figures, if asked for."""
-
-
-def run(spark: SparkSession, config: Config) -> Result:
-    """Evaluate, and write the results if the configuration says where."""
+    Without a session one is made if the work needs it. `sources` replace those of the configuration.
+    """
     check_output(config.output)
     with stage_line("evaluate", config.output.path) as counts:
-        result = compute(spark, config)
+        result = compute(spark, config, sources)
         if config.output.path is not None:
             with result_folder(config.output, config) as folder:
                 write(result, folder)
@@ -64,9 +50,12 @@ def run(spark: SparkSession, config: Config) -> Result:
     return result
 
 
-def compute(spark: SparkSession, config: Config) -> Result:
+def compute(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:
     """The figures of every chosen cell."""
-    lists = load_lists(spark, config.inputs, judged=True)
+    sources = sources or Sources.of(config.inputs)
+    sources.require(judged=True)
+    engine = choose_engine(config, sources, spark)
+    lists = load_lists(engine.tables, sources, judged=True)
     grid = config.grid.grid
     for name in lists.layout.retrievers:
         if name in FUSIONS.names():
@@ -79,47 +68,38 @@ def compute(spark: SparkSession, config: Config) -> Result:
         tuple(config.evaluate.measures),
     )
     frequencies = None
-    if config.evaluate.details and lists.judgements is not None:
-        frequencies = label_frequencies(lists.judgements)
+    if config.evaluate.details:
+        frequencies = engine.tables.frequencies(lists.judgements)
         counted = Details(label_bands(frequencies), config.evaluate.randomizations, config.evaluate.seed)
         evaluation = replace(evaluation, details=counted)
 
-    def engine(work: Work, schema: str) -> Callable[[DataFrame], DataFrame]:
-        settings = config.grid.engine, lists.layout, grid, config.grid.scope, evaluation.views
-        return over_lists(*settings, work, schema, config.spark.partitions)
-
-    counts = lists.rows.transform(engine(count_hits(evaluation), COUNTS_SCHEMA))
-    packed = counts.groupBy("fold", "part").applyInArrow(add_counts, COUNTS_SCHEMA).toArrow()
-    found = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
-    if found:
-        raise found.error()
+    plan = Plan(grid, config.grid.scope, evaluation.views)
+    packed = engine.counts(lists, plan, count_hits(evaluation))
+    problems = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
+    if problems:
+        raise problems.error()
     tallies = _tallies(packed, evaluation)
-    input_counts = {
-        key: int(sum(tally.input_counts[n] for tally in tallies.values()))
-        for n, key in enumerate(evaluation.count_keys)
-    }
+    input_counts = _input_counts(tallies, evaluation)
     if not input_counts[JUDGED]:
-        raise InputError(
-            f"{config.inputs.judgements}: no judged text to evaluate; do its ids match those of the folds?"
-        )
+        raise InputError(f"{lists.judgements_source}: no judged text to evaluate; do its ids match those of the folds?")
     metrics = _metrics(tallies, evaluation)
     queries = None
     if config.evaluate.per_query:
-        schema = query_schema(evaluation, lists.rows.schema["text_id"].dataType.simpleString())
-        queries = lists.rows.transform(engine(query_figures(evaluation), schema))
+        queries = engine.rows(lists, plan, query_figures(evaluation), query_schema(evaluation, lists.types.text))
     details = _details(packed, metrics, evaluation, frequencies) if frequencies else {}
-    return Result(metrics, input_counts, details, queries)
+    return Result(metrics, input_counts, details, queries, engine.name)
 
 
 def write(result: Result, folder: ResultFolder) -> None:
     """All tables of a result."""
     for name, table in {"metrics": result.metrics, **result.details}.items():
         folder.write_table(name, table)
-    folder.write_text(
-        RUN_FILE, json.dumps({"version": __version__, "input_counts": result.input_counts}, indent=2) + "\n"
-    )
-    if result.queries is not None:
-        result.queries.write.parquet(f"{folder.uri}/query_metrics.parquet")
+    about = {"version": __version__, "input_counts": result.input_counts}
+    folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
+    if isinstance(result.queries, pa.Table):
+        folder.write_parquet(QUERY_METRICS, result.queries)
+    elif result.queries is not None:
+        result.queries.write.parquet(f"{folder.uri}/{QUERY_METRICS}")
 
 
 def chosen_views(names: Names, available: tuple[str, ...]) -> tuple[str, ...]:
@@ -141,6 +121,14 @@ def _tallies(packed: pa.Table, evaluation: Evaluation) -> dict[int, Tally]:
         tallies[fold] = evaluation.new_tally()
         tallies[fold].unpack(places, counts)
     return tallies
+
+
+def _input_counts(tallies: Mapping[int, Tally], evaluation: Evaluation) -> dict[str, int]:
+    """The counts about the input, over all folds."""
+    return {
+        key: int(sum(tally.input_counts[n] for tally in tallies.values()))
+        for n, key in enumerate(evaluation.count_keys)
+    }
 
 
 def _details(

@@ -9,11 +9,12 @@ from pyspark.sql import SparkSession
 
 from jobs import evaluate, prepare, retrieve_dense, retrieve_sparse
 from jobs.config import Config
+from jobs.results.result import Result
 from jobs.runtime.log import log
 from jobs.settings import OutputSettings
 
 
-def run(spark: SparkSession, config: Config) -> evaluate.Result:
+def run(spark: SparkSession, config: Config) -> Result:
     """Prepare, retrieve with BM25 and the bi-encoder (and what `inputs.candidates` brings), evaluate."""
     return evaluate.run(spark, with_candidates(spark, config))
 

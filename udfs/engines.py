@@ -1,4 +1,4 @@
-"""The engines by name. Both give the same rows."""
+"""The engines on Spark by name. Both give the same rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from udfs.list_codes import Layout
 from udfs.text_batches import Work
 from udfs.windows import over_windows
 
-Engine = Literal["arrays", "windows"]
+SparkEngineName = Literal["arrays", "windows"]
 
 
 def over_lists(
-    engine: Engine,
+    engine: SparkEngineName,
     layout: Layout,
     grid: Grid,
     scope: Scope,

@@ -26,6 +26,8 @@ from udfs.text_batches import Batch, Work, report_repeated
 COUNTS_SCHEMA = "fold int, part string, places binary, counts binary, problems string"
 """A vector of counts: of a fold (part `hits`), or of all folds (fold NO_FOLD; part `coverage`, or the name of what is
 compared). `places` says which are given; empty: all, in order."""
+COUNTS = ("fold", "part")
+"""What identifies a vector of counts."""
 NO_FOLD = -1
 HITS, COVERAGE = "hits", "coverage"
 

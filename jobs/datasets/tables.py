@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
-from jobs.inputs.sources import read_table, require
+from jobs.inputs.spark_tables import read_table, require_columns
 from jobs.runtime.stages import input_fingerprint, stage_fingerprint
 from udfs.partitioning import repartitioned
 
@@ -47,10 +47,10 @@ def open_tables(spark: SparkSession, path: str, partitions: int | None) -> Datas
     if stage_fingerprint(path) is None:
         raise InputError(f"{path} is not there: run 'xmtc-fusion prepare' with the same work.path and dataset first")
     tables = {name: read_table(spark, f"{path}/{name}.parquet") for name in ("samples", "labels", "folds")}
-    require(tables["samples"], f"{path}/samples.parquet", ["text_id", "text", "label_ids"])
+    require_columns(tables["samples"], f"{path}/samples.parquet", ["text_id", "text", "label_ids"])
     columns = ["label_id", "name", "alt_names", "description", "label_group"]
-    require(tables["labels"], f"{path}/labels.parquet", columns)
-    require(tables["folds"], f"{path}/folds.parquet", ["fold", "text_id", "role"])
+    require_columns(tables["labels"], f"{path}/labels.parquet", columns)
+    require_columns(tables["folds"], f"{path}/folds.parquet", ["fold", "text_id", "role"])
 
     ids = tables["labels"].agg(F.count("*"), F.countDistinct("label_id"), F.min("label_id"), F.max("label_id"))
     size, distinct, low, high = ids.collect()[0]

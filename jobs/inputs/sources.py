@@ -1,24 +1,81 @@
-"""Reading what users bring: Parquet, catalog tables and TREC files, as DataFrames of one shape."""
+"""What users bring: where it is, how it is read, and which columns it must have. No engine is named here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, IntegerType, LongType, StringType
+import pyarrow as pa
 
-from fusion.errors import InputError
-from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason
+from fusion.errors import ConfigError, InputError
+from fusion.label_groups import ALL
+from jobs.settings import Inputs
+
+Source: TypeAlias = Any
+"""A path, the name of a catalog table, an Arrow table, or a Spark DataFrame."""
 
 TREC_SUFFIXES = (".trec", ".run", ".txt", ".qrels", ".qrel", ".tsv", ".res")
-VERIFIED = {"parquet.page.verify-checksum.enabled": "true"}
-"""Pages that carry a checksum are checked: a flipped bit is an error, not another number."""
 RUN_FIELDS = ("text_id", "q0", "label_id", "rank", "score", "tag")
 QRELS_FIELDS = ("text_id", "iteration", "label_id", "relevance")
-BLANKS, BLANK_ENDS = r"[ \t\x0B\f\r]+", r"^[ \t\x0B\f\r]+|[ \t\x0B\f\r]+$"
 NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|infinity)$"
 """NaN and infinities are numbers here, so that they are reported as such, with the text they belong to."""
+SHOWN_LINES = 5
+
+IDS, SCORES, NAMES = ("int", "bigint", "string"), ("float", "double"), ("string",)
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "text_id": IDS,
+    "label_id": IDS,
+    "label_ids": IDS,
+    "score": SCORES,
+    "scores": SCORES,
+    "label_group": NAMES,
+    "retriever": NAMES,
+    "fold": ("int", "bigint"),
+    "role": NAMES,
+}
+"""The types of columns, as Spark calls them; of the elements, for the columns that hold lists."""
+LISTS = ("label_ids", "scores")
+LONG_RUN, LIST_RUN = ("text_id", "label_id", "score"), ("text_id", "label_ids", "scores")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What `fuse` and `evaluate` read. `label_groups` may also be one of the words auto, pareto and none."""
+
+    candidates: Source | Mapping[str, Source]
+    judgements: Source | None = None
+    label_groups: Source = "auto"
+    folds: Source | None = None
+    head_share: float = 0.2
+
+    @classmethod
+    def of(cls, inputs: Inputs) -> Sources:
+        return cls(inputs.candidates, inputs.judgements, inputs.label_groups, inputs.folds, inputs.head_share)
+
+    def require(self, judged: bool) -> None:
+        """Refuse what lacks candidates, or judgements where they are needed."""
+        if self.candidates is None:
+            raise ConfigError("no candidates: give --run NAME=PATH for each retriever, or set inputs.candidates")
+        if judged and self.judgements is None:
+            raise ConfigError("no judgements: give --qrels PATH, or set inputs.judgements")
+
+    def all(self) -> Iterator[Source]:
+        """Every source that is there to be read."""
+        yield from self.candidates.values() if isinstance(self.candidates, Mapping) else [self.candidates]
+        groups = None if self.groups_word else self.label_groups
+        yield from (source for source in (self.judgements, groups, self.folds) if source is not None)
+
+    @property
+    def groups_word(self) -> str | None:
+        """The word that stands for a table of label groups, None if there is a table."""
+        words = ("auto", "pareto", "none")
+        return self.label_groups if isinstance(self.label_groups, str) and self.label_groups in words else None
+
+
+def source_name(source: Source, what: str) -> str:
+    """A source as messages name it; `what` stands for one in memory."""
+    return source if isinstance(source, str) else what
 
 
 def source_format(source: str) -> tuple[str, str]:
@@ -34,113 +91,57 @@ def source_format(source: str) -> tuple[str, str]:
     return "parquet", source
 
 
-def read_table(spark: SparkSession, source: str) -> DataFrame:
-    """A Parquet path or a catalog table."""
-    kind, name = source_format(source)
-    try:
-        table = spark.table(name) if kind == "table" else spark.read.options(**VERIFIED).parquet(name)
-        _ = table.columns
-    except SPARK_ERRORS as error:
-        raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
-    return table
+def run_columns(columns: Mapping[str, str]) -> Sequence[str]:
+    """What a run must have: lists, or one row per candidate."""
+    return LIST_RUN if "label_ids" in columns else LONG_RUN
 
 
-def read_run(spark: SparkSession, source: str) -> DataFrame:
-    """Candidates in long form (text_id, label_id, score) or list form (text_id, label_ids, scores)."""
-    if source_format(source)[0] == "trec":
-        lines = _fields(spark, source, RUN_FIELDS, "score")
-        return lines.select("text_id", "label_id", F.expr("try_cast(score AS double)").alias("score"))
-    table = read_table(spark, source)
-    wanted = ["text_id", "label_ids", "scores"] if "label_ids" in table.columns else ["text_id", "label_id", "score"]
-    require(table, source, wanted)
-    return table
-
-
-def read_judgements(spark: SparkSession, source: str) -> DataFrame:
-    """The relevant labels of each text, one row a text: text_id, label_ids. Judged texts may have none."""
-    if source_format(source)[0] == "trec":
-        lines = _fields(spark, source, QRELS_FIELDS, "relevance")
-        relevant = F.expr("try_cast(relevance AS double) > 0")
-        found = F.collect_list(F.when(relevant, F.col("label_id")))
-        return lines.groupBy("text_id").agg(found.alias("label_ids"))
-    table = read_table(spark, source)
-    if "label_ids" in table.columns:
-        require(table, source, ["text_id", "label_ids"])
-        return table.select("text_id", "label_ids")
-    require(table, source, ["text_id", "label_id"])
-    # As structs, since collecting drops nulls, which are to be reported.
-    pairs = table.groupBy("text_id").agg(F.collect_list(F.struct("label_id")).alias("pairs"))
-    return pairs.select("text_id", F.col("pairs.label_id").alias("label_ids"))
-
-
-def require(table: DataFrame, source: str, columns: Sequence[str]) -> None:
-    """Refuse a table that lacks a column, or whose ids and scores are of no use as such."""
-    missing = [column for column in columns if column not in table.columns]
+def require(columns: Mapping[str, str], source: str, wanted: Sequence[str]) -> None:
+    """Refuse a table (its columns with their types) that lacks a column, or whose ids and scores are of no use."""
+    missing = [column for column in wanted if column not in columns]
     if missing:
         raise InputError(
             f"{source}: missing column{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}; "
-            f"it has {', '.join(table.columns) or 'none'}"
+            f"it has {', '.join(columns) or 'none'}"
         )
-    for column in columns:
-        kind = table.schema[column].dataType
-        if not isinstance(_inner(kind) if column in LISTS else kind, ALLOWED.get(column, DataType)):
-            raise InputError(f"{source}: column {column!r} is {kind.simpleString()}, expected {EXPECTED[column]}")
+    for column in (column for column in wanted if column in ALLOWED):
+        kind = columns[column]
+        if (element_type(kind) if column in LISTS else kind) not in ALLOWED[column]:
+            array = "an array of " if column in LISTS else ""
+            raise InputError(f"{source}: column {column!r} is {kind}, expected {array}{' or '.join(ALLOWED[column])}")
 
 
-IDS = (IntegerType, LongType, StringType)
-ALLOWED = {
-    "text_id": IDS,
-    "label_id": IDS,
-    "label_ids": IDS,
-    "score": (FloatType, DoubleType),
-    "scores": (FloatType, DoubleType),
-    "label_group": (StringType,),
-    "retriever": (StringType,),
-    "fold": (IntegerType, LongType),
-    "role": (StringType,),
-}
-LISTS = ("label_ids", "scores")
-EXPECTED = {
-    column: ("an array of " if column in LISTS else "") + " or ".join(kind().simpleString() for kind in kinds)
-    for column, kinds in ALLOWED.items()
-}
+def element_type(kind: str) -> str:
+    """The type of the elements of a list; any other type itself."""
+    return kind.removeprefix("array<").removesuffix(">") if kind.startswith("array<") else kind
 
 
-def common_type(tables: Sequence[DataFrame], column: str) -> DataType:
-    """The narrowest type that holds a column of several tables."""
-    order: list[type[DataType]] = [IntegerType, LongType, FloatType, DoubleType, StringType]
-    kinds = [_inner(table.schema[column].dataType) for table in tables]
-    return max(kinds, key=lambda kind: order.index(type(kind)))
+def widest(kinds: Sequence[str]) -> str:
+    """The narrowest type that holds values of all types."""
+    order = (*IDS[:2], *SCORES, IDS[2])
+    return max(map(element_type, kinds), key=order.index)
 
 
-def _inner(kind: DataType) -> DataType:
-    return kind.elementType if isinstance(kind, ArrayType) else kind
+def bad_lines(source: str, fields: Sequence[str], number: str, lines: Sequence[tuple[int | None, str]]) -> InputError:
+    """The error for lines of a TREC file that do not fit: their numbers, where they are known, and what they say."""
+    shown = "\n".join(f"  {f'line {n}: ' if n is not None else ''}{text[:200]!r}" for n, text in lines[:SHOWN_LINES])
+    return InputError(
+        f"{source}: expected lines of {len(fields)} columns ({' '.join(fields)}) with a number as {number}; "
+        f"found\n{shown}"
+    )
 
 
-def _fields(spark: SparkSession, source: str, names: Sequence[str], number: str) -> DataFrame:
-    """The lines of a TREC file, split at white space. A line that does not fit is an error."""
-    path = source_format(source)[1]
-    try:
-        lines = spark.read.text(path)
-        _ = lines.columns
-    except SPARK_ERRORS as error:
-        raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
-    words = split_lines(lines, names, number)
-    first = words.where("not fits").select("value").limit(5).collect()
-    if first:
-        raise InputError(
-            f"{source}: expected lines of {len(names)} columns ({' '.join(names)}) with a number as {number}; found\n"
-            + "\n".join(f"  {row['value'][:200]!r}" for row in first)
-        )
-    if words.isEmpty():
-        raise InputError(f"{source} is empty")
-    return words.select(*(F.col("words")[i].alias(name) for i, name in enumerate(names)))
-
-
-def split_lines(lines: DataFrame, names: Sequence[str], number: str) -> DataFrame:
-    """The words of every line (column `value`) that has some, and whether they are what they should be."""
-    words = lines.select("value", F.split(F.regexp_replace("value", BLANK_ENDS, ""), BLANKS).alias("words"))
-    value = F.try_element_at("words", F.lit(names.index(number) + 1))
-    # Not all that Java takes for a number is one to people: 1d, 0x1p3.
-    numeric = F.coalesce(value.rlike(NUMBER), F.lit(False))
-    return words.where("words[0] <> ''").withColumn("fits", (F.size("words") == len(names)) & numeric)
+def checked_label_groups(table: pa.Table, source: str) -> pa.Table:
+    """A table of label groups (label_id, label_group) in which every label stands once."""
+    for name in ("label_id", "label_group"):
+        if table[name].null_count:
+            raise InputError(f"{source}: column {name!r} holds {table[name].null_count:,} nulls")
+    ids = table["label_id"].combine_chunks()
+    if not len(ids):
+        raise InputError(f"{source} holds no labels")
+    if len(ids.unique()) < len(ids):
+        repeated = [row["values"] for row in ids.value_counts().to_pylist() if row["counts"] > 1][:5]
+        raise InputError(f"{source}: column 'label_id' holds labels twice, first: {', '.join(map(str, repeated))}")
+    if ALL in table["label_group"].unique().to_pylist():
+        raise InputError(f"{source}: column 'label_group': 'all' stands for all labels together and cannot be a group")
+    return table

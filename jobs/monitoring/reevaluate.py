@@ -17,8 +17,8 @@ from jobs import evaluate
 from jobs import run as pipeline
 from jobs.config import Config
 from jobs.datasets.input_files import input_fingerprints
-from jobs.inputs.list_rows import label_frequencies
-from jobs.inputs.sources import read_judgements, read_table, source_format
+from jobs.inputs.sources import source_format
+from jobs.inputs.spark_tables import SparkTables, read_table
 from jobs.runtime.folders import CONFIG_FILE, ResultFolder
 from jobs.runtime.stages import PACKAGES, fingerprint, input_fingerprint, run_stage, stage_fingerprint
 from udfs.input_counts import JUDGED
@@ -73,12 +73,13 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
         queries = evaluate.compute(spark, watched).queries
         assert queries is not None
         assert config.inputs.judgements is not None
-        judgements = read_judgements(spark, config.inputs.judgements)
+        tables = SparkTables(spark)
+        judgements = tables.read_judgements(config.inputs.judgements, config.inputs.judgements)
         labels = F.array_sort(F.col("label_ids").cast("array<string>"))
         text_id = F.col("text_id").cast(queries.schema["text_id"].dataType)
         judged = judgements.select(text_id, F.xxhash64(labels).alias("judgement"))
         queries.join(judged, "text_id").write.parquet(f"{folder.uri}/{QUERIES}")
-        ids, counts = label_frequencies(judgements)
+        ids, counts = tables.frequencies(judgements)
         folder.write_table(LABEL_COUNTS, pa.table({"label": ids.cast(pa.string()), "texts": counts}))
         folder.write_text(CONFIG_FILE, config.to_yaml())
         return {"texts": result.input_counts[JUDGED], "figures": len(result.metrics)}

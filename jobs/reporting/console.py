@@ -8,10 +8,10 @@ from fusion.grid import SINGLE, Cell
 from fusion.registry import FUSIONS
 from fusion.statistics.summary import MeanStd, as_table
 from jobs.config import Config
-from jobs.evaluate import Result
 from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Dataset, Gain, Value
 from jobs.reporting.formats import input_count_text
+from jobs.results.result import Result
 from jobs.results.stored import Results
 
 BEST = 10

@@ -16,7 +16,7 @@ from fusion.statistics.coverage import BANDS, Coverage
 from fusion.statistics.paired import Aspect, PairedSums
 from fusion.statistics.significance import best_of
 from fusion.statistics.tally import IDEALS
-from jobs.inputs.list_rows import Frequencies
+from jobs.inputs.tables import Frequencies
 from jobs.results.schemas import AGREEMENT_SCHEMA, BANDS_SCHEMA, COMPARISONS_SCHEMA
 from udfs.hit_counts import Evaluation
 from udfs.label_ids import number_labels

@@ -6,6 +6,8 @@ import pyarrow as pa
 
 RUN_FILE = "run.json"
 """What made the results beside the configuration: the version, and the counts."""
+QUERY_METRICS = "query_metrics.parquet"
+"""Every text's figures."""
 METRICS_SCHEMA = pa.schema(
     [
         ("fold", pa.int32()),

@@ -47,6 +47,12 @@ class ResultFolder:
         with self._filesystem.open_output_stream(path) as stream:
             stream.write(content)
 
+    def write_parquet(self, name: str, table: pa.Table) -> None:
+        """A Parquet folder of one file, as Spark would write it."""
+        self._filesystem.create_dir(f"{self._path}/{name}", recursive=True)
+        with self._filesystem.open_output_stream(f"{self._path}/{name}/part-0.parquet") as stream:
+            pq.write_table(table, stream)
+
     def write_table(self, name: str, table: pa.Table) -> None:
         """The same rows as `name.parquet` and `name.csv`."""
         with self._filesystem.open_output_stream(f"{self._path}/{name}.parquet") as stream:

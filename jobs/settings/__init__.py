@@ -34,7 +34,8 @@ class GridSettings(Section):
     fusions: Names = "all"
     cells: list[str] | None = None
     scope: Literal["group", "joint"] = "group"
-    engine: Literal["arrays", "windows"] = "arrays"
+    engine: Literal["auto", "local", "arrays", "windows"] = "auto"
+    local_limit: int = Field(100, ge=0)
 
     @field_validator("normalizations", "fusions")
     @classmethod

@@ -6,12 +6,17 @@ import math
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from fusion.errors import InputError
-from jobs.inputs.sources import QRELS_FIELDS, RUN_FIELDS, read_judgements, read_run, split_lines
+from jobs.inputs.local_tables import LocalTables
+from jobs.inputs.sources import QRELS_FIELDS, RUN_FIELDS
+from jobs.inputs.spark_tables import SparkTables, split_lines
+from jobs.inputs.tables import Tables
+from jobs.inputs.trec import read_trec
 
 WORDS = [
     "q1",
@@ -90,25 +95,49 @@ def test_every_line_is_judged_rightly(spark: SparkSession, names: tuple[str, ...
             assert told[line][1] == re.split(r"[ \t\x0b\f\r]+", line.strip(" \t\x0b\f\r"))
 
 
-def test_numbers_are_read_as_python_reads_them(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [RUN_FIELDS, QRELS_FIELDS])
+def test_every_line_is_judged_rightly_without_spark(tmp_path: Path, names: tuple[str, ...]) -> None:
+    number = "score" if names is RUN_FIELDS else "relevance"
+    path = tmp_path / "one.trec"
+    for line in lines(len(names), 1000, len(names), names.index(number)):
+        kind = fits(line, len(names), names.index(number))
+        path.write_bytes(line.encode())
+        if kind:
+            row = read_trec(str(path), "one.trec", names, number).to_pylist()
+            words = re.split(r"[ \t\x0b\f\r]+", line.strip(" \t\x0b\f\r"))
+            assert [list(map(str, row[0].values()))[:3], len(row)] == [words[:3], 1]
+        else:
+            with pytest.raises(InputError, match="is empty" if kind is None else "expected lines of"):
+                read_trec(str(path), "one.trec", names, number)
+
+
+@pytest.fixture(params=["spark", "local"])
+def tables(request: pytest.FixtureRequest) -> Tables[Any]:
+    """The readers of TREC files, which must agree."""
+    return LocalTables() if request.param == "local" else SparkTables(request.getfixturevalue("spark"))
+
+
+def test_numbers_are_read_as_python_reads_them(tables: Tables[Any], tmp_path: Path) -> None:
     path = tmp_path / "run.trec"
     path.write_text("".join(f"{n} Q0 d{n} 1 {word} tag\r\n" for n, word in enumerate(NUMBERS)) + "\n\t\n")
-    rows = {int(row["text_id"]): row["score"] for row in read_run(spark, str(path)).collect()}
+    read = tables.arrow(tables.read_run(str(path), str(path)), ["text_id", "score"])
+    rows = {int(row["text_id"]): row["score"] for row in read.to_pylist()}
     assert len(rows) == len(NUMBERS)
     for n, word in enumerate(NUMBERS):
         assert rows[n] == float(word) or (math.isnan(rows[n]) and math.isnan(float(word))), word
 
 
-def test_files_are_refused_with_their_first_bad_lines(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_are_refused_with_their_first_bad_lines(tables: Tables[Any], tmp_path: Path) -> None:
     for seed in range(12):
-        fields, number, read = (6, 4, read_run) if seed % 2 else (4, 3, read_judgements)
+        fields, number, read = (6, 4, tables.read_run) if seed % 2 else (4, 3, tables.read_judgements)
         made = lines(seed, 30, fields, number)
         good = [line for line in made if fits(line, fields, number) is not False]
+        bad = next(n for n, line in enumerate(made) if line not in good)
         path = tmp_path / f"{seed}.trec"
         path.write_text("\n".join(made), encoding="utf-8")
         with pytest.raises(InputError, match=rf"{seed}\.trec: expected lines of {fields} columns") as error:
-            read(spark, str(path))
-        assert any(repr(line[:200]) in str(error.value) for line in made if line not in good)
+            read(str(path), str(path))
+        assert f"line {bad + 1}: {made[bad][:200]!r}" in str(error.value)
         path = tmp_path / f"good{seed}.trec"
         path.write_text("\n".join(good), encoding="utf-8")
-        assert read(spark, str(path)).count() > 0
+        assert not tables.is_empty(read(str(path), str(path)))

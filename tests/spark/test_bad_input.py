@@ -44,10 +44,16 @@ def refused(spark: SparkSession, settings: dict[str, object], **change: object) 
     """The message of the error, after seeing that nothing was left behind."""
     config = load_config(None, {**settings, **{key.replace("__", "."): value for key, value in change.items()}})
     out = Path(str(config.output.path))
-    with pytest.raises(InputError) as error:
-        evaluate.run(spark, config)
-    assert not [path for path in out.parent.iterdir() if "out" in path.name]
-    return str(error.value)
+    messages = []
+    for engine in ("local", "arrays") if config.grid.engine == "auto" else (config.grid.engine,):
+        grid = config.grid.model_copy(update={"engine": engine})
+        with pytest.raises(InputError) as error:
+            evaluate.run(spark, config.model_copy(update={"grid": grid}))
+        assert not [path for path in out.parent.iterdir() if "out" in path.name]
+        messages.append(str(error.value))
+    # Spark has words of its own for files that cannot be read at all.
+    assert messages[0] == messages[-1] or all("cannot read" in message for message in messages)
+    return messages[-1]
 
 
 BAD_LISTS = {

@@ -16,6 +16,7 @@ from fusion.errors import InputError
 from fusion.label_groups import ALL
 from jobs import evaluate
 from jobs.config import Config, load_config
+from jobs.results.result import Result
 from tests.lists import Text, of_group, random_relevant, random_texts, whole, write_tables
 
 MEASURES = ["ndcg@1", "ndcg@5", "precision@3"]
@@ -73,11 +74,11 @@ def expected(made: tuple[list[Text], list[set[int]]], scope: str) -> dict[tuple,
     return {key: (float(np.mean(values)), len(values)) for key, values in figures.items()}
 
 
-def figures(result: evaluate.Result) -> dict[tuple, tuple[float, int]]:
+def figures(result: Result) -> dict[tuple, tuple[float, int]]:
     return {tuple(row.values())[:7]: (row["value"], row["queries"]) for row in result.metrics.to_pylist()}
 
 
-@pytest.mark.parametrize("engine", ["arrays", "windows"])
+@pytest.mark.parametrize("engine", ["local", "arrays", "windows"])
 @pytest.mark.parametrize("scope", ["group", "joint"])
 def test_figures_are_those_of_the_formulas(
     spark: SparkSession, made: tuple[list[Text], list[set[int]]], settings: dict[str, object], scope: str, engine: str
@@ -91,7 +92,7 @@ def test_figures_are_those_of_the_formulas(
 
 
 def test_same_bytes_for_any_spread(spark: SparkSession, settings: dict[str, object], tmp_path: Path) -> None:
-    """1, 7 and 64 partitions, other files and row orders, and the other engine: metrics to the byte."""
+    """1, 7 and 64 partitions, other files and row orders, and the other engines: metrics to the byte."""
     shuffled = tmp_path / "shuffled.parquet"
     candidates = spark.read.parquet(str(settings["inputs.candidates"]))
     candidates.orderBy("scores").repartition(5).write.parquet(str(shuffled))
@@ -106,6 +107,9 @@ def test_same_bytes_for_any_spread(spark: SparkSession, settings: dict[str, obje
         "layout": {"inputs__candidates": str(shuffled)},
         "long": {"inputs__candidates": str(exploded)},
         "windows": {"grid__engine": "windows", "spark__partitions": 3},
+        "local": {"grid__engine": "local"},
+        "local layout": {"grid__engine": "local", "inputs__candidates": str(shuffled)},
+        "local long": {"grid__engine": "local", "inputs__candidates": str(exploded)},
     }
     written = set()
     for name, change in runs.items():
@@ -116,8 +120,13 @@ def test_same_bytes_for_any_spread(spark: SparkSession, settings: dict[str, obje
     assert len(written) == 2
 
 
+@pytest.mark.parametrize("engine", ["local", "arrays"])
 def test_trec_files_with_string_ids(
-    spark: SparkSession, made: tuple[list[Text], list[set[int]]], settings: dict[str, object], tmp_path: Path
+    spark: SparkSession,
+    made: tuple[list[Text], list[set[int]]],
+    settings: dict[str, object],
+    tmp_path: Path,
+    engine: str,
 ) -> None:
     """TREC files (one of them gzipped) give what the tables give; without label groups there is group `all` only."""
     texts, relevant = made
@@ -139,7 +148,7 @@ def test_trec_files_with_string_ids(
         "".join(f"text-{q}\t0  {x} {1 + x % 2}\n" for q, labels in enumerate(relevant) for x in labels)
         + "".join(f"text-{q} 0 999 0\n" for q in range(TEXTS))
     )
-    base = {**settings, "inputs.folds": None}
+    base = {**settings, "inputs.folds": None, "grid.engine": engine}
     table = figures(evaluate.run(spark, configured(base)))
     trec = figures(
         evaluate.run(
@@ -153,7 +162,9 @@ def test_trec_files_with_string_ids(
 
 
 def test_what_is_missing_is_counted(spark: SparkSession, settings: dict[str, object]) -> None:
-    notes = evaluate.run(spark, configured(settings, grid__normalizations="max", grid__fusions="isr")).input_counts
+    chosen = {"grid__normalizations": "max", "grid__fusions": "isr"}
+    notes = evaluate.run(spark, configured(settings, **chosen)).input_counts
+    assert notes == evaluate.run(spark, configured(settings, grid__engine="local", **chosen)).input_counts
     assert notes["judged_texts"] == TEXTS
     assert notes["judged_texts_without_candidates"] >= 1
     assert notes["empty_lists:dense"] >= 2
@@ -192,6 +203,9 @@ def test_pareto_groups_are_computed_from_the_judgements(
     by_rule = figures(evaluate.run(spark, configured(base, inputs__label_groups="pareto")))
     by_table = figures(evaluate.run(spark, configured(base, inputs__label_groups=str(table))))
     assert by_rule == by_table
+    for groups in ("pareto", str(table)):
+        local = configured(base, inputs__label_groups=groups, grid__engine="local")
+        assert figures(evaluate.run(None, local)) == by_table
     assert {key[3] for key in by_rule} == {"tail", "head", ALL}
 
 

@@ -20,7 +20,7 @@ SCHEMA = (
 )
 
 
-@pytest.mark.parametrize("engine", ["arrays", "windows"])
+@pytest.mark.parametrize("engine", ["local", "arrays", "windows"])
 @pytest.mark.parametrize("scope", ["group", "joint"])
 def test_fused_lists(spark: SparkSession, tmp_path: Path, scope: str, engine: str) -> None:
     rng = np.random.default_rng(2)
@@ -53,14 +53,15 @@ def test_fused_lists(spark: SparkSession, tmp_path: Path, scope: str, engine: st
 
 
 def _flat(fused: DataFrame) -> DataFrame:
-    """One row a label: what a comparison with a tolerance can read."""
+    """One row per label: what a comparison with a tolerance can read."""
     keys = ["text_id", "label_group", "normalization", "fusion"]
     exploded = fused.selectExpr(*keys, "posexplode(arrays_zip(label_ids, scores)) AS (place, pair)")
     labels = exploded.selectExpr(*keys, "place", "pair.label_ids AS label_id", "CAST(pair.scores AS double) AS score")
     return labels.orderBy(*keys, "place")
 
 
-def test_string_labels_come_back_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", "arrays"])
+def test_string_labels_come_back_as_they_were(spark: SparkSession, tmp_path: Path, engine: str) -> None:
     for name, lines in {
         "a": ["q1 Q0 d10 1 3 a", "q1 Q0 d9 2 2 a", "q2 Q0 x 1 1 a"],
         "b": ["q1 Q0 d9 1 3 b", "q1 Q0 d10 2 2 b"],
@@ -69,6 +70,7 @@ def test_string_labels_come_back_as_they_were(spark: SparkSession, tmp_path: Pat
     settings = {
         "inputs.candidates": {name: str(tmp_path / f"{name}.trec") for name in "ab"},
         "grid.cells": ["min-max+combsum"],
+        "grid.engine": engine,
         "output.path": str(tmp_path / "out"),
     }
     fuse.run(spark, load_config(None, settings))

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.config import load_config
 from jobs.inputs.list_rows import load_lists
+from jobs.inputs.sources import Sources
+from jobs.inputs.spark_tables import SparkTables
 from tests.lists import random_relevant, random_texts, write_tables
 from udfs.engines import over_lists
 from udfs.hit_counts import COUNTS_SCHEMA, Evaluation, add_counts, count_hits
@@ -21,7 +23,7 @@ def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:
     rng = np.random.default_rng(0)
     settings = write_tables(folder, random_texts(rng, 20), random_relevant(rng, 20))
     config = load_config(None, {**settings, "grid.engine": engine})
-    lists = load_lists(spark, config.inputs, judged=True)
+    lists = load_lists(SparkTables(spark), Sources.of(config.inputs), judged=True)
     grid = config.grid.grid
     views = lists.layout.views
     evaluation = Evaluation(lists.layout, tuple(grid.cells), views, "group", tuple(config.evaluate.measures))

@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, DataType, StringType, StructField, Stru
 from fusion.errors import InputError
 from jobs.datasets.readers.base import first_problem, local_table, reading_error, source_of
 from jobs.datasets.readers.lines import read_lines, shown
-from jobs.inputs.sources import read_table
+from jobs.inputs.spark_tables import read_table
 from jobs.runtime.spark_errors import SPARK_ERRORS
 from jobs.settings.prepare import Encoding
 

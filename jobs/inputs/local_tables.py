@@ -1,0 +1,242 @@
+"""The inputs as Arrow tables in this process, for the engine `local`: in memory, or in files of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fusion.errors import InputError
+from fusion.types import Ints
+from jobs.inputs.sources import (
+    LISTS,
+    QRELS_FIELDS,
+    RUN_FIELDS,
+    Source,
+    require,
+    run_columns,
+    source_format,
+    widest,
+)
+from jobs.inputs.tables import FOLD, Frequencies, Placed, RowTypes
+from jobs.inputs.trec import read_trec
+from udfs.label_ids import number_labels
+from udfs.list_codes import JUDGEMENT, LabelGroups
+from udfs.storage import local_folder
+
+ARROW = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+}
+"""Spark's types, in Arrow."""
+SPARK = {kind: name for name, kind in ARROW.items()}
+
+
+class LocalTables:
+    """The inputs of the engine `local`."""
+
+    def read(self, source: Source, name: str) -> pa.Table:
+        """A Parquet file or folder, or a table in memory."""
+        if isinstance(source, str):
+            path = local_folder(source_format(source)[1])
+            assert path is not None
+            try:
+                source = pq.read_table(path, partitioning="hive", page_checksum_verification=True)
+            except (OSError, pa.ArrowException) as error:
+                raise InputError(f"cannot read {name}: {error}") from None
+        return plain_types(source)
+
+    def read_run(self, source: Source, name: str) -> pa.Table:
+        if _is_trec(source):
+            lines = read_trec(_trec_path(source), name, RUN_FIELDS, "score")
+            return lines.select(["text_id", "label_id", "score"])
+        table = self.read(source, name)
+        require(self.columns(table), name, run_columns(self.columns(table)))
+        return table
+
+    def read_judgements(self, source: Source, name: str) -> pa.Table:
+        if _is_trec(source):
+            lines = read_trec(_trec_path(source), name, QRELS_FIELDS, "relevance")
+            relevant = lines.filter(pc.greater(lines["relevance"], 0))
+            nobody = pc.invert(pc.is_in(lines["text_id"], value_set=relevant["text_id"].combine_chunks()))
+            without = lines["text_id"].filter(nobody).unique()
+            none = pa.ListArray.from_arrays(pa.array(np.zeros(len(without) + 1, np.int32)), pa.array([], pa.string()))
+            lists = _grouped(relevant.select(["text_id", "label_id"]), ["text_id"])
+            return pa.concat_tables([lists, pa.table({"text_id": without, "label_ids": none})])
+        table = self.read(source, name)
+        if "label_ids" in table.column_names:
+            require(self.columns(table), name, ["text_id", "label_ids"])
+            return table.select(["text_id", "label_ids"])
+        require(self.columns(table), name, ["text_id", "label_id"])
+        return _grouped(table.select(["text_id", "label_id"]), ["text_id"])
+
+    def columns(self, table: pa.Table) -> dict[str, str]:
+        return {field.name: type_name(field.type) for field in table.schema}
+
+    def arrow(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
+        return table.select(columns)
+
+    def distinct(self, table: pa.Table, column: str) -> list[str | None]:
+        values: list[str | None] = table[column].unique().to_pylist()
+        return values
+
+    def is_empty(self, table: pa.Table) -> bool:
+        return not len(table)
+
+    def equal(self, table: pa.Table, column: str, value: str) -> pa.Table:
+        return table.filter(pc.equal(table[column], value))
+
+    def frequencies(self, judgements: pa.Table) -> Frequencies:
+        counted = pc.list_flatten(judgements["label_ids"]).drop_null().value_counts()
+        ids, counts = counted.field("values"), counted.field("counts")
+        order = pa.array(np.argsort(number_labels(ids)[0]))
+        return Frequencies(ids.take(order), counts.take(order).to_numpy())
+
+    def in_fold(self, table: pa.Table, folds: pa.Table | None) -> pa.Table:
+        if folds is None:
+            return _with_column(table, "fold", pa.array(np.full(len(table), FOLD, np.int32)))
+        if "fold" in table.column_names:
+            return table
+        ids = table["text_id"].combine_chunks(), folds["text_id"].combine_chunks()
+        common = ARROW[widest([type_name(column.type) for column in ids])]
+        row, fold_row = _join(*(column.cast(common) for column in ids))
+        return _with_column(table.take(pa.array(row)), "fold", folds["fold"].combine_chunks().take(pa.array(fold_row)))
+
+    def list_rows(self, run: pa.Table, place: Placed, types: RowTypes) -> pa.Table:
+        if "label_ids" not in run.column_names or place.divided != ("label_group" in run.column_names):
+            run = _as_lists(run, place)
+        code = np.full(len(run), place.first_code, np.int32)
+        if place.divided:
+            code += pc.index_in(run["label_group"], value_set=pa.array(place.slots)).to_numpy().astype(np.int32)
+        return _cast(_with_column(run, "list", pa.array(code)), types)
+
+    def judgement_rows(self, judgements: pa.Table, types: RowTypes) -> pa.Table:
+        labels = judgements["label_ids"].combine_chunks()
+        sizes = pc.fill_null(pc.list_value_length(labels), 0).to_numpy()
+        offset = pa.array(np.concatenate(([0], np.cumsum(sizes))), pa.int32())
+        zeros = pa.ListArray.from_arrays(offset, pa.array(np.zeros(sizes.sum())), mask=labels.is_null())
+        code = pa.array(np.full(len(labels), JUDGEMENT, np.int32))
+        return _cast(_with_column(_with_column(judgements, "list", code), "scores", zeros), types)
+
+    def union(self, tables: Sequence[pa.Table]) -> pa.Table:
+        return pa.concat_tables(tables)
+
+
+def type_name(kind: pa.DataType) -> str:
+    """An Arrow type as Spark calls it."""
+    return f"array<{type_name(kind.value_type)}>" if pa.types.is_list(kind) else SPARK.get(kind, str(kind))
+
+
+def plain_types(table: pa.Table) -> pa.Table:
+    """The same rows without the many ways in which Arrow can hold strings, lists and small numbers."""
+    fields = [pa.field(field.name, _plain(field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_integer(kind):
+        return pa.int32() if kind.bit_width < 32 or kind == pa.int32() else pa.int64()
+    return pa.float32() if pa.types.is_float16(kind) else kind
+
+
+def _is_trec(source: Source) -> bool:
+    return isinstance(source, str) and source_format(source)[0] == "trec"
+
+
+def _trec_path(source: str) -> str:
+    path = local_folder(source_format(source)[1])
+    assert path is not None
+    return str(path)
+
+
+def _with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
+    place = table.schema.get_field_index(name)
+    return table.append_column(name, values) if place < 0 else table.set_column(place, name, values)
+
+
+def _join(left: pa.Array, right: pa.Array) -> tuple[Ints, Ints]:
+    """The rows of two columns that hold the same value, as pairs of row numbers in the order of the left one."""
+    values = right.unique()
+    of_left = pc.fill_null(pc.index_in(left, value_set=values), len(values)).to_numpy()
+    of_right = pc.index_in(right, value_set=values).to_numpy()
+    order = np.argsort(of_right, kind="stable")
+    sizes = np.append(np.bincount(of_right, minlength=len(values)), 0)
+    first = np.cumsum(sizes) - sizes
+    count = sizes[of_left]
+    row = np.repeat(np.arange(len(left)), count)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return row, order[first[of_left][row] + within]
+
+
+def _as_lists(run: pa.Table, place: Placed) -> pa.Table:
+    """Long rows, or lists that are not divided by label group as they should be, as one row per list."""
+    keys = ["text_id", "fold"]
+    if "label_ids" in run.column_names:
+        run = _exploded(run)
+    if place.divided:
+        keys.append("label_group")
+        if "label_group" not in run.column_names:
+            assert place.groups is not None
+            run = _with_column(run, "label_group", _group_names(run["label_id"].combine_chunks(), place.groups))
+    return _grouped(run.select([*keys, "label_id", "score"]), keys)
+
+
+def _group_names(labels: pa.Array, groups: LabelGroups) -> pa.Array:
+    """The group of each label. One without a group goes to any list; the kernel's door reports it."""
+    codes = np.maximum(groups.lookup(labels), 0)
+    return pa.array(groups.names, pa.string()).take(pa.array(codes))
+
+
+def _exploded(run: pa.Table) -> pa.Table:
+    """One row per candidate of lists; unequal lists are filled up with nulls, which are reported later."""
+    lengths = [pc.fill_null(pc.list_value_length(run[name]), 0).to_numpy() for name in LISTS]
+    longer = np.maximum(*lengths)
+    owner = np.repeat(np.arange(len(run)), longer)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(longer) - longer, longer)
+    long = run.drop_columns(list(LISTS)).take(pa.array(owner))
+    for name, single, sizes in zip(LISTS, ("label_id", "score"), lengths, strict=True):
+        first = (np.cumsum(sizes) - sizes)[owner]
+        entry = pa.array(first + place, mask=place >= sizes[owner])
+        long = long.append_column(single, pc.list_flatten(run[name].combine_chunks()).take(entry))
+    return long
+
+
+def _grouped(rows: pa.Table, keys: list[str]) -> pa.Table:
+    """One row per key; the other columns become lists."""
+    values = [name for name in rows.column_names if name not in keys]
+    lists = rows.group_by(keys, use_threads=False).aggregate([(name, "list") for name in values])
+    plural = {f"{name}_list": f"{name}s" for name in values}
+    return lists.rename_columns([plural.get(name, name) for name in lists.column_names])
+
+
+def _cast(rows: pa.Table, types: RowTypes) -> pa.Table:
+    schema = pa.schema(
+        [
+            ("text_id", ARROW[types.text]),
+            ("fold", pa.int32()),
+            ("list", pa.int32()),
+            ("label_ids", pa.list_(ARROW[types.label])),
+            ("scores", pa.list_(ARROW[types.score])),
+        ]
+    )
+    return rows.select(schema.names).cast(schema)
+
+
+def file_size(path: Path) -> int:
+    """The bytes of a file, or of all files of a folder."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)

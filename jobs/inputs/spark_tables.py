@@ -1,0 +1,196 @@
+"""The inputs as Spark DataFrames: Parquet, catalog tables and TREC files anywhere Spark can read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fusion.errors import InputError
+from jobs.inputs.sources import (
+    NUMBER,
+    QRELS_FIELDS,
+    RUN_FIELDS,
+    SHOWN_LINES,
+    Source,
+    bad_lines,
+    require,
+    run_columns,
+    source_format,
+)
+from jobs.inputs.tables import FOLD, Frequencies, Placed, RowTypes
+from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason
+from udfs.label_ids import number_labels
+from udfs.list_codes import JUDGEMENT, LabelGroups
+
+VERIFIED = {"parquet.page.verify-checksum.enabled": "true"}
+"""Pages that carry a checksum are checked: a flipped bit is an error, not another number."""
+BLANKS, BLANK_ENDS = r"[ \t\x0B\f\r]+", r"^[ \t\x0B\f\r]+|[ \t\x0B\f\r]+$"
+
+
+class SparkTables:
+    """The inputs of the engines `arrays` and `windows`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+
+    def read(self, source: Source, name: str) -> DataFrame:
+        """A Parquet path, a catalog table, an Arrow table or a DataFrame."""
+        if isinstance(source, pa.Table):
+            return self.spark.createDataFrame(source)
+        if not isinstance(source, str):
+            return source
+        return read_table(self.spark, source)
+
+    def read_run(self, source: Source, name: str) -> DataFrame:
+        if isinstance(source, str) and source_format(source)[0] == "trec":
+            lines = _fields(self.spark, source, RUN_FIELDS, "score")
+            return lines.select("text_id", "label_id", F.expr("try_cast(score AS double)").alias("score"))
+        table = self.read(source, name)
+        require(self.columns(table), name, run_columns(self.columns(table)))
+        return table
+
+    def read_judgements(self, source: Source, name: str) -> DataFrame:
+        if isinstance(source, str) and source_format(source)[0] == "trec":
+            lines = _fields(self.spark, source, QRELS_FIELDS, "relevance")
+            relevant = F.expr("try_cast(relevance AS double) > 0")
+            labels = F.collect_list(F.when(relevant, F.col("label_id")))
+            return lines.groupBy("text_id").agg(labels.alias("label_ids"))
+        table = self.read(source, name)
+        if "label_ids" in table.columns:
+            require(self.columns(table), name, ["text_id", "label_ids"])
+            return table.select("text_id", "label_ids")
+        require(self.columns(table), name, ["text_id", "label_id"])
+        # As structs, since collecting drops nulls, which are to be reported.
+        pairs = table.groupBy("text_id").agg(F.collect_list(F.struct("label_id")).alias("pairs"))
+        return pairs.select("text_id", F.col("pairs.label_id").alias("label_ids"))
+
+    def columns(self, table: DataFrame) -> dict[str, str]:
+        return {field.name: field.dataType.simpleString() for field in table.schema.fields}
+
+    def arrow(self, table: DataFrame, columns: Sequence[str]) -> pa.Table:
+        return table.select(*columns).toArrow()
+
+    def distinct(self, table: DataFrame, column: str) -> list[str | None]:
+        return [row[column] for row in table.select(column).distinct().collect()]
+
+    def is_empty(self, table: DataFrame) -> bool:
+        return table.isEmpty()
+
+    def equal(self, table: DataFrame, column: str, value: str) -> DataFrame:
+        return table.where(F.col(column) == value)
+
+    def frequencies(self, judgements: DataFrame) -> Frequencies:
+        """Counted by Spark; one row per label comes back."""
+        labels = judgements.select(F.explode("label_ids").alias("label_id")).where("label_id is not null")
+        counted = labels.groupBy("label_id").count().toArrow()
+        ids = counted["label_id"].combine_chunks()
+        order = pa.array(np.argsort(number_labels(ids)[0]))
+        return Frequencies(ids.take(order), counted["count"].combine_chunks().take(order).to_numpy())
+
+    def in_fold(self, table: DataFrame, folds: DataFrame | None) -> DataFrame:
+        if folds is None:
+            return table.withColumn("fold", F.lit(FOLD))
+        return table if "fold" in table.columns else table.join(folds.select("text_id", "fold"), "text_id")
+
+    def list_rows(self, run: DataFrame, place: Placed, types: RowTypes) -> DataFrame:
+        if "label_ids" not in run.columns or place.divided != ("label_group" in run.columns):
+            run = self._as_lists(run, place.divided, place.groups)
+        slot = F.lit(0)
+        if place.divided:
+            slot = F.array_position(F.array(*map(F.lit, place.slots)), F.col("label_group")) - 1
+        return _cast(run.withColumn("list", slot + F.lit(place.first_code)), types)
+
+    def judgement_rows(self, judgements: DataFrame, types: RowTypes) -> DataFrame:
+        zeros = F.transform("label_ids", lambda _: F.lit(0.0))
+        return _cast(judgements.withColumn("list", F.lit(JUDGEMENT)).withColumn("scores", zeros), types)
+
+    def union(self, tables: Sequence[DataFrame]) -> DataFrame:
+        return reduce(DataFrame.union, tables)
+
+    def _as_lists(self, candidates: DataFrame, divided: bool, groups: LabelGroups | None) -> DataFrame:
+        """Long rows, or lists that are not divided by label group as they should be, as one row per list."""
+        if "label_ids" in candidates.columns:
+            pair = F.explode(F.arrays_zip("label_ids", "scores"))
+            kept = [name for name in ("text_id", "fold", "label_group") if name in candidates.columns]
+            candidates = candidates.select(*kept, pair.alias("pair")).select(
+                *kept, F.col("pair.label_ids").alias("label_id"), F.col("pair.scores").alias("score")
+            )
+        keys = ["text_id", "fold"]
+        if divided:
+            keys.append("label_group")
+            if "label_group" not in candidates.columns:
+                assert groups is not None
+                # A label without a group goes to any list; the workers look every label up and report it.
+                stray = groups.names[max(groups.unknown, 0)]
+                known = self.spark.createDataFrame(
+                    pa.table({"label_id": groups.ids, "label_group": pa.array(np.array(groups.names)[groups.codes])})
+                )
+                candidates = candidates.join(F.broadcast(known), "label_id", "left").fillna(stray, ["label_group"])
+        pairs = F.collect_list(F.struct("label_id", "score"))
+        lists = candidates.groupBy(*keys).agg(pairs.alias("pairs"))
+        return lists.select(*keys, F.col("pairs.label_id").alias("label_ids"), F.col("pairs.score").alias("scores"))
+
+
+def _cast(rows: DataFrame, types: RowTypes) -> DataFrame:
+    return rows.select(
+        F.col("text_id").cast(types.text),
+        F.col("fold").cast("int"),
+        F.col("list").cast("int"),
+        F.col("label_ids").cast(f"array<{types.label}>"),
+        F.col("scores").cast(f"array<{types.score}>"),
+    )
+
+
+def require_columns(table: DataFrame, source: str, wanted: Sequence[str]) -> None:
+    """Refuse a DataFrame that lacks a column, or in which one is of another type than its name promises."""
+    require({field.name: field.dataType.simpleString() for field in table.schema.fields}, source, wanted)
+
+
+def read_table(spark: SparkSession, source: str) -> DataFrame:
+    """A Parquet path or a catalog table."""
+    kind, name = source_format(source)
+    try:
+        table = spark.table(name) if kind == "table" else spark.read.options(**VERIFIED).parquet(name)
+        _ = table.columns
+    except SPARK_ERRORS as error:
+        raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
+    return table
+
+
+def _fields(spark: SparkSession, source: str, names: Sequence[str], number: str) -> DataFrame:
+    """The lines of a TREC file, split at white space. A line that does not fit is an error."""
+    path = source_format(source)[1]
+    try:
+        lines = spark.read.text(path)
+        _ = lines.columns
+    except SPARK_ERRORS as error:
+        raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
+    words = split_lines(lines, names, number)
+    if not words.where("not fits").isEmpty():
+        raise bad_lines(source, names, number, _numbered(spark, path, names, number))
+    if words.isEmpty():
+        raise InputError(f"{source} is empty")
+    return words.select(*(F.col("words")[i].alias(name) for i, name in enumerate(names)))
+
+
+def _numbered(spark: SparkSession, path: str, names: Sequence[str], number: str) -> list[tuple[int | None, str]]:
+    """The first lines that do not fit, with their numbers: a second look, since Spark's lines have none."""
+    from jobs.datasets.readers.lines import read_lines
+
+    lines = split_lines(read_lines(spark, [path]).rows, names, number, "line")
+    rows = lines.where("not fits").orderBy("line").select("line", "value").limit(SHOWN_LINES).collect()
+    return [(row["line"] + 1, row["value"]) for row in rows]
+
+
+def split_lines(lines: DataFrame, names: Sequence[str], number: str, *kept: str) -> DataFrame:
+    """The words of every line (column `value`) that has some, and whether they are what they should be."""
+    words = lines.select(*kept, "value", F.split(F.regexp_replace("value", BLANK_ENDS, ""), BLANKS).alias("words"))
+    value = F.try_element_at("words", F.lit(names.index(number) + 1))
+    # Not all that Java takes for a number is one to people: 1d, 0x1p3.
+    numeric = F.coalesce(value.rlike(NUMBER), F.lit(False))
+    return words.where("words[0] <> ''").withColumn("fits", (F.size("words") == len(names)) & numeric)

@@ -1,0 +1,82 @@
+"""What reading the inputs needs of an engine: tables of some kind, and a few things to do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+
+from fusion.types import Ints
+from jobs.inputs.sources import Source
+from udfs.list_codes import LabelGroups
+
+T = TypeVar("T")
+FOLD = 0
+"""The one fold, where there are no folds."""
+
+
+class Frequencies(NamedTuple):
+    """How many texts carry each label, in the order of the ids."""
+
+    ids: pa.Array
+    counts: Ints
+
+
+class Placed(NamedTuple):
+    """How the rows of a run become list rows."""
+
+    first_code: int
+    """The list code of the run's first slot."""
+    slots: tuple[str, ...]
+    groups: LabelGroups | None
+    divided: bool
+    """Whether lists come by label group."""
+
+
+class RowTypes(NamedTuple):
+    """The types that list rows have in common."""
+
+    text: str
+    label: str
+    score: str
+
+
+class Tables(Protocol[T]):
+    """Tables of an engine: Arrow tables in this process, or Spark DataFrames."""
+
+    def read(self, source: Source, name: str) -> T:
+        """A table, as it is."""
+
+    def read_run(self, source: Source, name: str) -> T:
+        """Candidates: text_id with label_ids and scores, or with label_id and score."""
+
+    def read_judgements(self, source: Source, name: str) -> T:
+        """The relevant labels of each text, one row per text: text_id, label_ids. Judged texts may have none."""
+
+    def columns(self, table: T) -> dict[str, str]:
+        """The columns with their types, as Spark calls them."""
+
+    def arrow(self, table: T, columns: Sequence[str]) -> pa.Table:
+        """Some columns of a small table."""
+
+    def distinct(self, table: T, column: str) -> list[str | None]:
+        """The values of a column."""
+
+    def is_empty(self, table: T) -> bool: ...
+
+    def equal(self, table: T, column: str, value: str) -> T:
+        """The rows with a value in a column."""
+
+    def frequencies(self, judgements: T) -> Frequencies: ...
+
+    def in_fold(self, table: T, folds: T | None) -> T:
+        """Rows with their fold: one of their own, that of the text, or the only one."""
+
+    def list_rows(self, run: T, place: Placed, types: RowTypes) -> T:
+        """The rows of a run as list rows (text_id, fold, list, label_ids, scores)."""
+
+    def judgement_rows(self, judgements: T, types: RowTypes) -> T:
+        """Judgements as list rows, all scores zero: the total order then sorts the labels by id."""
+
+    def union(self, tables: Sequence[T]) -> T: ...

@@ -1,0 +1,138 @@
+"""Which engine does the work: in this process for small data, on Spark for everything else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from fusion.errors import ConfigError, InputError
+from fusion.grid import Grid
+from fusion.kernel.blocks import Scope
+from jobs.inputs.list_rows import ListRows
+from jobs.inputs.local_tables import LocalTables, file_size
+from jobs.inputs.sources import Source, Sources, source_format
+from jobs.inputs.tables import Tables
+from jobs.runtime.log import log
+from udfs.hit_counts import COUNTS, add_counts
+from udfs.local import run_local
+from udfs.storage import local_folder
+from udfs.text_batches import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from jobs.config import Config
+
+LOCAL = "local"
+SUBMITTED = {
+    "PYSPARK_GATEWAY_PORT": "started by spark-submit",
+    "DATABRICKS_RUNTIME_VERSION": "on Databricks",
+    "SPARK_REMOTE": "SPARK_REMOTE is set",
+}
+"""What a user of Spark has in the environment."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an engine must know beside the list rows."""
+
+    grid: Grid
+    scope: Scope
+    views: tuple[str, ...]
+
+
+class Engine(Protocol):
+    """Reads the inputs as tables of its kind, and runs the kernel over their list rows."""
+
+    name: str
+
+    @property
+    def tables(self) -> Tables[Any]: ...
+
+    def counts(self, lists: ListRows[Any], plan: Plan, work: Work) -> pa.Table:
+        """The counts of all texts, added up by fold and part."""
+
+    def rows(self, lists: ListRows[Any], plan: Plan, work: Work, schema: str) -> Any:
+        """The rows of `work`, as a table of the engine's kind; `schema` as Spark writes it."""
+
+
+class LocalEngine:
+    """In this process, one thread per core."""
+
+    name = LOCAL
+    tables = LocalTables()
+
+    def counts(self, lists: ListRows[pa.Table], plan: Plan, work: Work) -> pa.Table:
+        counted = self.rows(lists, plan, work)
+        keys = dict.fromkeys(zip(*(counted[name].to_pylist() for name in COUNTS), strict=True))
+        return pa.concat_tables([add_counts(_having(counted, key)) for key in keys])
+
+    def rows(self, lists: ListRows[pa.Table], plan: Plan, work: Work, schema: str = "") -> pa.Table:
+        return pa.Table.from_batches(run_local(lists.rows, lists.layout, work))
+
+
+def _having(counted: pa.Table, key: Sequence[Any]) -> pa.Table:
+    wanted = [list(row) == list(key) for row in zip(*(counted[name].to_pylist() for name in COUNTS), strict=True)]
+    return counted.filter(pa.array(wanted))
+
+
+def choose_engine(config: Config, sources: Sources, spark: SparkSession | None = None) -> Engine:
+    """The engine that `grid.engine` names. `auto` stands for `local` where nothing asks for Spark."""
+    name = config.grid.engine
+    reason = spark_reason(config, sources, spark)
+    if name == LOCAL and (unreadable := next(filter(None, map(_not_local, sources.all())), None)):
+        raise ConfigError(f"grid.engine is local, but {unreadable}: use arrays, windows or auto")
+    if name == LOCAL or (name == "auto" and reason is None):
+        log("engine: local, in this process" if name == "auto" else "engine: local")
+        return LocalEngine()
+    from jobs.runtime.session import get_session
+    from jobs.runtime.spark_engine import SparkEngine
+
+    if name == "auto":
+        log(f"engine: arrays, on Spark, since {reason}")
+    on_spark = spark or get_session(config.spark)
+    return SparkEngine(on_spark, "windows" if name == "windows" else "arrays", config.spark.partitions)
+
+
+def spark_reason(config: Config, sources: Sources, spark: SparkSession | None) -> str | None:
+    """Why Spark does the work if nobody says what should; None if this process can do it."""
+    if spark is not None:
+        return "a session is given"
+    for setting in ("master", "remote"):
+        if getattr(config.spark, setting) is not None:
+            return f"spark.{setting} is set"
+    places = [source for source in sources.all() if isinstance(source, str)]
+    for variable, reason in SUBMITTED.items():
+        if places and variable in os.environ:
+            return reason
+    elsewhere = next(filter(None, map(_not_local, sources.all())), None)
+    if elsewhere is not None:
+        return elsewhere
+    size, limit = sum(map(_size, places)), config.grid.local_limit
+    if size <= limit * 1e6:
+        return None
+    return f"the inputs have {size / 1e6:,.0f} MB, more than {limit:,} (grid.local_limit)"
+
+
+def _not_local(source: Source) -> str | None:
+    """Why this process cannot read a source, None if it can."""
+    if isinstance(source, pa.Table):
+        return None
+    if not isinstance(source, str):
+        return "an input is a Spark DataFrame"
+    kind, path = source_format(source)
+    if kind == "table":
+        return f"{source} is a catalog table"
+    return f"{source} is not on this machine" if local_folder(path) is None else None
+
+
+def _size(source: str) -> int:
+    path = local_folder(source_format(source)[1])
+    assert path is not None
+    if not path.exists():
+        raise InputError(f"{source} does not exist")
+    return file_size(path)
