@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from jobs.settings import (
     Section,
     SparkSettings,
 )
+from jobs.settings.conf_files import conf_file
 from jobs.settings.dense import DenseSettings
 from jobs.settings.nightly import NightlySettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
@@ -52,7 +52,7 @@ class Config(Section):
 
 def load_config(path: str | None = None, settings: Mapping[str, Any] | None = None) -> Config:
     """`conf/base.yaml`, then the file at `path`, then `settings` (dotted keys), each over the one before."""
-    values = _parse(files("conf").joinpath("base.yaml").read_text(encoding="utf-8"), "conf/base.yaml")
+    values = _parse(conf_file("base.yaml").read_text(encoding="utf-8"), "conf/base.yaml")
     if path is not None:
         values = _merged(values, _read(path))
     for key, value in (settings or {}).items():
