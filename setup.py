@@ -7,6 +7,9 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "fusion" / "__init__.py").read_text())
+PACKAGES = ["fusion", "jobs", "udfs", "xmtc_fusion"]
+# The folder conf, when installed: inside the public package, since others may have a package called conf.
+CONF = "xmtc_fusion.conf"
 
 EXTRAS = {
     # Spark Connect: a client that needs no Java.
@@ -52,8 +55,13 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10",
-    packages=find_packages(include=["conf", "fusion", "fusion.*", "jobs", "jobs.*", "udfs"]),
-    package_data={"conf": ["*.yaml", "datasets/*.yaml", "paper/*", "schedules/*"], "jobs.reporting": ["assets/*"]},
+    packages=[*find_packages(include=[f"{name}{below}" for name in PACKAGES for below in ("", ".*")]), CONF],
+    package_dir={"": ".", CONF: "conf"},
+    package_data={
+        **{name: ["py.typed"] for name in PACKAGES},
+        CONF: ["*.yaml", "datasets/*.yaml", "paper/*", "schedules/*"],
+        "jobs.reporting": ["assets/*"],
+    },
     install_requires=[
         "bm25s>=0.3",
         "numba>=0.60",
@@ -68,7 +76,6 @@ setup(
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["xmtc-fusion = jobs.cli:command"]},
     classifiers=[
-        "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3",
         "Topic :: Scientific/Engineering :: Information Analysis",
     ],

@@ -7,107 +7,56 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from fusion import FUSIONS, NORMALIZATIONS, __version__
-from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError
-from jobs.config import Config, load_config, parse_setting
+from fusion.errors import AlarmError, InputError, SetupError, XmtcError
+from jobs.command_line.options import given_settings
+from jobs.command_line.parser import make_parser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label text classification on Spark,
-and tell which fusion wins."""
-
-EPILOG = f"""examples:
-  xmtc-fusion run --config conf/datasets/debtags.yaml
-  xmtc-fusion evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/
-  xmtc-fusion report --results out/ --output report/
-  xmtc-fusion fuse --config my.yaml --normalizations zmuv --fusions combmnz --output fused/
-
-normalizations: {", ".join(NORMALIZATIONS.names())}
-fusions:        {", ".join(FUSIONS.names())}
-
-Every setting, with its default, is in conf/base.yaml; 'xmtc-fusion config' prints it.
-Exit codes: 0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else.
-nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted, 13 a dataset failed."""
+    from jobs.config import Config
+    from jobs.settings.local_files import InputFile
 
 
-class Shortcut(NamedTuple):
-    """An option that is short for a setting."""
-
-    option: str
-    setting: str
-    metavar: str
-    help: str
-
-
-MASTER = Shortcut(
-    "--master", "spark.master", "URL", "the Spark master; default: this machine's cores, or spark-submit's"
-)
-STAGES = [
-    Shortcut("--folder", "prepare.folder", "FOLDER", "where the dataset's files are"),
-    Shortcut("--work", "work.path", "FOLDER", "where the stages are kept"),
-    MASTER,
-]
-RESULTS = [
-    Shortcut("--output", "output.path", "FOLDER", "where the results go"),
-    Shortcut("--mode", "output.mode", "MODE", "error (default): refuse if the folder exists; overwrite: replace it"),
-]
-FUSION = [
-    Shortcut("--candidates", "inputs.candidates", "SOURCE", "a table with the lists of all retrievers"),
-    Shortcut(
-        "--qrels", "inputs.judgements", "SOURCE", "the relevant labels of each text: a TREC qrels file or a table"
-    ),
-    Shortcut("--label-groups", "inputs.label_groups", "SOURCE", "a table of label groups, or: auto, pareto, none"),
-    Shortcut("--folds", "inputs.folds", "SOURCE", "a table of folds; without one, all texts are one fold"),
-    Shortcut("--normalizations", "grid.normalizations", "NAMES", "all (default), or names with commas between them"),
-    Shortcut("--fusions", "grid.fusions", "NAMES", "all (default), or names with commas between them"),
-    Shortcut(
-        "--scope", "grid.scope", "SCOPE", "group (default): fuse within each label group; joint: fuse all together"
-    ),
-    Shortcut("--engine", "grid.engine", "ENGINE", "auto (default), local, arrays or windows"),
-    *RESULTS,
-    MASTER,
-]
-REPORT = [
-    Shortcut("--results", "report.results", "FOLDERS", "what evaluate or run wrote; several with commas between them"),
-    Shortcut("--test", "report.test", "TEST", "what decides the bold face: folds (default), queries or randomization"),
-    Shortcut("--work", "work.path", "FOLDER", "where the stages are kept"),
-    *RESULTS,
-]
-NIGHTLY = [
-    Shortcut("--datasets", "nightly.datasets", "FILES", "configuration files, with commas between them"),
-    Shortcut("--run-id", "nightly.run_id", "NAME", "the name of the run; default: the date (UTC)"),
-    Shortcut("--baseline", "nightly.baseline", "NAME", "the run to compare with; default: the last without an alarm"),
-    Shortcut("--work", "work.path", "FOLDER", "where the stages, the history and the reports are kept"),
-    MASTER,
-]
-METRICS = Shortcut("--metrics", "evaluate.metrics", "NAMES", "metrics with commas between them: ndcg@10,precision@10")
-TOP = Shortcut("--top", "fuse.top", "N", "the length of the fused lists")
-
-
-def _session(config: Config) -> SparkSession:
-    """A session, after seeing that the results may be written: a refusal should not cost a JVM."""
+def _session(config: Config, files: Iterable[InputFile] = ()) -> SparkSession:
+    """A session, after seeing that the input files are there and the results may be written: a refusal should not
+    cost a JVM."""
     from jobs.runtime.folders import check_output
     from jobs.runtime.session import get_session
+    from jobs.settings.local_files import check_files
 
+    check_files(config.spark, files)
     check_output(config.output)
     return get_session(config.spark)
+
+
+def _dataset_session(config: Config) -> SparkSession:
+    """A session for a job that reads the dataset's files."""
+    from jobs.datasets.readers import check_settings
+    from jobs.settings.local_files import dataset_files
+
+    check_settings(config.prepare)
+    return _session(config, dataset_files(config.prepare))
 
 
 def evaluate(config: Config) -> None:
     from jobs import evaluate as job
     from jobs.reporting.console import summary
+    from jobs.settings.local_files import check_files, input_files
 
+    check_files(config.spark, input_files(config.inputs))
     print(summary(job.run(None, config), config))
 
 
 def fuse(config: Config) -> None:
     from jobs import fuse as job
+    from jobs.settings.local_files import check_files, input_files
 
+    check_files(config.spark, input_files(config.inputs))
     lists = job.run(None, config)
     print(f"{lists:,} fused lists written to {config.output.path}")
 
@@ -115,7 +64,7 @@ def fuse(config: Config) -> None:
 def prepare(config: Config) -> None:
     from jobs import prepare as job
 
-    print(job.summary(job.run(_session(config), config), config.prepare.paper))
+    print(job.summary(job.run(_dataset_session(config), config), config.prepare.paper))
 
 
 def retrieve_sparse(config: Config) -> None:
@@ -140,7 +89,7 @@ def run(config: Config) -> None:
     from jobs import run as job
     from jobs.reporting.console import summary
 
-    print(summary(job.run(_session(config), config), job.with_results(config)))
+    print(summary(job.run(_dataset_session(config), config), job.with_results(config)))
     report(job.reported(config))
 
 
@@ -170,76 +119,46 @@ def doctor(config: Config) -> None:
 
 
 def show_config(config: Config) -> None:
-    print(config.to_yaml(), end="")
+    from jobs.config import commented_yaml
 
-
-class Job(NamedTuple):
-    run: Callable[[Config], None]
-    help: str
-    shortcuts: list[Shortcut]
+    print(commented_yaml(config), end="")
 
 
 # Jobs import Spark when they run, so that --help and wrong settings answer at once.
-JOBS = {
-    "evaluate": Job(evaluate, "metrics of every chosen cell, from candidates and judgements", [*FUSION, METRICS]),
-    "fuse": Job(fuse, "fused rankings of the chosen cells", [*FUSION, TOP]),
-    "run": Job(run, "all of it: from a dataset's files to the metrics of the whole grid", [*STAGES, METRICS, *RESULTS]),
-    "report": Job(report, "tables, figures and one page from the results of evaluations", REPORT),
-    "nightly": Job(nightly, "re-evaluate datasets, compare with a baseline, alarm if a figure fell", NIGHTLY),
-    "doctor": Job(doctor, "what is wrong with an installation, and what to do about it", [*STAGES, *RESULTS]),
-    "prepare": Job(prepare, "read a dataset; write its texts, labels and folds", STAGES),
-    "retrieve_sparse": Job(retrieve_sparse, "BM25 candidates of every fold's test texts", STAGES),
-    "train_dense": Job(train_dense, "encode texts and labels, train the bi-encoder for every fold", STAGES),
-    "retrieve_dense": Job(retrieve_dense, "dense candidates of every fold's test texts", STAGES),
-    "config": Job(show_config, "print the resolved configuration and stop", [*FUSION, METRICS, TOP]),
+JOBS: dict[str, Callable[[Config], None]] = {
+    "evaluate": evaluate,
+    "fuse": fuse,
+    "run": run,
+    "report": report,
+    "nightly": nightly,
+    "doctor": doctor,
+    "prepare": prepare,
+    "retrieve_sparse": retrieve_sparse,
+    "train_dense": train_dense,
+    "retrieve_dense": retrieve_dense,
+    "config": show_config,
 }
 
 
-def make_parser() -> argparse.ArgumentParser:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("xmtc-fusion", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
-    parser.add_argument("--version", action="version", version=f"xmtc-fusion {__version__}")
-    jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
-    for name, (_, text, shortcuts) in JOBS.items():
-        description = text[0].upper() + text[1:] + "."
-        job = jobs.add_parser(name, help=text, description=description, epilog=EPILOG, formatter_class=raw)
-        job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
-        job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
-        job.add_argument("--debug", action="store_true", help="show the stack trace of an error")
-        if FUSION[0] in shortcuts:
-            job.add_argument(
-                "--run", metavar="NAME=SOURCE", action="append", default=[], help="a retriever and its run; repeat it"
-            )
-        for option, setting, metavar, help_text in shortcuts:
-            job.add_argument(option, dest=setting, metavar=metavar, help=f"{help_text} [{setting}]")
-    return parser
-
-
 def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that options stand for; --set has the last word."""
-    given = vars(arguments)
-    settings = {key: value for key, value in given.items() if "." in key and value is not None}
-    runs = {}
-    for run in given.get("run") or []:
-        name, equals, source = run.partition("=")
-        if not (equals and name and source):
-            raise ConfigError(f"--run {run!r}: expected NAME=SOURCE, as in --run bm25=a.trec")
-        if name in runs:
-            raise ConfigError(f"--run {run!r}: there is a run called {name!r} already")
-        runs[name] = source
-    if runs:
-        settings["inputs.candidates"] = runs
-    settings.update(parse_setting(text) for text in arguments.set)
-    return settings
+    """The settings that options stand for."""
+    return {setting: value for setting, value, _ in given_settings(arguments)}
+
+
+def _configured(arguments: argparse.Namespace) -> Config:
+    from jobs.config import load_config
+
+    options = {setting: option for setting, _, option in given_settings(arguments)}
+    return load_config(arguments.config, settings_of(arguments), options)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a job; the exit code."""
     arguments = make_parser().parse_args(argv)
     try:
-        config = load_config(arguments.config, settings_of(arguments))
+        config = _configured(arguments)
         with _named_run():
-            JOBS[arguments.job].run(config)
+            JOBS[arguments.job](config)
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
     except Exception as error:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,10 @@ from jobs.settings import (
     Section,
     SparkSettings,
 )
+from jobs.settings.commented import commented
+from jobs.settings.conf_files import conf_file
 from jobs.settings.dense import DenseSettings
+from jobs.settings.layers import Layer, layer_of, merged, origin_of
 from jobs.settings.nightly import NightlySettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.report import ReportSettings
@@ -50,36 +52,70 @@ class Config(Section):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
-def load_config(path: str | None = None, settings: Mapping[str, Any] | None = None) -> Config:
-    """`conf/base.yaml`, then the file at `path`, then `settings` (dotted keys), each over the one before."""
-    values = _parse(files("conf").joinpath("base.yaml").read_text(encoding="utf-8"), "conf/base.yaml")
+def load_config(
+    path: str | None = None, settings: Mapping[str, Any] | None = None, options: Mapping[str, str] | None = None
+) -> Config:
+    """`conf/base.yaml`, then the file at `path`, then `settings` (dotted keys), each over the one before.
+
+    `options` tells by which option of the command line a setting was given, for messages.
+    """
+    layers = [Layer("", _parse(_base_yaml(), "conf/base.yaml"))]
     if path is not None:
-        values = _merged(values, _read(path))
-    for key, value in (settings or {}).items():
-        nested = value
-        for part in reversed(key.split(".")):
-            nested = {part: nested}
-        values = _merged(values, nested)
-    return make_config(values, path or "the settings")
+        layers.append(Layer(path, _read(path)))
+    for setting, value in (settings or {}).items():
+        layers.append(layer_of(setting, value, (options or {}).get(setting, "")))
+    return _checked(layers)
 
 
 def overlaid(config: Config, path: str) -> Config:
     """A configuration with the file at `path` laid over it."""
-    return make_config(_merged(config.model_dump(mode="json"), _read(path)), path)
+    return _checked([Layer("", config.model_dump(mode="json")), Layer(path, _read(path))])
 
 
 def make_config(values: Mapping[str, Any], source: str) -> Config:
     """A checked configuration, or an error that names every wrong key."""
+    return _checked([Layer(source, values)])
+
+
+def commented_yaml(config: Config) -> str:
+    """The configuration as YAML, each setting with its meaning."""
+    return commented(_base_yaml(), config.model_dump(mode="json"))
+
+
+def _base_yaml() -> str:
+    return conf_file("base.yaml").read_text(encoding="utf-8")
+
+
+NAMES: dict[str, Callable[[Config], object]] = {
+    "grid.normalizations": lambda config: chosen_normalizations(config.grid.normalizations),
+    "grid.fusions": lambda config: chosen_fusions(config.grid.fusions),
+    "grid.cells": lambda config: config.grid.cells and config.grid.grid,
+    "evaluate.metrics": lambda config: config.evaluate.measures,
+    "nightly.watch.cells": lambda config: config.nightly.watch.watched,
+    "nightly.watch.metrics": lambda config: config.nightly.watch.measures,
+}
+"""Settings that name algorithms and metrics, which are looked up now and not when Spark is running."""
+
+
+def _checked(layers: Sequence[Layer]) -> Config:
+    """The configuration of all layers, or an error that names every wrong setting and what brought it."""
     try:
-        config = Config.model_validate(values)
+        config = Config.model_validate(merged(layers))
     except ValidationError as error:
-        lines = "".join(f"\n  {_explain(dict(item))}" for item in error.errors())
-        raise ConfigError(f"{source} is not a valid configuration:{lines}") from None
-    # Names of algorithms and metrics are checked now, not when Spark is running.
-    chosen_normalizations(config.grid.normalizations)
-    chosen_fusions(config.grid.fusions)
-    _ = config.grid.grid, config.evaluate.measures, config.nightly.watch.watched, config.nightly.watch.measures
+        raise _invalid(_explain(dict(item), layers) for item in error.errors()) from None
+    unknown = []
+    for setting, look_up in NAMES.items():
+        try:
+            look_up(config)
+        except ConfigError as error:
+            unknown.append(_line(origin_of(layers, setting.split(".")), f"{setting}: {error}"))
+    if unknown:
+        raise _invalid(unknown)
     return config
+
+
+def _invalid(lines: Iterable[str]) -> ConfigError:
+    return ConfigError("the configuration is not valid:" + "".join(f"\n  {line}" for line in lines))
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
@@ -108,19 +144,19 @@ def _parse(text: str, source: str) -> Any:
         raise ConfigError(f"{source} is not valid YAML: {error}") from None
 
 
-def _merged(base: Any, over: Any) -> Any:
-    """Mappings are merged, everything else is replaced; so are mappings of free keys."""
-    if not (isinstance(base, dict) and isinstance(over, dict)):
-        return over
-    return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
+def _explain(error: Mapping[str, Any], layers: Sequence[Layer]) -> str:
+    path, kind = error["loc"], error["type"]
+    # A key that is missing was brought by whatever brought its neighbours.
+    origin = origin_of(layers, path[:-1] if kind == "missing" else path)
+    name = ".".join(map(str, path))
+    if kind != "extra_forbidden":
+        return _line(origin, f"{name}: {error['msg']} (got {error['input']!r})")
+    near = get_close_matches(name, list(setting_names(Config)), n=1, cutoff=0.5)
+    return _line(origin, f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
-def _explain(error: Mapping[str, Any]) -> str:
-    where = [str(part) for part in error["loc"]]
-    if error["type"] != "extra_forbidden":
-        return f"{'.'.join(where)}: {error['msg']} (got {error['input']!r})"
-    near = get_close_matches(".".join(where), list(setting_names(Config)), n=1, cutoff=0.5)
-    return f"unknown setting {'.'.join(where)!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+def _line(origin: str, message: str) -> str:
+    return f"{origin}: {message}" if origin else message
 
 
 def setting_names(section: type[BaseModel], prefix: str = "") -> Iterable[str]:

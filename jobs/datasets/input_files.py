@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.datasets.readers.base import paths_of, reading_error, source_of
+from jobs.datasets.readers.base import reading_error, source_of
 from jobs.datasets.readers.lines import shown
 from jobs.datasets.readers.records import TABLE
 from jobs.runtime.spark_errors import SPARK_ERRORS
 from jobs.runtime.stages import input_fingerprint
-from jobs.settings.prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings, paths_of
 
 
 def input_fingerprints(spark: SparkSession, settings: PrepareSettings) -> dict[str, list[str]]:

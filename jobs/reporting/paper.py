@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from importlib.resources import files
 
 from scipy.stats import spearmanr
 
 from fusion.grid import Cell
 from fusion.registry import FUSIONS
 from jobs.reporting.data import Column, PaperFigures
+from jobs.settings.conf_files import conf_file
 
 LEFT_OUT = (
     "Condorcet, and the Borda normalisation with methods that read ranks: there the paper's figures depend on the "
@@ -21,7 +21,7 @@ LEFT_OUT = (
 def paper_figures(table: str, ours: Mapping[Column, Mapping[Cell, float]]) -> PaperFigures | None:
     """The paper's table of that name (in any case), and how far the order of its cells agrees with ours."""
     values: dict[tuple[Cell, Column], tuple[float, float]] = {}
-    with files("conf").joinpath("paper/results.csv").open(encoding="utf-8") as stream:
+    with conf_file("paper/results.csv").open(encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             if row["dataset"].lower() == table.lower():
                 cell = Cell(row["normalization"].lower(), row["fusion"].lower().replace("_", "-"))

@@ -12,7 +12,7 @@ Encoding = Literal["utf-8", "latin-1"]
 
 
 class WorkSettings(Section):
-    """Where the stages of all datasets are kept: one folder a dataset."""
+    """Where the stages of all datasets are kept: one folder per dataset."""
 
     path: str = "work"
 
@@ -74,3 +74,13 @@ class PrepareSettings(Section):
     group_key: str | None = None
 
     paper: PaperStatistics | None = None
+
+
+def paths_of(settings: PrepareSettings, names: Names) -> list[str]:
+    """The files of a setting, below the dataset's folder. Absolute paths, addresses and tables stand for themselves."""
+    wanted = [names] if isinstance(names, str) else list(names)
+    absolute = ("/", "table:", "dbfs:", "file:")
+    return [
+        name if name.startswith(absolute) or "://" in name else f"{settings.folder.rstrip('/')}/{name}"
+        for name in wanted
+    ]

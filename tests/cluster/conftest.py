@@ -50,7 +50,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
     # Built from a copy: the build leaves files behind.
     for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, folder)
-    for name in ("conf", "fusion", "jobs", "udfs"):
+    for name in ("conf", "fusion", "jobs", "udfs", "xmtc_fusion"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     environment, unpacked, archive = folder / "made", folder / "environment", folder / "environment.tar.gz"
     _call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder / "dist", folder)

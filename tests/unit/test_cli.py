@@ -3,31 +3,59 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fusion.errors import SetupError
-from jobs.cli import main
-from jobs.runtime import java
+from fusion.errors import InputError, SetupError
+from jobs.cli import JOBS, main, make_parser, settings_of
+from jobs.command_line.parser import HELP
+from jobs.config import load_config
+from jobs.runtime import java, session
+from jobs.settings import SparkSettings, local_files
 
 
-def test_help_tells_jobs_and_algorithms(capsys: pytest.CaptureFixture[str]) -> None:
-    for argv in (["--help"], ["evaluate", "--help"]):
-        with pytest.raises(SystemExit) as stop:
-            main(argv)
-        assert stop.value.code == 0
-        told = capsys.readouterr().out
-        assert "xmtc-fusion evaluate --run bm25=a.trec" in told
-        assert "condorcet" in told and "borda-prose" in told
+def help_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main([*argv, "--help"])
+    assert stop.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_tells_jobs_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of(capsys)
+    assert set(re.findall(r"^    ([a-z_]+)", text, re.MULTILINE)) == set(JOBS)
+    assert "xmtc-fusion evaluate --run bm25=a.trec" in text
+    assert text.count("exit codes:") == 1 and "condorcet" not in text
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_help_of_a_job_has_examples_that_work(capsys: pytest.CaptureFixture[str], job: str) -> None:
+    text = help_of(capsys, job)
+    assert "exit codes" not in text
+    examples = re.findall(r"^  (xmtc-fusion .*)$", text, re.MULTILINE)
+    assert 1 <= len(examples) <= 2
+    for example in examples:
+        arguments = make_parser().parse_args(shlex.split(example.partition(" > ")[0])[1:])
+        assert arguments.job == job
+        load_config(None, settings_of(arguments))
+    chooses = job in ("evaluate", "fuse", "config")
+    assert ("borda-prose" in text and "condorcet" in text) == chooses
+
+
+def test_every_job_has_help() -> None:
+    assert list(HELP) == list(JOBS)
 
 
 def test_resolved_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "--run", "a=x.trec", "--run", "b=y.trec", "--metrics", "p@3", "--set", "fuse.top=5"]) == 0
-    told = capsys.readouterr().out
-    assert "a: x.trec" in told and "metrics: p@3" in told and "top: 5" in told
+    printed = capsys.readouterr().out
+    assert "candidates: {a: x.trec, b: y.trec}" in printed and "metrics: p@3" in printed
+    assert "  # The length of the fused lists.\n  top: 5\n" in printed
 
 
 @pytest.mark.parametrize(
@@ -42,14 +70,120 @@ def test_resolved_configuration(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_wrong_arguments(capsys: pytest.CaptureFixture[str], argv: list[str], exit_code: int, words: str) -> None:
     assert main(argv) == exit_code
-    told = capsys.readouterr().err
-    assert told.startswith("xmtc-fusion: error: ") and words in told and "Traceback" not in told
+    message = capsys.readouterr().err
+    assert message.startswith("xmtc-fusion: error: ") and words in message and "Traceback" not in message
+
+
+def imported_by(code: str) -> set[str]:
+    """The packages that a Python of its own has imported after some code, which may end it."""
+    lines = ["import atexit, sys", "atexit.register(lambda: print('imported:', *sys.modules))", code]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+    assert "imported:" in done.stdout, done.stderr
+    return {name.split(".")[0] for name in done.stdout.partition("imported:")[2].split()}
 
 
 def test_wrong_arguments_answer_without_spark() -> None:
     """A newcomer's typing error costs no JVM: nothing of Spark is imported before the settings are right."""
-    code = "import sys; from jobs.cli import main; main(['config']); sys.exit('pyspark' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+    assert "pyspark" not in imported_by("from jobs.cli import main; main(['config', '--set', 'grid.scope=x'])")
+
+
+def test_help_imports_little() -> None:
+    slow = {"pydantic", "pyspark", "pyarrow", "pandas"}
+    for argv in (["--help"], ["evaluate", "--help"], ["--version"]):
+        assert not imported_by(f"from jobs.cli import main; main({argv})") & slow
+
+
+WRONG = "grid: {scope: groups, engine: windows}\nfuse: {top: 0}\nprepare: {paper: {texts: 1}}\n"
+
+
+def test_an_error_names_what_brought_the_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text(WRONG)
+    options = ["--engine", "array", "--set", "fuse.tops=3", "--set", "fuse.top=none", "--set", "dense.epochs=0"]
+    assert main(["config", "--config", str(file), *options]) == 2
+    lines = capsys.readouterr().err.splitlines()[1:]
+    assert len(lines) == 9
+    beginnings = [
+        f"{file}: grid.scope: ",
+        "--engine: grid.engine: ",
+        "--set fuse.top=none: fuse.top: ",
+        "--set fuse.tops=3: unknown setting 'fuse.tops'; did you mean 'fuse.top'?",
+        "--set dense.epochs=0: dense.epochs: ",
+        *(f"{file}: prepare.paper.{name}: Field required" for name in ("labels", "tail_per_text", "head_per_text")),
+    ]
+    for beginning in beginnings:
+        assert any(line.startswith(f"  {beginning}") for line in lines), (beginning, lines)
+
+
+def test_unknown_names_name_what_brought_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text("grid: {normalizations: zmux}\nevaluate: {metrics: ndgc@10}\n")
+    assert main(["config", "--config", str(file), "--fusions", "combmns"]) == 2
+    message = capsys.readouterr().err
+    assert f"\n  {file}: grid.normalizations: unknown normalization 'zmux'. Did you mean 'zmuv'?" in message
+    assert f"\n  {file}: evaluate.metrics: unknown metric 'ndgc'" in message
+    assert "\n  --fusions: grid.fusions: unknown fusion 'combmns'" in message
+
+
+def test_settings_of_a_section_that_do_not_fit_name_all_that_brought_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text("dense: {learning_rate_low: 0.1}\n")
+    assert main(["config", "--config", str(file), "--set", "dense.learning_rate_high=0.01"]) == 2
+    assert f"{file}, --set dense.learning_rate_high=0.01: dense: " in capsys.readouterr().err
+
+
+@pytest.fixture
+def plain_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine without a Spark installation, and a folder with one good file to start in."""
+    for name in local_files.ELSEWHERE:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(session, "get_session", lambda settings: pytest.fail("Spark was started"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.trec").touch()
+    return tmp_path
+
+
+def test_missing_inputs_are_told_before_spark_starts(capsys: pytest.CaptureFixture[str], plain_machine: Path) -> None:
+    runs = ["--run", "a=here.trec", "--run", "b=gone.trec", "--run", "c=table:some.name", "--run", "d=s3://bucket/x"]
+    others = ["--qrels", f"file:{plain_machine}/gone.txt", "--label-groups", "groups.parquet", "--folds", "*.gone/x"]
+    for job in ("evaluate", "fuse"):
+        assert main([job, *runs, *others]) == 3
+        message = capsys.readouterr().err
+        assert message.splitlines() == [
+            f"xmtc-fusion: error: 4 input files are missing (relative paths start at {plain_machine}):",
+            "  inputs.candidates.b: gone.trec",
+            f"  inputs.judgements: file:{plain_machine}/gone.txt",
+            "  inputs.label_groups: groups.parquet",
+            "  inputs.folds: *.gone/x",
+        ]
+
+
+def test_missing_files_of_a_dataset_are_told_before_spark_starts(
+    capsys: pytest.CaptureFixture[str], plain_machine: Path
+) -> None:
+    (plain_machine / "X.txt").touch()
+    parts = "prepare.parts=[{name: train, texts: 'X*.txt', labels: Y.txt}]"
+    options = ["--set", "prepare.format=lines-ids", "--set", parts, "--set", "prepare.label_file=names.txt"]
+    for job in ("prepare", "run"):
+        assert main([job, "--folder", str(plain_machine), *options]) == 3
+        message = capsys.readouterr().err
+        assert f"\n  prepare.parts.train.labels: {plain_machine}/Y.txt" in message
+        assert f"\n  prepare.label_file: {plain_machine}/names.txt" in message and "X*.txt" not in message
+    assert main(["prepare"]) == 2
+    assert "no dataset: choose one" in capsys.readouterr().err
+
+
+def test_files_of_other_machines_are_not_looked_for_here(monkeypatch: pytest.MonkeyPatch, plain_machine: Path) -> None:
+    gone = [local_files.InputFile("inputs.folds", "gone.parquet")]
+    with pytest.raises(InputError, match=r"an input file is missing .*\n  inputs.folds: gone.parquet"):
+        local_files.check_files(SparkSettings(), gone)
+    local_files.check_files(SparkSettings(master="yarn"), gone)
+    local_files.check_files(SparkSettings(remote="sc://host"), gone)
+    local_files.check_files(SparkSettings(conf={"spark.hadoop.fs.defaultFS": "hdfs://host"}), gone)
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    local_files.check_files(SparkSettings(), gone)
 
 
 def test_no_java_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import yaml
 from fusion.errors import ConfigError, XmtcError
 from fusion.metrics import LARGEST_K, parse_measures
 from fusion.registry import FUSIONS, fusion
-from jobs.config import Config, load_config, parse_setting
+from jobs.config import Config, commented_yaml, load_config, make_config, overlaid, parse_setting
 
 BASE = Path(__file__).parents[2] / "conf" / "base.yaml"
 
@@ -30,6 +30,33 @@ def test_written_configuration_reads_back(tmp_path: Path) -> None:
     config = load_config(None, {"grid.normalizations": "zmuv, rank", "inputs.candidates": {"a": "x", "b": "y"}})
     (tmp_path / "config.yaml").write_text(config.to_yaml())
     assert load_config(str(tmp_path / "config.yaml")) == config
+
+
+FILES = [None, BASE.parent / "nightly.yaml", *sorted((BASE.parent / "datasets").glob("*.yaml"))]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem if file else "defaults")
+def test_commented_configuration_reads_back(tmp_path: Path, file: Path | None) -> None:
+    config = load_config(
+        file and str(file), {"report.title": "A 'title':\n  # of two lines, ü", "spark.conf": {"a": 1}}
+    )
+    (tmp_path / "config.yaml").write_text(commented_yaml(config))
+    assert load_config(str(tmp_path / "config.yaml")) == config
+    comments = [line for line in BASE.read_text().splitlines() if line.strip().startswith("#")]
+    printed = (tmp_path / "config.yaml").read_text().splitlines()
+    assert [line for line in printed if line.strip().startswith("#")] == comments
+    assert len(printed) == len(BASE.read_text().splitlines())
+
+
+def test_a_wrong_file_is_named(tmp_path: Path) -> None:
+    """Also where a dataset's file is laid over the configuration of the night."""
+    file = tmp_path / "wrong.yaml"
+    file.write_text("fuse: {top: 0}")
+    for load in (load_config, lambda path: overlaid(load_config(), path)):
+        with pytest.raises(ConfigError, match=rf"\n  {file}: fuse.top: "):
+            load(str(file))
+    with pytest.raises(ConfigError, match=r"\n  out/config.yaml: unknown setting 'fuse.tip'"):
+        make_config({"fuse": {"tip": 1}}, "out/config.yaml")
 
 
 @pytest.mark.parametrize(
@@ -87,5 +114,5 @@ def test_a_name_is_registered_once() -> None:
 def test_runs_may_be_named_by_a_date(tmp_path: Path) -> None:
     path = tmp_path / "nightly.yaml"
     path.write_text("nightly: {baseline: 2026-03-02, run_id: 7}")
-    found = load_config(str(path)).nightly
-    assert (found.baseline, found.run_id) == ("2026-03-02", "7")
+    nightly = load_config(str(path)).nightly
+    assert (nightly.baseline, nightly.run_id) == ("2026-03-02", "7")

@@ -1,18 +1,35 @@
-"""A line of code knows its room: imports point from jobs to udfs to fusion, never back."""
+"""A line of code knows its room: imports point from xmtc_fusion to jobs to udfs to fusion, never back."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from jobs.cli import JOBS
+
 ROOT = Path(__file__).parents[2]
+OUTSIDE = {"tests", "benchmarks", "notebooks"}
 FORBIDDEN = {
-    "fusion": {"pyspark", "udfs", "jobs", "py4j", "pathlib", "time", "datetime", "os"},
-    "udfs": {"jobs"},
-    "jobs": {"tests", "benchmarks"},
+    "fusion": {"pyspark", "udfs", "jobs", "xmtc_fusion", "py4j", "pathlib", "time", "datetime", "os", *OUTSIDE},
+    "udfs": {"jobs", "xmtc_fusion", *OUTSIDE},
+    "jobs": {"xmtc_fusion", *OUTSIDE},
+    "xmtc_fusion": OUTSIDE,
 }
+ROOMS = {
+    "fusion": {"normalizations", "fusions", "metrics", "kernel", "statistics", "retrieval"},
+    "jobs": {"settings", "datasets", "inputs", "results", "reporting", "monitoring", "runtime", "command_line"},
+    "udfs": set(),
+}
+LONGEST = 60
+TOO_LONG = {
+    "fusion/kernel/pools.py _merge_lists",
+    "udfs/finetune.py fit",
+}
+"""Functions that are still to be divided; no other may join them."""
 HOUSEKEEPING = {"code_cache.py"}
 """Keeps compiled code on disk, which is no arithmetic: it alone may know of files."""
 NOT_ON_CONNECT = {"rdd", "sparkContext", "_jvm", "_jsc", "_jdf", "cache", "persist"}
@@ -38,6 +55,36 @@ def test_imports_point_one_way(folder: str) -> None:
     for path in [path for path in modules(folder) if path.name not in HOUSEKEEPING]:
         wrong = imported(ast.parse(path.read_text())) & FORBIDDEN[folder]
         assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+@pytest.mark.parametrize("folder", ROOMS)
+def test_rooms(folder: str) -> None:
+    """A folder holds one kind of thing, and is listed here."""
+    assert {path.parent.name for path in (ROOT / folder).glob("*/__init__.py")} == ROOMS[folder]
+
+
+def test_jobs_are_jobs() -> None:
+    """Whatever stands directly in jobs/ can be submitted; the rest has a room."""
+    names = {path.stem for path in (ROOT / "jobs").glob("*.py")} - {"__init__", "cli", "config"}
+    assert names == set(JOBS) - {"config"}
+
+
+@pytest.mark.parametrize("folder", FORBIDDEN)
+def test_no_function_is_too_long(folder: str) -> None:
+    long = {
+        f"{path.relative_to(ROOT)} {node.name}"
+        for path in modules(folder)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= LONGEST
+    }
+    assert long <= TOO_LONG
+
+
+def test_a_report_needs_no_spark() -> None:
+    """Reports are written where there may be no Java: nothing that they import, even indirectly, is Spark."""
+    code = "import sys, jobs.report; print({'pyspark', 'py4j'} & set(sys.modules) or 'no Spark')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "no Spark\n", done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("folder", ["jobs", "udfs", "notebooks"])

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.datasets.readers.base import TEXT_COLUMNS, file_parts, first_problem, paths_of, union
+from jobs.datasets.readers.base import TEXT_COLUMNS, file_parts, first_problem, union
 from jobs.datasets.readers.label_ids import Checked
 from jobs.datasets.readers.lines import Lines, read_lines, same_length
-from jobs.settings.prepare import PrepareSettings
+from jobs.settings.prepare import PrepareSettings, paths_of
 
 Parse = Callable[[Lines], Checked]
 """From the lines of a label file (columns value and place) to the labels of each."""

@@ -14,8 +14,7 @@ from pyspark.sql import functions as F
 from fusion.errors import ConfigError, InputError
 from fusion.registry import Registry
 from jobs.runtime.spark_errors import spark_reason
-from jobs.settings import Names
-from jobs.settings.prepare import Part, PrepareSettings
+from jobs.settings.prepare import Part, PrepareSettings, paths_of
 
 TEXT_COLUMNS = ["text_id", "text", "labels", "key", "problem"]
 LABEL_COLUMNS = ["position", "label", "name", "alt_names", "description"]
@@ -88,16 +87,6 @@ def check_settings(settings: PrepareSettings) -> Reader:
             f"only {TEXT_KEY!r} can group its texts"
         )
     return found
-
-
-def paths_of(settings: PrepareSettings, names: Names) -> list[str]:
-    """The files of a setting, below the dataset's folder. Absolute paths, addresses and tables stand for themselves."""
-    wanted = [names] if isinstance(names, str) else list(names)
-    absolute = ("/", "table:", "dbfs:", "file:")
-    return [
-        name if name.startswith(absolute) or "://" in name else f"{settings.folder.rstrip('/')}/{name}"
-        for name in wanted
-    ]
 
 
 def source_of(paths: list[str]) -> str:

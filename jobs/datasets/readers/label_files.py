@@ -9,10 +9,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import ConfigError
-from jobs.datasets.readers.base import LABEL_COLUMNS, first_problem, paths_of
+from jobs.datasets.readers.base import LABEL_COLUMNS, first_problem
 from jobs.datasets.readers.lines import read_lines
 from jobs.datasets.readers.records import TABLE, Fields, field_of, json_records, parquet_records
-from jobs.settings.prepare import Columns, PrepareSettings
+from jobs.settings.prepare import Columns, PrepareSettings, paths_of
 
 Keys = Literal["position", "label"]
 """How labels are found: by their place in the file (label numbers), or by the label that stands there."""

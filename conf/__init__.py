@@ -1,1 +1,0 @@
-"""Settings that people change, as YAML."""

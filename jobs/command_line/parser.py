@@ -1,0 +1,186 @@
+"""The parser of the command line: every job with its options, what it does, and how it is called."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fusion import FUSIONS, NORMALIZATIONS, __version__
+from jobs.command_line.options import (
+    FUSION,
+    METRICS,
+    NIGHTLY,
+    REPORT,
+    RESULTS,
+    STAGES,
+    TOP,
+    Shortcut,
+)
+
+DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label text classification on Spark,
+and tell which fusion wins."""
+
+EPILOG = """examples:
+  xmtc-fusion run --config conf/datasets/debtags.yaml
+  xmtc-fusion evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/
+  xmtc-fusion report --results out/ --output report/
+
+'xmtc-fusion JOB --help' tells the options of a job; 'xmtc-fusion config' prints every setting with its meaning.
+
+exit codes:
+  0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else
+  nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted, 13 a dataset failed"""
+
+
+class JobHelp(NamedTuple):
+    """What a job's --help says."""
+
+    summary: str
+    description: str
+    examples: Sequence[str]
+    shortcuts: Sequence[Shortcut]
+
+
+HELP = {
+    "evaluate": JobHelp(
+        "metrics of every chosen cell, from candidates and judgements",
+        "Fuse ranked lists with every chosen pair of normalisation and fusion, and compare the rankings with the\n"
+        "judgements. Prints the best pairs; with --output, writes all figures and what the report needs.",
+        [
+            "evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/",
+            "evaluate --config my.yaml --normalizations zmuv,min-max --fusions combmnz --metrics ndcg@10",
+        ],
+        [*FUSION, METRICS],
+    ),
+    "fuse": JobHelp(
+        "fused rankings of the chosen cells",
+        "Fuse ranked lists and write the fused lists of every chosen pair of normalisation and fusion.",
+        [
+            "fuse --run bm25=a.trec --run dense=b.trec --normalizations zmuv --fusions combmnz --output fused/",
+            "fuse --config my.yaml --set 'grid.cells=[zmuv+combmnz, rank+isr]' --top 10 --output fused/",
+        ],
+        [*FUSION, TOP],
+    ),
+    "run": JobHelp(
+        "all of it: from a dataset's files to the metrics of the whole grid",
+        "Prepare a dataset, retrieve with BM25 and the bi-encoder, evaluate the whole grid and write the report.\n"
+        "Stages that were done before are not done again.",
+        [
+            "run --config conf/datasets/debtags.yaml",
+            "run --config conf/datasets/eurlex-4k.yaml --folder ~/eurlex --work /data/work",
+        ],
+        [*STAGES, METRICS, *RESULTS],
+    ),
+    "report": JobHelp(
+        "tables, figures and one page from the results of evaluations",
+        "Write tables, figures and one page from what evaluate or run wrote. Needs no Spark.",
+        [
+            "report --results out/ --output report/",
+            "report --results a/results,b/results --test queries --output both/",
+        ],
+        REPORT,
+    ),
+    "nightly": JobHelp(
+        "re-evaluate datasets, compare with a baseline, alarm if a figure fell",
+        "Evaluate what has changed since the last run, add it to the history and compare it with the baseline.",
+        [
+            "nightly --config conf/nightly.yaml",
+            "nightly --datasets a.yaml,b.yaml --run-id 2026-03-02 --work /data/work",
+        ],
+        NIGHTLY,
+    ),
+    "doctor": JobHelp(
+        "what is wrong with an installation, and what to do about it",
+        "Check Python, Java, Spark, the optional packages and the folders of a configuration.",
+        ["doctor", "doctor --config my.yaml"],
+        [*STAGES, *RESULTS],
+    ),
+    "prepare": JobHelp(
+        "read a dataset; write its texts, labels and folds",
+        "Read a published dataset, check it, and write the tables of its texts, labels and folds.",
+        [
+            "prepare --config conf/datasets/eurlex-4k.yaml --folder ~/eurlex",
+            "prepare --config my.yaml --set prepare.limit=1000",
+        ],
+        STAGES,
+    ),
+    "retrieve_sparse": JobHelp(
+        "BM25 candidates of every fold's test texts",
+        "Index the training texts of every fold with BM25 and list the best labels of its test texts. Needs prepare.",
+        [
+            "retrieve_sparse --config conf/datasets/debtags.yaml",
+            "retrieve_sparse --config my.yaml --set sparse.top=128",
+        ],
+        STAGES,
+    ),
+    "train_dense": JobHelp(
+        "encode texts and labels, train the bi-encoder for every fold",
+        "Encode texts and labels and train the bi-encoder for every fold. Needs prepare, and the extra [dense].",
+        ["train_dense --config conf/datasets/debtags.yaml", "train_dense --config my.yaml --set dense.epochs=10"],
+        STAGES,
+    ),
+    "retrieve_dense": JobHelp(
+        "dense candidates of every fold's test texts",
+        "List the labels nearest to every fold's test texts, after training if that was not done before.\n"
+        "Needs prepare, and the extra [dense].",
+        [
+            "retrieve_dense --config conf/datasets/debtags.yaml",
+            "retrieve_dense --config my.yaml --set dense.search=exact",
+        ],
+        STAGES,
+    ),
+    "config": JobHelp(
+        "print the resolved configuration and stop",
+        "Print every setting with its meaning: the defaults, overridden by the file and the options.",
+        ["config > my.yaml", "config --config my.yaml --set grid.scope=joint"],
+        [*FUSION, METRICS, TOP],
+    ),
+}
+
+
+class _Shortcuts(argparse.Action):
+    """Collects the shortcuts that are given, with their values, in order."""
+
+    def __init__(self, option_strings: Sequence[str], shortcut: Shortcut, **settings: Any) -> None:
+        super().__init__(option_strings, **settings)
+        self.shortcut = shortcut
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        namespace.shortcuts = [*(namespace.shortcuts or []), (self.shortcut, values)]
+
+
+def make_parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("xmtc-fusion", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
+    parser.add_argument("--version", action="version", version=f"xmtc-fusion {__version__}")
+    jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
+    for name, about in HELP.items():
+        job = jobs.add_parser(
+            name, help=about.summary, description=about.description, epilog=_epilog(about), formatter_class=raw
+        )
+        job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
+        job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
+        job.add_argument("--debug", action="store_true", help="show the stack trace of an error")
+        for shortcut in about.shortcuts:
+            job.add_argument(
+                shortcut.option,
+                dest="shortcuts",
+                action=_Shortcuts,
+                shortcut=shortcut,
+                metavar=shortcut.metavar,
+                help=f"{shortcut.help} [{shortcut.setting}]",
+            )
+    return parser
+
+
+def _epilog(about: JobHelp) -> str:
+    lines = [f"example{'s' * (len(about.examples) > 1)}:", *(f"  xmtc-fusion {words}" for words in about.examples)]
+    settings = {shortcut.setting for shortcut in about.shortcuts}
+    if "grid.normalizations" in settings:
+        lines += ["", f"normalizations: {', '.join(NORMALIZATIONS.names())}"]
+    if "grid.fusions" in settings:
+        lines += [f"fusions:        {', '.join(FUSIONS.names())}"]
+    return "\n".join(lines)

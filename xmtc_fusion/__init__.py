@@ -1,0 +1,97 @@
+"""The public names of xmtc-fusion.
+
+Importing this package is cheap: each name is fetched from its module when it is first used.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fusion import FUSIONS as FUSIONS
+    from fusion import METRICS as METRICS
+    from fusion import NORMALIZATIONS as NORMALIZATIONS
+    from fusion import __version__ as __version__
+    from fusion.errors import AlarmError as AlarmError
+    from fusion.errors import ConfigError as ConfigError
+    from fusion.errors import InputError as InputError
+    from fusion.errors import OutputError as OutputError
+    from fusion.errors import SetupError as SetupError
+    from fusion.errors import XmtcError as XmtcError
+    from fusion.registry import fusion as fusion
+    from fusion.registry import metric as metric
+    from fusion.registry import normalization as normalization
+    from jobs.config import Config as Config
+    from jobs.config import load_config as load_config
+
+MODULES = {
+    "AlarmError": "fusion.errors",
+    "Config": "jobs.config",
+    "ConfigError": "fusion.errors",
+    "FUSIONS": "fusion",
+    "InputError": "fusion.errors",
+    "METRICS": "fusion",
+    "NORMALIZATIONS": "fusion",
+    "OutputError": "fusion.errors",
+    "SetupError": "fusion.errors",
+    "XmtcError": "fusion.errors",
+    "__version__": "fusion",
+    "fusion": "fusion.registry",
+    "load_config": "jobs.config",
+    "metric": "fusion.registry",
+    "normalization": "fusion.registry",
+}
+"""Each public name with the module that defines it. The imports above say the same to type checkers."""
+
+__all__ = list(MODULES)
+
+PACKAGES = ("fusion", "jobs", "udfs")
+"""The other packages of this project, which lie in the same folder, zip or wheel."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *MODULES})
+
+
+def _check_packages() -> None:
+    """Refuse to go on where another package of the same name hides one of ours."""
+    home = Path(__file__).resolve().parent.parent
+    if any(_origin(name) is None for name in PACKAGES):
+        # A plain folder loses against a package if both are on the path, but not against an editable install, whose
+        # packages need not be on it.
+        sys.path.append(str(home))
+    for name in PACKAGES:
+        ours, origin = home / name, _origin(name)
+        if origin is None:
+            raise ImportError(
+                f"Python finds no package {name!r}; that of xmtc-fusion should be {ours}. Install xmtc-fusion again, "
+                f"and import it before anything else that is called {name!r}.",
+                name=name,
+            )
+        if origin.parent != ours:
+            raise ImportError(
+                f"xmtc-fusion needs its own package {name!r}, which is {ours}, but Python finds {origin} first. Rename "
+                "that one, or keep its folder off sys.path: start Python elsewhere, or take it out of PYTHONPATH.",
+                name=name,
+            )
+
+
+def _origin(name: str) -> Path | None:
+    """The file that Python would import under a name; None if there is none, or only a plain folder."""
+    spec = find_spec(name)
+    return Path(spec.origin).resolve() if spec and spec.origin else None
+
+
+_check_packages()
