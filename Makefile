@@ -22,7 +22,7 @@ drill: $(VENV)/ready ## Kill executors and drivers, start two runs at once, skew
 lint: $(VENV)/ready ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy fusion udfs jobs
+	$(BIN)/mypy fusion udfs jobs xmtc_fusion
 
 format: $(VENV)/ready ## Format the code
 	$(BIN)/ruff check --fix .

@@ -32,6 +32,7 @@ EXTRAS = {
         "mlflow-skinny>=2.10",
         "mypy>=1.10",
         "pandas-stubs",
+        "polars>=1",
         "playwright>=1.40",
         "PyStemmer>=2.2",
         "pyspark[connect]>=4.0",

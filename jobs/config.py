@@ -72,6 +72,12 @@ def overlaid(config: Config, path: str) -> Config:
     return _checked([Layer("", config.model_dump(mode="json")), Layer(path, _read(path))])
 
 
+def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
+    """A configuration with settings (dotted keys) laid over it."""
+    changes = [layer_of(setting, value, "") for setting, value in settings.items()]
+    return _checked([Layer("", config.model_dump(mode="json")), *changes])
+
+
 def make_config(values: Mapping[str, Any], source: str) -> Config:
     """A checked configuration, or an error that names every wrong key."""
     return _checked([Layer(source, values)])

@@ -27,11 +27,23 @@ if TYPE_CHECKING:
     from fusion.registry import normalization as normalization
     from jobs.config import Config as Config
     from jobs.config import load_config as load_config
+    from xmtc_fusion.evaluating import evaluate as evaluate
+    from xmtc_fusion.evaluation import Evaluation as Evaluation
+    from xmtc_fusion.fusing import fuse as fuse
+    from xmtc_fusion.whole_jobs import doctor as doctor
+    from xmtc_fusion.whole_jobs import nightly as nightly
+    from xmtc_fusion.whole_jobs import prepare as prepare
+    from xmtc_fusion.whole_jobs import report as report
+    from xmtc_fusion.whole_jobs import retrieve_dense as retrieve_dense
+    from xmtc_fusion.whole_jobs import retrieve_sparse as retrieve_sparse
+    from xmtc_fusion.whole_jobs import run as run
+    from xmtc_fusion.whole_jobs import train_dense as train_dense
 
 MODULES = {
     "AlarmError": "fusion.errors",
     "Config": "jobs.config",
     "ConfigError": "fusion.errors",
+    "Evaluation": "xmtc_fusion.evaluation",
     "FUSIONS": "fusion",
     "InputError": "fusion.errors",
     "METRICS": "fusion",
@@ -40,10 +52,20 @@ MODULES = {
     "SetupError": "fusion.errors",
     "XmtcError": "fusion.errors",
     "__version__": "fusion",
+    "doctor": "xmtc_fusion.whole_jobs",
+    "evaluate": "xmtc_fusion.evaluating",
+    "fuse": "xmtc_fusion.fusing",
     "fusion": "fusion.registry",
     "load_config": "jobs.config",
     "metric": "fusion.registry",
+    "nightly": "xmtc_fusion.whole_jobs",
     "normalization": "fusion.registry",
+    "prepare": "xmtc_fusion.whole_jobs",
+    "report": "xmtc_fusion.whole_jobs",
+    "retrieve_dense": "xmtc_fusion.whole_jobs",
+    "retrieve_sparse": "xmtc_fusion.whole_jobs",
+    "run": "xmtc_fusion.whole_jobs",
+    "train_dense": "xmtc_fusion.whole_jobs",
 }
 """Each public name with the module that defines it. The imports above say the same to type checkers."""
 

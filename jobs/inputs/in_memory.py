@@ -1,0 +1,121 @@
+"""What users hold in memory, as Arrow tables: dictionaries, pandas, polars and Arrow tables. Spark's stay Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePath
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from fusion.errors import InputError
+from jobs.inputs.sources import Source
+
+Kind = Literal["dict", "pandas", "polars", "arrow", "spark", "path"]
+
+
+def kind_of(value: Any) -> Kind:
+    """What a run, or a table of judgements, comes as."""
+    if isinstance(value, str | PurePath):
+        return "path"
+    if isinstance(value, Mapping):
+        return "dict"
+    package = type(value).__module__.partition(".")[0]
+    if package in ("pandas", "polars"):
+        return "pandas" if package == "pandas" else "polars"
+    return "spark" if package == "pyspark" else "arrow"
+
+
+def runs_source(runs: Any) -> Source | dict[str, Source]:
+    """All runs: one source per retriever, or one table with a column `retriever`."""
+    if kind_of(runs) != "dict":
+        return table_source(runs, "runs")
+    return {str(name): _source(run, f"run {name!r}", _run_table) for name, run in runs.items()}
+
+
+def judgements_source(judgements: Any) -> Source:
+    """Relevant labels by text: a list of labels, or labels with grades, of which those above 0 are relevant."""
+    return _source(judgements, "judgements", _judgement_table)
+
+
+def folds_source(folds: Any) -> Source | None:
+    """The fold of each text."""
+    return (
+        None if folds is None else _source(folds, "folds", lambda folds, name: _pairs(folds, name, "text_id", "fold"))
+    )
+
+
+def groups_source(groups: Any) -> Source:
+    """The group of each label, or one of the words auto, pareto and none."""
+    return _source(groups, "label groups", lambda groups, name: _pairs(groups, name, "label_id", "label_group"))
+
+
+def table_source(value: Any, name: str) -> Source:
+    """A path, a table as Arrow holds it, or a Spark DataFrame."""
+    kind = kind_of(value)
+    if kind == "path":
+        return str(value)
+    if kind == "spark" or isinstance(value, pa.Table):
+        return value
+    try:
+        if kind == "pandas":
+            return pa.Table.from_pandas(value, preserve_index=False)
+        if kind == "polars":
+            return (value.collect() if hasattr(value, "collect") else value).to_arrow()
+        return pa.table(value)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"{name}: a {type(value).__name__} is no table that Arrow can read: {error}") from None
+
+
+def _source(value: Any, name: str, of_mapping: Callable[[Mapping[Any, Any], str], pa.Table]) -> Source:
+    return of_mapping(value, name) if kind_of(value) == "dict" else table_source(value, name)
+
+
+def _run_table(run: Mapping[Any, Any], name: str) -> pa.Table:
+    for text, scores in run.items():
+        if not isinstance(scores, Mapping):
+            kind = type(scores).__name__
+            raise InputError(f"{name}: expected scores by label for text {text!r}, as in {{'l1': 7.1}}; found a {kind}")
+    labels = _lists(run, (list(scores) for scores in run.values()), name)
+    try:
+        flat = pa.array([score for scores in run.values() for score in scores.values()], pa.float64())
+    except (pa.ArrowException, TypeError) as error:
+        raise InputError(f"{name}: scores must be numbers: {error}") from None
+    scores = pa.ListArray.from_arrays(labels.offsets, flat)
+    return pa.table({"text_id": _ids(run, f"{name}: text ids"), "label_ids": labels, "scores": scores})
+
+
+def _judgement_table(judgements: Mapping[Any, Any], name: str) -> pa.Table:
+    relevant = []
+    for text, labels in judgements.items():
+        if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
+            raise InputError(f"{name}: expected a list of labels for text {text!r}; found {labels!r}")
+        graded = labels.items() if isinstance(labels, Mapping) else ((label, 1) for label in labels)
+        relevant.append([label for label, grade in graded if grade > 0])
+    lists = _lists(judgements, relevant, name)
+    return pa.table({"text_id": _ids(judgements, f"{name}: text ids"), "label_ids": lists})
+
+
+def _pairs(values: Mapping[Any, Any], name: str, key: str, value: str) -> pa.Table:
+    column = pa.array(list(values.values()), pa.int32() if value == "fold" else pa.string())
+    return pa.table({key: _ids(values, f"{name}: {key.replace('_', ' ')}s"), value: column})
+
+
+def _lists(keys: Iterable[Any], lists: Iterable[list[Any]], name: str) -> pa.ListArray:
+    lists = list(lists)
+    offset = np.concatenate(([0], np.cumsum([len(labels) for labels in lists], dtype=np.int64)))
+    flat = [label for labels in lists for label in labels]
+    return pa.ListArray.from_arrays(pa.array(offset, pa.int32()), _ids(flat, f"{name}: label ids"))
+
+
+def _ids(values: Iterable[Any], what: str) -> pa.Array:
+    """Strings, or whole numbers."""
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    kinds = {type(value) for value in plain}
+    if kinds <= {str}:
+        return pa.array(plain, pa.string())
+    if kinds == {int}:
+        return pa.array(plain, pa.int64())
+    names = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise InputError(f"{what} must be all strings or all whole numbers; found {names}")

@@ -1,0 +1,88 @@
+"""`evaluate`: which fusion of some runs is best, and what is known about that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from jobs import evaluate as job
+from jobs.config import Config, load_config, with_settings
+from jobs.inputs.in_memory import folds_source, groups_source, judgements_source, runs_source
+from jobs.inputs.sources import Sources
+from xmtc_fusion.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Names = str | Iterable[str]
+
+
+def evaluate(
+    judgements: Any,
+    runs: Any,
+    *,
+    metrics: Names | None = None,
+    normalizations: Names | None = None,
+    fusions: Names | None = None,
+    cells: Iterable[str] | None = None,
+    label_groups: Any = "auto",
+    folds: Any = None,
+    scope: str | None = None,
+    engine: str | None = None,
+    per_query: bool | None = None,
+    dataset: str | None = None,
+    config: Config | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    spark: SparkSession | None = None,
+) -> Evaluation:
+    """Evaluate every chosen cell, and every retriever alone.
+
+    judgements: the relevant labels of each text. `{"t1": ["l1", "l3"]}`, `{"t1": {"l1": 1}}` (relevant above 0), a
+        pandas, polars or Arrow table (text_id with label_ids, or with label_id), a path (TREC qrels or Parquet), a
+        catalog table's name, or a Spark DataFrame.
+    runs: by retriever, the scores of labels: `{"bm25": {"t1": {"l1": 7.1}}, "dense": ...}`, or for each retriever a
+        table (text_id with label_ids and scores, or with label_id and score), a path or a DataFrame. Or one table of
+        all retrievers, with a column `retriever`.
+    metrics: such as `["ndcg@10", "precision@1"]`.
+    normalizations, fusions: names, or `"all"` (the default).
+    cells: instead of all combinations, such as `["zmuv+combmnz"]`.
+    label_groups: `{"l1": "head", ...}`, a table (label_id, label_group), `"pareto"`, `"none"` or `"auto"`.
+    folds: `{"t1": 0, ...}`, or a table (text_id, fold). Without folds, all texts are one.
+    scope: `"group"` fuses within each label group, `"joint"` all candidates together.
+    engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`; all give the same figures.
+    per_query: also keep every text's figures.
+    config, settings: a configuration or the path of one, and dotted settings, such as `{"evaluate.seed": 1}`.
+    spark: the session to use. Without one, small data needs none, and for large data one is made.
+    """
+    chosen = {
+        "evaluate.metrics": _listed(metrics),
+        "grid.normalizations": _listed(normalizations),
+        "grid.fusions": _listed(fusions),
+        "grid.cells": None if cells is None else list(cells),
+        "grid.scope": scope,
+        "grid.engine": engine,
+        "evaluate.per_query": per_query,
+        "dataset": dataset,
+    }
+    given = {key: value for key, value in chosen.items() if value is not None}
+    resolved = configured(config, {**given, **(settings or {})})
+    sources = Sources(
+        runs_source(runs),
+        judgements_source(judgements),
+        groups_source(label_groups),
+        folds_source(folds),
+        resolved.inputs.head_share,
+    )
+    result = job.compute(spark, resolved, sources)
+    return Evaluation(result, resolved)
+
+
+def configured(config: Config | str | None, settings: Mapping[str, Any]) -> Config:
+    """A configuration with settings laid over it."""
+    if isinstance(config, Config):
+        return with_settings(config, settings)
+    return load_config(config, settings)
+
+
+def _listed(names: Names | None) -> str | list[str] | None:
+    return names if names is None or isinstance(names, str) else list(names)

@@ -1,0 +1,101 @@
+"""`fuse`: one ranking out of several, in the kind of table that came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.grid import Cell
+from fusion.label_groups import ALL
+from jobs import fuse as job
+from jobs.config import Config
+from jobs.inputs.in_memory import Kind, kind_of, runs_source
+from jobs.inputs.sources import Sources
+from jobs.settings import parse_cell
+from xmtc_fusion.evaluating import configured
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def fuse(
+    runs: Any,
+    cells: str | Iterable[str] = "zmuv+combmnz",
+    *,
+    top: int = 64,
+    engine: str | None = None,
+    config: Config | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    spark: SparkSession | None = None,
+) -> Any:
+    """The fused ranking of every text: the best `top` labels with their scores, best first.
+
+    runs: as for `evaluate`. What comes out is of the kind of the first run: a dictionary, a pandas, polars or Arrow
+        table (one row per list if that run had lists, one row per candidate if not), or a Spark DataFrame. For a path,
+        an Arrow table.
+    cells: `"zmuv+combmnz"`, or several; then the result is a dictionary by cell.
+    """
+    names = [cells] if isinstance(cells, str) else list(cells)
+    chosen = {"grid.cells": names, "fuse.top": top, "fuse.label_groups": [ALL], **(settings or {})}
+    if engine is not None:
+        chosen["grid.engine"] = engine
+    resolved = configured(config, chosen)
+    sources = Sources(runs_source(runs), label_groups="auto")
+    fused = job.fused_rows(spark, resolved, sources)
+    first = next(iter(runs.values())) if isinstance(runs, Mapping) else runs
+    kind, long = kind_of(first), _is_long(first)
+    found = {name: _of_cell(fused, parse_cell(name), kind, long) for name in names}
+    return found[names[0]] if isinstance(cells, str) else found
+
+
+def _is_long(run: Any) -> bool:
+    """Whether a run has one row per candidate."""
+    names = getattr(run, "columns", None) if not isinstance(run, pa.Table) else run.column_names
+    return names is not None and "label_id" in list(names)
+
+
+def _of_cell(fused: Any, cell: Cell, kind: Kind, long: bool) -> Any:
+    if not isinstance(fused, pa.Table):
+        return _on_spark(fused, cell, long)
+    inside = pc.and_(pc.equal(fused["normalization"], cell.normalization), pc.equal(fused["fusion"], cell.fusion))
+    lists = fused.filter(inside).select(["text_id", "label_ids", "scores"])
+    if kind == "dict":
+        return {row["text_id"]: dict(zip(row["label_ids"], row["scores"], strict=True)) for row in lists.to_pylist()}
+    table = _exploded(lists) if long else lists
+    if kind == "pandas":
+        return table.to_pandas()
+    if kind == "polars":
+        import polars
+
+        return polars.from_arrow(table)
+    return table
+
+
+def _exploded(lists: pa.Table) -> pa.Table:
+    lists = lists.combine_chunks()
+    owner = np.repeat(np.arange(len(lists)), pc.list_value_length(lists["label_ids"]).to_numpy())
+    columns = {
+        "text_id": lists["text_id"].take(pa.array(owner)),
+        "label_id": pc.list_flatten(lists["label_ids"]),
+        "score": pc.list_flatten(lists["scores"]),
+    }
+    return pa.table(columns)
+
+
+def _on_spark(fused: DataFrame, cell: Cell, long: bool) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    # A row that cannot be used must stop whoever reads the result, whenever that is.
+    checked = F.when(F.col("problems").isNull(), F.col("text_id")).otherwise(F.raise_error("problems"))
+    here = (F.col("normalization") == cell.normalization) & (F.col("fusion") == cell.fusion)
+    lists = fused.where(here | F.col("problems").isNotNull()).select(checked.alias("text_id"), "label_ids", "scores")
+    if not long:
+        return lists
+    pair = F.explode(F.arrays_zip("label_ids", "scores")).alias("pair")
+    return lists.select("text_id", pair).select(
+        "text_id", F.col("pair.label_ids").alias("label_id"), F.col("pair.scores").alias("score")
+    )

@@ -1,0 +1,90 @@
+"""Every job as a function. A session is made where a job needs one and none is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jobs.config import Config
+from xmtc_fusion.evaluating import configured
+from xmtc_fusion.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from jobs.nightly import Night
+
+Settings = Mapping[str, Any]
+
+
+def prepare(
+    config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
+) -> dict[str, Any]:
+    """A published dataset as the tables samples, labels and folds; its statistics."""
+    from jobs import prepare as job
+
+    resolved = configured(config, settings or {})
+    return job.run(_session(resolved, spark), resolved)
+
+
+def retrieve_sparse(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
+    """BM25 candidates of every fold's test texts; the table they are in."""
+    from jobs import retrieve_sparse as job
+
+    resolved = configured(config, settings or {})
+    return f"{job.run(_session(resolved, spark), resolved)}/{job.LISTS}"
+
+
+def train_dense(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> None:
+    """Encode texts and labels, and train the bi-encoder for every fold."""
+    from jobs import train_dense as job
+
+    resolved = configured(config, settings or {})
+    job.run(_session(resolved, spark), resolved)
+
+
+def retrieve_dense(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
+    """Dense candidates of every fold's test texts; the table they are in."""
+    from jobs import retrieve_dense as job
+
+    resolved = configured(config, settings or {})
+    return f"{job.run(_session(resolved, spark), resolved)}/{job.LISTS}"
+
+
+def run(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Evaluation:
+    """From a dataset's files to the figures of the whole grid and their report."""
+    from jobs import report as report_job
+    from jobs import run as job
+
+    resolved = configured(config, settings or {})
+    result = job.run(_session(resolved, spark), resolved)
+    report_job.run(job.reported(resolved))
+    return Evaluation(result, job.with_results(resolved))
+
+
+def report(results: str | list[str], output: str, settings: Settings | None = None) -> str:
+    """The report of one or several folders of results; the path of its page."""
+    from jobs import report as job
+
+    return job.run(configured(None, {"report.results": results, "output.path": output, **(settings or {})}))
+
+
+def nightly(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Night:
+    """Re-evaluate datasets and compare them with the baseline."""
+    from jobs import nightly as job
+
+    resolved = configured(config, settings or {})
+    return job.run(_session(resolved, spark), resolved)
+
+
+def doctor(config: Config | str | None = None, settings: Settings | None = None) -> int:
+    """Print what is wrong with an installation; the number of problems."""
+    from jobs import doctor as job
+
+    return job.run(configured(config, settings or {}))
+
+
+def _session(config: Config, spark: SparkSession | None) -> SparkSession:
+    from jobs.runtime.session import get_session
+
+    return spark or get_session(config.spark)
