@@ -1,0 +1,76 @@
+"""The engines local, arrays and windows: the same bytes of every table, and the same kinds of data in and out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import xmtc_fusion as xf
+from benchmarks.data import write_data
+from jobs import evaluate
+from jobs.config import load_config
+from tests.lists import random_relevant, random_texts, write_tables
+
+ENGINES = ("local", "arrays", "windows")
+
+
+@pytest.fixture(scope="module")
+def random(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """Ties, empty lists and folds."""
+    rng = np.random.default_rng(21)
+    texts, relevant = random_texts(rng, 200, retrievers=3), random_relevant(rng, 200)
+    inputs = write_tables(tmp_path_factory.mktemp("random"), texts, relevant, folds=4)
+    return {**inputs, "grid.normalizations": "zmuv,borda", "grid.scope": "joint"}
+
+
+@pytest.fixture(scope="module")
+def shaped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """Lists of 64 labels as retrievers give them, of labels with frequencies as Zipf has them."""
+    return {**write_data(tmp_path_factory.mktemp("shaped"), 400, 500), "grid.normalizations": "zmuv,sum"}
+
+
+@pytest.mark.parametrize("data", ["random", "shaped"])
+def test_all_tables_are_equal_to_the_byte(
+    spark: SparkSession, tmp_path: Path, data: str, request: pytest.FixtureRequest
+) -> None:
+    settings = request.getfixturevalue(data)
+    for engine in ENGINES:
+        chosen = {"grid.engine": engine, "output.path": str(tmp_path / engine)}
+        evaluate.run(None if engine == "local" else spark, load_config(None, {**settings, **chosen}))
+    names = sorted(path.name for path in (tmp_path / "local").iterdir() if path.name != "config.yaml")
+    assert {"metrics.csv", "metrics.parquet", "comparisons.parquet", "bands.parquet", "run.json"} <= set(names)
+    for name in names:
+        contents = {(tmp_path / engine / name).read_bytes() for engine in ENGINES}
+        assert len(contents) == 1, name
+
+
+def test_more_threads_than_one(shaped: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = load_config(None, {**shaped, "grid.engine": "local"})
+    alone = evaluate.run(None, chosen)
+    monkeypatch.setattr("udfs.local.TEXTS_AT_ONCE", 30)
+    monkeypatch.setattr("udfs.local._cores", lambda: 4)
+    together = evaluate.run(None, chosen)
+    assert together.metrics == alone.metrics and together.details == alone.details
+
+
+def test_spark_dataframes_in_and_out(spark: SparkSession) -> None:
+    runs = {
+        "bm25": pa.table({"text_id": ["a", "a", "b"], "label_id": ["x", "y", "x"], "score": [2.0, 1.0, 3.0]}),
+        "dense": pa.table({"text_id": ["a", "b", "b"], "label_id": ["y", "x", "z"], "score": [0.9, 0.2, 0.8]}),
+    }
+    judgements = {"a": ["y"], "b": ["z"]}
+    expected = xf.evaluate(judgements, runs, metrics="ndcg@3")
+    frames = {"bm25": spark.createDataFrame(runs["bm25"]), "dense": runs["dense"]}
+    result = xf.evaluate(judgements, frames, metrics="ndcg@3", spark=spark)
+    assert result.engine == "arrays" and result.metrics == expected.metrics
+    fused = xf.fuse(frames, "rank+combsum", spark=spark)
+    assert isinstance(fused, DataFrame) and fused.columns == ["text_id", "label_id", "score"]
+    wanted = xf.fuse(runs, "rank+combsum")
+    assert sorted(map(tuple, fused.collect())) == sorted(map(tuple, (row.values() for row in wanted.to_pylist())))
+    bad = spark.createDataFrame([("a", "x", float("nan"))], "text_id string, label_id string, score double")
+    with pytest.raises(Exception, match="NaN"):
+        xf.fuse({"bm25": bad, "dense": runs["dense"]}, "rank+combsum", spark=spark).collect()
