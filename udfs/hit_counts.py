@@ -14,7 +14,6 @@ from fusion.grid import SINGLE, Cell, Grid
 from fusion.kernel.blocks import Hits, Scope, find_hits
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
-from fusion.statistics.counts import packed
 from fusion.statistics.coverage import Coverage, common_candidates
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.random_signs import blocks_of
@@ -126,6 +125,12 @@ def unpacked(table: pa.Table) -> Iterator[tuple[Ints, Ints]]:
         yield np.frombuffer(where, np.int64) if where else np.arange(len(counts)), counts
 
 
+def _packed(numbers: Ints) -> tuple[Ints, Ints]:
+    """The numbers that are not zero, and where; without places, all of them, if that is shorter."""
+    places = np.flatnonzero(numbers)
+    return (places[:0], numbers) if 2 * len(places) > len(numbers) else (places, numbers[places])
+
+
 class Counter:
     """Adds up the hits of many batches, fold by fold."""
 
@@ -177,7 +182,7 @@ class Counter:
         if self.evaluation.details is not None:
             yield _row(NO_FOLD, COVERAGE, *self.coverage.packed())
             for part, counts in self.sums.packed():
-                yield _row(NO_FOLD, part, *packed(counts))
+                yield _row(NO_FOLD, part, *_packed(counts))
 
     @cached_property
     def coverage(self) -> Coverage:

@@ -50,7 +50,7 @@ def randomization_p(block_sums: Array, vectors: int, seed: int) -> Floats:
     for aspect in range(aspects):
         sums = np.zeros((columns, size))
         sums[:, : len(used)] = block_sums[aspect, used].T
-        p[aspect] = _count_beyond(sums, signs) / signs.size
+        p[aspect] = _count_beyond(sums, sums.sum(axis=1), signs) / signs.size
     return p
 
 
@@ -63,11 +63,10 @@ def _random_signs(cosets: int, size: int, seed: int) -> Floats:
 
 
 @compiled
-def _count_beyond(sums, signs):  # type: ignore[no-untyped-def]
-    """How many sign vectors put the sums of columns i and j at least as far apart as they are. `sums[column, block]`;
+def _count_beyond(sums, observed, signs):  # type: ignore[no-untyped-def]
+    """How many sign vectors put the sums of columns i and j at least as far apart as observed. `sums[column, block]`;
     `signs` holds one sign vector per coset."""
     columns, size = sums.shape
-    observed = np.array([sums[column].sum() for column in range(columns)])
     beyond = np.zeros((columns, columns), np.int64)
     flipped = np.empty((columns, size))
     for coset in range(len(signs)):
