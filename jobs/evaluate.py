@@ -19,7 +19,7 @@ from jobs.config import Config
 from jobs.inputs.list_rows import load_lists
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Frequencies
-from jobs.results.details import agreement, bands, comparisons, label_bands
+from jobs.results.details import detail_tables, label_bands
 from jobs.results.result import Result
 from jobs.results.schemas import METRICS_SCHEMA, QUERY_METRICS, RUN_FILE
 from jobs.runtime.engines import Plan, choose_engine
@@ -70,7 +70,8 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     frequencies = None
     if config.evaluate.details:
         frequencies = engine.tables.frequencies(lists.judgements)
-        counted = Details(label_bands(frequencies), config.evaluate.randomizations, config.evaluate.seed)
+        tests = config.evaluate
+        counted = Details(label_bands(frequencies), tests.blocks, tests.randomizations, tests.seed)
         evaluation = replace(evaluation, details=counted)
 
     plan = Plan(grid, config.grid.scope, evaluation.views)
@@ -142,11 +143,7 @@ def _details(
             coverage.unpack(places, counts)
         else:
             sums.unpack(part, places, counts)
-    return {
-        "comparisons": comparisons(sums, metrics, evaluation),
-        "agreement": agreement(coverage, evaluation),
-        "bands": bands(coverage, evaluation, frequencies),
-    }
+    return detail_tables(coverage, sums, metrics, evaluation, frequencies)
 
 
 def _metrics(tallies: dict[int, Tally], evaluation: Evaluation) -> pa.Table:

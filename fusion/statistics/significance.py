@@ -1,20 +1,21 @@
-"""Whether two cells differ: paired t-tests, a randomisation test, Holm's correction, and who wins a column.
+"""Whether two cells differ: paired t-tests, a sign test of counts, Holm's correction, and who wins a column.
 
-Student's paired t over n differences d: t = mean(d) / (s / sqrt(n)), with n - 1 degrees of freedom. The randomisation
-test (Fisher 1935; for retrieval, Smucker, Allan and Carterette 2007) asks how often random signs give a sum as large
-as the observed one. Holm (1979) keeps the chance of any false rejection among m tests below alpha.
+Student's paired t over n differences d: t = mean(d) / (s / sqrt(n)), with n - 1 degrees of freedom. McNemar's exact
+test (1947) asks whether a fair coin would divide the pairs that only one of two finds as unequally. Holm (1979) keeps
+the chance of any false rejection among m tests below alpha.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from itertools import combinations
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
-from fusion.types import Array
+from fusion.types import Floats, Ints
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -68,9 +69,23 @@ def _paired(pairs: int, mean: float, deviation: float) -> Paired:
     return Paired(pairs, mean, deviation, statistic, p, mean - reach, mean + reach, mean / deviation)
 
 
-def randomization_p(observed: float, flipped: Array) -> float:
-    """The share of sign flips, the one observed among them, whose sum is at least as far from zero."""
-    return (1 + int((np.abs(flipped) >= abs(observed)).sum())) / (1 + len(flipped))
+def exact_sign_p(only_one: Ints, only_other: Ints) -> Floats:
+    """Two-sided p of McNemar's exact test: a binomial test of the two counts against a fair coin; 1 without any."""
+    few, both = np.minimum(only_one, only_other), only_one + only_other
+    p: Floats = np.minimum(1.0, 2 * bdtr(few.astype(np.float64), both, 0.5))
+    return p
+
+
+def wilson_interval(hits: Ints, trials: Ints) -> tuple[Floats, Floats]:
+    """The 95% interval of a share (Wilson 1927), which never leaves 0 to 1."""
+    z = float(ndtri(0.975))
+    share, weight = hits / trials, z * z / trials
+    middle = (share + weight / 2) / (1 + weight)
+    reach = np.sqrt(weight * (share * (1 - share) + weight / 4)) / (1 + weight)
+    # At the ends the bound is 0 or 1 but for rounding errors.
+    low = np.where(hits == 0, 0.0, np.maximum(middle - reach, 0))
+    high = np.where(hits == trials, 1.0, np.minimum(middle + reach, 1))
+    return low, high
 
 
 def holm(p: Mapping[Key, float]) -> dict[Key, float]:
@@ -91,3 +106,42 @@ def best_of(means: Mapping[Key, float]) -> Key:
 def winners(p_against_best: Mapping[Key, float | None], best: Key, alpha: float = 0.05) -> set[Key]:
     """The best, and those that a test does not tell from it. Without a test, only the best."""
     return {best} | {key for key, p in p_against_best.items() if p is not None and p >= alpha}
+
+
+class RankedGroups(NamedTuple, Generic[Key]):
+    """What a critical-difference diagram shows (Demsar 2006): mean ranks, best first, and what is not told apart."""
+
+    mean_ranks: dict[Key, float]
+    groups: list[tuple[Key, ...]]
+    """Neighbours in this order of which no two differ; each as long as possible, two members at least."""
+
+
+def ranked_groups(
+    values: Mapping[Key, Sequence[float]], p: Mapping[tuple[Key, Key], float] | None = None, alpha: float = 0.05
+) -> RankedGroups[Key]:
+    """Mean ranks over the folds' values, and groups by the Holm-corrected tests of all pairs: those given, in either
+    order, or paired t-tests over the folds. A pair without a test is not told apart."""
+    keys = list(values)
+    table = np.array([values[key] for key in keys], dtype=np.float64)
+    above, level = table > table[:, None], table == table[:, None]
+    # Equal values share the mean of their ranks.
+    means = (above.sum(axis=1) + (level.sum(axis=1) + 1) / 2).mean(axis=1)
+    places = sorted(range(len(keys)), key=lambda n: (means[n], -table[n].mean()))
+    order = [keys[n] for n in places]
+    if p is None:
+        p = {
+            (one, other): paired_t(np.subtract(values[one], values[other]).tolist()).p
+            for one, other in combinations(order, 2)
+        }
+    corrected = holm({pair: found for pair, found in p.items() if not math.isnan(found)})
+    apart = {frozenset(pair) for pair, found in corrected.items() if found < alpha}
+    groups: list[tuple[Key, ...]] = []
+    reached = 0
+    for begin in range(len(order)):
+        end = begin + 1
+        while end < len(order) and not any(frozenset((order[end], key)) in apart for key in order[begin:end]):
+            end += 1
+        if end > max(reached, begin + 1):
+            groups.append(tuple(order[begin:end]))
+        reached = max(reached, end)
+    return RankedGroups({keys[n]: float(means[n]) for n in places}, groups)

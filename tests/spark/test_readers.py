@@ -337,7 +337,7 @@ def test_label_records_need_names(spark, tmp_path) -> None:
         assert labels_of(raw)[0] == ("x", "X")
     write(tmp_path, "lbl.json", ['{"uid": "x"}'])
     write(tmp_path, "t.json", ['{"title": "a", "target_ind": [0]}'])
-    with pytest.raises(InputError, match="no record has 'title'; leave out prepare.label_file"):
+    with pytest.raises(InputError, match=r"no record has 'title'; leave out prepare.label_file"):
         read(spark, tmp_path, "xc-json", parts=[{"name": "all", "texts": "t.json"}], label_file="lbl.json")
 
 

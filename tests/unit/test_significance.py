@@ -9,7 +9,16 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from fusion.statistics.significance import best_of, holm, paired_t, paired_t_of_sums, randomization_p, winners
+from fusion.statistics.significance import (
+    best_of,
+    exact_sign_p,
+    holm,
+    paired_t,
+    paired_t_of_sums,
+    ranked_groups,
+    wilson_interval,
+    winners,
+)
 
 
 @pytest.mark.parametrize("n", [2, 5, 500])
@@ -52,16 +61,21 @@ def test_holm_equals_statsmodels() -> None:
         np.testing.assert_allclose(list(found.values()), expected, rtol=1e-12)
 
 
-def test_randomization_equals_scipys_exact_test() -> None:
+def test_exact_sign_test_equals_scipys() -> None:
     rng = np.random.default_rng(2)
-    d = rng.normal(0.3, 1, 10)
-    exact = stats.permutation_test(
-        (d,), lambda x, axis: x.sum(axis=axis), permutation_type="samples", n_resamples=np.inf, vectorized=True
-    )
-    signs = 1 - 2 * ((np.arange(2**10)[:, None] >> np.arange(10)) & 1)
-    # All sign patterns, of which the observed one is counted once more.
-    found = randomization_p(d.sum(), signs @ d)
-    assert found == pytest.approx((1 + exact.pvalue * 2**10) / (1 + 2**10), rel=1e-12)
+    counts = np.vstack([rng.integers(0, size, (20, 2)) for size in (4, 40, 4000)])
+    found = exact_sign_p(counts[:, 0], counts[:, 1])
+    for (one, other), p in zip(counts.tolist(), found, strict=True):
+        expected = stats.binomtest(one, one + other).pvalue if one + other else 1.0
+        assert p == pytest.approx(expected, rel=1e-10)
+
+
+def test_wilson_interval_equals_scipys() -> None:
+    hits, trials = np.array([0, 1, 7, 50, 50]), np.array([3, 3, 20, 1000, 50])
+    low, high = wilson_interval(hits, trials)
+    for n in range(len(hits)):
+        expected = stats.binomtest(int(hits[n]), int(trials[n])).proportion_ci(method="wilson")
+        assert (low[n], high[n]) == pytest.approx((expected.low, expected.high), rel=1e-10, abs=1e-15)
 
 
 def test_winners() -> None:
@@ -87,3 +101,30 @@ def test_bold_face_of_folds_with_the_papers_spread() -> None:
     assert winners(p, "best") == {"best", "near"}
     # Folds that rise and fall together tell small differences apart.
     assert paired_t(folds(51.3, 1.7, [1, 2, 3, 4, 5.001]) - best).p < 0.05
+
+
+def test_mean_ranks_and_groups_by_the_folds() -> None:
+    """Two that take turns, and one that is far behind in every fold."""
+    values = {"far": [0.10, 0.11, 0.12], "a": [0.50, 0.52, 0.54], "b": [0.51, 0.52, 0.53]}
+    found = ranked_groups(values)
+    assert list(found.mean_ranks.items()) == [("a", pytest.approx(1.5)), ("b", pytest.approx(1.5)), ("far", 3.0)]
+    assert found.groups == [("a", "b")]
+
+
+def test_groups_by_the_tests_of_texts() -> None:
+    """a-b-c and b-c-d are not told apart, a and d are; e stands alone."""
+    values = {key: [value] for key, value in zip("abcde", (0.5, 0.4, 0.3, 0.2, 0.1), strict=True)}
+    p = dict.fromkeys(map(tuple, ["ab", "ac", "bc", "bd", "cd"]), 0.9)
+    p |= dict.fromkeys(map(tuple, ["da", "ae", "be", "ce", "de"]), 1e-6)
+    found = ranked_groups(values, p)
+    assert found.mean_ranks == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+    assert found.groups == [("a", "b", "c"), ("b", "c", "d")]
+    # Holm's correction over the ten pairs: 0.006 * 6 is below alpha, 0.01 * 6 is not.
+    for worst, groups in [(0.006, 2), (0.01, 3)]:
+        assert len(ranked_groups(values, {**p, ("d", "e"): worst}).groups) == groups
+    assert ranked_groups(values, {**p, ("a", "b"): 1e-6}).groups == [("b", "c", "d")]
+
+
+def test_one_fold_tells_nothing_apart() -> None:
+    assert ranked_groups({"a": [0.5], "b": [0.1]}).groups == [("a", "b")]
+    assert ranked_groups({"a": [0.5]}) == ({"a": 1.0}, [])
