@@ -28,8 +28,8 @@ from jobs.monitoring.trend import trend_page
 from jobs.runtime.folders import remove_folder, result_folder
 from jobs.runtime.log import log, log_context, log_line, recorded
 from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
+from jobs.runtime.workspace import Workspace
 from jobs.settings import OutputSettings
-from udfs.storage import in_volume, local_folder
 
 OK, REGRESSION, MISSING, DRIFT, FAILED = "ok", "regression", "missing dataset", "data drift", "failed"
 EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12, FAILED: 13}
@@ -100,17 +100,17 @@ def run(spark: SparkSession, config: Config) -> Night:
     if settings.mlflow is not None:
         check_installed()
     run_id = settings.run_id or time.strftime("%Y-%m-%d", time.gmtime())
-    work = local_folder(config.work.path)
-    if work is None or in_volume(work):
+    lock = Workspace.of(config).nightly_lock
+    if lock is None:
         log("no lock on this storage: see that only one nightly run is scheduled at a time")
         return _night(spark, config, run_id)
-    with exclusive(work / "nightly.lock", run_id, settings.wait):
+    with exclusive(lock, run_id, settings.wait):
         return _night(spark, config, run_id)
 
 
 def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
     settings = config.nightly
-    history = History(spark, settings.history or f"{config.work.path.rstrip('/')}/history")
+    history = History(spark, settings.history or Workspace.of(config).history)
     earlier = [row for row in history.runs() if row["run_id"] != run_id]
     night = Night(run_id, _now())
     pinned = settings.baseline if settings.baseline != run_id else None
@@ -215,14 +215,14 @@ def _retain(history: History, config: Config, night: Night) -> None:
         for row in rows:
             if row["run_id"] == run_id:
                 history.remove(run_id, row["dataset"])
-        remove_folder(_place(config, run_id))
+        remove_folder(Workspace.of(config).night(run_id))
         log(f"run {run_id} is removed: {config.nightly.keep} are kept")
 
 
 def _publish(history: History, config: Config, night: Night) -> None:
     """The report with the trend, the summary, and who else wants to know."""
     text = json.dumps(summary(night), indent=2, allow_nan=False) + "\n"
-    place = _place(config, night.run_id)
+    place = Workspace.of(config).night(night.run_id)
     settings = config.report.model_copy(update={"results": [found.path for found in night.evaluated.values()]})
     shown = config.model_copy(update={"report": settings})
     with result_folder(OutputSettings(path=place, mode="overwrite"), shown) as folder:
@@ -317,10 +317,6 @@ def _against(night: Night, name: str) -> str:
 
 def _work(evaluated: Evaluated) -> str:
     return "evaluated" if evaluated.built else "nothing to do, figures kept"
-
-
-def _place(config: Config, run_id: str) -> str:
-    return f"{config.work.path.rstrip('/')}/nightly/{run_id}"
 
 
 def _now() -> str:

@@ -21,20 +21,15 @@ from jobs.datasets.readers.base import TEXT_KEY, Raw
 from jobs.runtime.folders import ResultFolder, read_text
 from jobs.runtime.log import log
 from jobs.runtime.stages import run_stage
+from jobs.runtime.workspace import FOLDS, LABELS, SAMPLES, STATISTICS, Workspace
 from jobs.settings.prepare import PaperStatistics, PrepareSettings
 
-STATISTICS = "statistics.json"
 SCRATCH = "scratch"
-
-
-def prepared_path(config: Config) -> str:
-    """The folder of this stage."""
-    return f"{config.work.path.rstrip('/')}/{config.dataset}/prepared"
 
 
 def run(spark: SparkSession, config: Config) -> dict[str, Any]:
     """Prepare the dataset, unless that was done before; its statistics."""
-    settings, path = config.prepare, prepared_path(config)
+    settings, place = config.prepare, Workspace.of(config)
     reader = check_settings(settings)
     # Where the files lie, and what the paper says, does not change the tables.
     chosen = settings.model_dump(mode="json", exclude={"folder", "paper"})
@@ -46,8 +41,8 @@ def run(spark: SparkSession, config: Config) -> dict[str, Any]:
         folder.write_text(STATISTICS, json.dumps(statistics, indent=2) + "\n")
         return {name: statistics[name] for name in ("texts", "labels", "pairs")}
 
-    run_stage("prepare", path, key, build)
-    statistics: dict[str, Any] = json.loads(read_text(f"{path}/{STATISTICS}") or "{}")
+    run_stage("prepare", place.prepared, key, build)
+    statistics: dict[str, Any] = json.loads(read_text(place.statistics) or "{}")
     return statistics
 
 
@@ -68,10 +63,10 @@ def _write_tables(spark: SparkSession, raw: Raw, settings: PrepareSettings, fold
     labels = vocabulary.rows(spark)
 
     samples = with_label_ids(kept, labels.select("label", "label_id"))
-    samples.sortWithinPartitions("text_id").write.parquet(f"{folder.uri}/samples.parquet")
+    samples.sortWithinPartitions("text_id").write.parquet(f"{folder.uri}/{SAMPLES}")
     known_labels = described(labels, known).repartition(1).sortWithinPartitions("label_id")
-    known_labels.write.parquet(f"{folder.uri}/labels.parquet")
-    kept.transform(with_folds(settings)).write.parquet(f"{folder.uri}/folds.parquet")
+    known_labels.write.parquet(f"{folder.uri}/{LABELS}")
+    kept.transform(with_folds(settings)).write.parquet(f"{folder.uri}/{FOLDS}")
     folds = _fold_figures(spark, settings, folder)
     # Every text is tested once.
     count = sum(fold["test"] for fold in folds)
@@ -157,7 +152,7 @@ def _repeated_ids(texts: DataFrame) -> InputError:
 
 def _figures(spark: SparkSession, row: DatasetStatistics, unused: int, folder: ResultFolder) -> dict[str, Any]:
     """Figures about texts and labels."""
-    about = spark.read.parquet(f"{folder.uri}/labels.parquet").agg(
+    about = spark.read.parquet(f"{folder.uri}/{LABELS}").agg(
         F.count_if(F.col("name") != F.col("label")).alias("named_labels"),
         F.count_if(F.size("alt_names") > 0).alias("labels_with_alt_names"),
         F.count_if(F.trim("description") != "").alias("labels_with_description"),
@@ -177,9 +172,9 @@ def _figures(spark: SparkSession, row: DatasetStatistics, unused: int, folder: R
 
 def _fold_figures(spark: SparkSession, settings: PrepareSettings, folder: ResultFolder) -> list[dict[str, int]]:
     """The texts of each role, and the labels that only test texts carry: no retriever can learn those."""
-    folds = spark.read.parquet(f"{folder.uri}/folds.parquet")
+    folds = spark.read.parquet(f"{folder.uri}/{FOLDS}")
     sizes = {(row["fold"], row["role"]): row["count"] for row in folds.groupBy("fold", "role").count().collect()}
-    samples = spark.read.parquet(f"{folder.uri}/samples.parquet").select("text_id", "label_ids")
+    samples = spark.read.parquet(f"{folder.uri}/{SAMPLES}").select("text_id", "label_ids")
     tested = folds.where(F.col("role") == TEST).join(samples, "text_id")
     spread = tested.select("fold", F.explode("label_ids").alias("label_id")).groupBy("label_id")
     single = spread.agg(F.min("fold").alias("fold"), F.max("fold").alias("last")).where("fold = last")

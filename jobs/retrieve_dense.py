@@ -21,12 +21,12 @@ from jobs import train_dense
 from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text
 from jobs.runtime.log import log
 from jobs.runtime.stages import input_fingerprint, run_stage
-from jobs.train_dense import VECTORS, DenseConfig, DenseWork, Vectors, base_encoder, run_folds
+from jobs.runtime.workspace import LISTS, VECTORS
+from jobs.train_dense import DenseConfig, DenseWork, Vectors, base_encoder, run_folds
 from udfs.encode import MODEL_FOLDER
 from udfs.storage import absolute
 from udfs.vectors import LISTS_SCHEMA, RETRIEVER, Index, Search, build_index, search_labels
 
-LISTS = "lists.parquet"
 FoldVectors = Mapping[int, tuple[Vectors, Vectors]]
 """The vectors of texts and of labels, by fold."""
 
@@ -37,23 +37,21 @@ def run(spark: SparkSession, config: DenseConfig) -> str:
     dense_package("faiss")
     work = train_dense.run(spark, config)
     vectors = fold_vectors(work)
-    index = f"{work.folder}/dense/index"
-    _index_stage(work, vectors, index)
-    candidates = f"{work.folder}/candidates/{RETRIEVER}"
-    _lists_stage(work, vectors, index, candidates)
-    return candidates
+    _index_stage(work, vectors)
+    _lists_stage(work, vectors)
+    return work.place.candidates(RETRIEVER)
 
 
 def fold_vectors(work: DenseWork) -> FoldVectors:
     """The vectors that each fold searches with: those of the untrained model, or of the model tuned for the fold."""
     if work.vectors is not None:
         return dict.fromkeys(work.prepared.folds, work.vectors)
-    trained = input_fingerprint(work.model_folder)
+    trained = input_fingerprint(work.place.dense_model)
     vectors = {}
     for fold in work.prepared.folds:
-        model = absolute(f"{work.model_folder}/fold={fold}/{MODEL_FOLDER}")
+        model = absolute(f"{work.place.dense_model}/fold={fold}/{MODEL_FOLDER}")
         encoder = replace(base_encoder(work.settings), model=model, mark=f"{trained}/{fold}")
-        folder = f"{work.folder}/vectors/tuned-fold={fold}"
+        folder = work.place.fold_vectors(fold)
         roles = ["test", "train"] if work.settings.train_texts else ["test"]
         texts = reduce(DataFrame.unionByName, [work.prepared.texts(fold, role) for role in roles])
         rows = texts.select(F.col("text_id").alias("id"), "text")
@@ -63,12 +61,12 @@ def fold_vectors(work: DenseWork) -> FoldVectors:
 
 
 def _heads(work: DenseWork) -> str | None:
-    return absolute(work.model_folder) if work.settings.train == "projection" else None
+    return absolute(work.place.dense_model) if work.settings.train == "projection" else None
 
 
-def _index_stage(work: DenseWork, vectors: FoldVectors, path: str) -> None:
+def _index_stage(work: DenseWork, vectors: FoldVectors) -> None:
     settings, heads = work.settings, _heads(work)
-    trained = input_fingerprint(work.model_folder) if heads else ""
+    trained = input_fingerprint(work.place.dense_model) if heads else ""
     threshold = {"auto": settings.hnsw_threshold, "exact": None, "hnsw": 1}[settings.search]
     index = Index(threshold, settings.hnsw_links, settings.hnsw_build)
     key = {
@@ -90,7 +88,7 @@ def _index_stage(work: DenseWork, vectors: FoldVectors, path: str) -> None:
                 groups[f"{group} labels ({figures['search']})"] += figures["labels"]
         return dict(groups)
 
-    run_stage("dense index", path, key, build)
+    run_stage("dense index", work.place.dense_index, key, build)
 
 
 def searched_texts(work: DenseWork, vectors: FoldVectors) -> DataFrame:
@@ -107,8 +105,9 @@ def searched_texts(work: DenseWork, vectors: FoldVectors) -> DataFrame:
     return reduce(DataFrame.unionByName, rows).select("fold", "text_id", "vector")
 
 
-def _lists_stage(work: DenseWork, vectors: FoldVectors, index: str, path: str) -> None:
-    settings, built = work.settings, input_fingerprint(index)
+def _lists_stage(work: DenseWork, vectors: FoldVectors) -> None:
+    settings, index = work.settings, work.place.dense_index
+    built = input_fingerprint(index)
     search = Search(absolute(index), built, work.prepared.groups, _heads(work), settings.top, settings.hnsw_search)
     key = {"index": built, "top": settings.top, "effort": settings.hnsw_search}
 
@@ -123,7 +122,7 @@ def _lists_stage(work: DenseWork, vectors: FoldVectors, index: str, path: str) -
         counts = {"texts": sum(work.prepared.test_texts.values()), "lists": lists.count()}
         return {**counts, **(recall(work, texts, lists, search) if _approximate(index) else {})}
 
-    run_stage("dense candidates", path, key, build)
+    run_stage("dense candidates", work.place.candidates(RETRIEVER), key, build)
 
 
 def _approximate(index: str) -> bool:

@@ -20,12 +20,12 @@ from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.log import log
 from jobs.runtime.stages import input_fingerprint, run_stage
+from jobs.runtime.workspace import LISTS, Workspace
 from jobs.settings.sparse import SparseSettings
 from udfs.bm25 import LISTS_SCHEMA, RETRIEVER, Scoring, score_texts
 from udfs.bm25_index import COUNTS_SCHEMA, LABEL, ROWS_SCHEMA, TEXT, Formula, build_index, tokenize_rows
 from udfs.storage import absolute
 
-LISTS = "lists.parquet"
 SLICE = 50_000
 """Texts scored between two lines about the progress."""
 
@@ -34,12 +34,12 @@ def run(spark: SparkSession, config: Config) -> str:
     """Retrieve, and return the folder of the candidates."""
     settings = config.sparse
     settings.tokenizer.tokenizer.check()
-    work = f"{config.work.path}/{config.dataset}"
-    prepared = open_tables(spark, f"{work}/prepared", config.spark.partitions)
+    place = Workspace.of(config)
+    prepared = open_tables(spark, place.prepared, config.spark.partitions)
     progress = Progress(sum(prepared.test_texts.values()))
     lists = []
     for fold in prepared.folds:
-        index, scored = f"{work}/bm25/index/fold={fold}", f"{work}/bm25/lists/fold={fold}"
+        index, scored = place.bm25_index(fold), place.bm25_lists(fold)
         index_stage(prepared, fold, settings, index)
         lists_stage(prepared, fold, settings, index, scored, progress)
         lists.append(scored)
@@ -50,7 +50,7 @@ def run(spark: SparkSession, config: Config) -> str:
         rows.sortWithinPartitions("text_id", "fold", "label_group").write.parquet(f"{folder.uri}/{LISTS}")
         return {"lists": spark.read.parquet(f"{folder.uri}/{LISTS}").count()}
 
-    candidates = f"{work}/candidates/{RETRIEVER}"
+    candidates = place.candidates(RETRIEVER)
     run_stage("bm25 candidates", candidates, {"lists": [input_fingerprint(path) for path in lists]}, join_folds)
     return candidates
 

@@ -10,7 +10,10 @@ from pyspark.sql import SparkSession
 from jobs import evaluate, prepare, retrieve_dense, retrieve_sparse
 from jobs.config import Config
 from jobs.runtime.log import log
+from jobs.runtime.workspace import Workspace
 from jobs.settings import OutputSettings
+from udfs.bm25 import RETRIEVER as SPARSE
+from udfs.vectors import RETRIEVER as DENSE
 
 
 def run(spark: SparkSession, config: Config) -> evaluate.Result:
@@ -22,23 +25,22 @@ def with_candidates(spark: SparkSession, config: Config) -> Config:
     """All stages before the evaluation; the configuration with what they wrote as inputs."""
     statistics = prepare.run(spark, config)
     log("the dataset\n" + prepare.summary(statistics, config.prepare.paper))
-    lists = {
-        "bm25": f"{retrieve_sparse.run(spark, config)}/{retrieve_sparse.LISTS}",
-        "dense": f"{retrieve_dense.run(spark, config)}/{retrieve_dense.LISTS}",
-    }
+    retrieve_sparse.run(spark, config)
+    retrieve_dense.run(spark, config)
+    lists = {name: Workspace.of(config).candidate_lists(name) for name in (SPARSE, DENSE)}
     brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
     return evaluated(config, {**lists, **brought})
 
 
 def evaluated(config: Config, candidates: dict[str, str]) -> Config:
     """The configuration of the last step: the tables that the others wrote, and a place for the results."""
-    prepared = prepare.prepared_path(config)
+    place = Workspace.of(config)
     inputs = config.inputs.model_copy(
         update={
             "candidates": candidates,
-            "judgements": f"{prepared}/samples.parquet",
-            "label_groups": f"{prepared}/labels.parquet",
-            "folds": f"{prepared}/folds.parquet",
+            "judgements": place.samples,
+            "label_groups": place.labels,
+            "folds": place.folds,
         }
     )
     return with_results(config).model_copy(update={"inputs": inputs})
@@ -48,7 +50,7 @@ def with_results(config: Config) -> Config:
     """A place for the figures: as set, or beside the stages, where a later run replaces them."""
     if config.output.path is not None:
         return config
-    place = OutputSettings(path=f"{config.work.path.rstrip('/')}/{config.dataset}/results", mode="overwrite")
+    place = OutputSettings(path=Workspace.of(config).results, mode="overwrite")
     return config.model_copy(update={"output": place})
 
 

@@ -23,6 +23,7 @@ from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.log import log
 from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
+from jobs.runtime.workspace import VECTORS, Workspace
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
@@ -31,7 +32,7 @@ from udfs.finetune import finetune
 from udfs.storage import absolute
 from udfs.vectors import REPORT_SCHEMA, FoldSource, over_folds, train_projection
 
-VECTORS, WORDS = "vectors.parquet", "words.parquet"
+WORDS = "words.parquet"
 BUCKET = 128
 """Texts that are encoded together, about. More would be padded less, fewer spread better over the workers."""
 ENCODING = ("udfs.encode",)
@@ -63,18 +64,14 @@ class Vectors:
 
 @dataclass(frozen=True)
 class DenseWork:
-    """A run of the dense jobs: its settings, its inputs and the folders it works in."""
+    """A run of the dense jobs: its settings, its inputs and the place it works in."""
 
     spark: SparkSession
     settings: DenseSettings
     prepared: DatasetTables
-    folder: str
+    place: Workspace
     vectors: tuple[Vectors, Vectors] | None = None
     """Those of all texts and of the labels, unless every fold has an encoder of its own."""
-
-    @property
-    def model_folder(self) -> str:
-        return f"{self.folder}/dense/model"
 
     @property
     def partitions(self) -> int:
@@ -84,16 +81,16 @@ class DenseWork:
         return int(number) if number.isdigit() else 64
 
     def source(self, fold: int, texts: Vectors, labels: Vectors) -> FoldSource:
-        prepared = absolute(f"{self.folder}/prepared")
+        prepared = absolute(self.place.prepared)
         return FoldSource(fold, prepared, _everywhere(texts), _everywhere(labels), self.settings.train_texts)
 
 
 def run(spark: SparkSession, config: DenseConfig) -> DenseWork:
     """Encode and train, unless that was done before."""
-    folder = f"{config.work.path.rstrip('/')}/{config.dataset}"
+    place = Workspace.of(config)
     find_model(config.dense.model)
-    prepared = open_tables(spark, f"{folder}/prepared", config.spark.partitions)
-    work = DenseWork(spark, config.dense, prepared, folder)
+    prepared = open_tables(spark, place.prepared, config.spark.partitions)
+    work = DenseWork(spark, config.dense, prepared, place)
     if config.dense.train == "full":
         _train_full(work)
         return work
@@ -117,7 +114,7 @@ def base_vectors(work: DenseWork) -> tuple[Vectors, Vectors]:
     """The vectors of all texts and labels by the untrained model."""
     encoder = base_encoder(work.settings)
     slug = re.sub(r"[^a-z0-9]+", "-", work.settings.model.lower().rpartition("/")[2]).strip("-")
-    folder = f"{work.folder}/vectors/{slug}-{fingerprint([encoder.mark, encoder.max_length])[:8]}"
+    folder = work.place.vectors(f"{slug}-{fingerprint([encoder.mark, encoder.max_length])[:8]}")
     samples = work.prepared.samples.select(F.col("text_id").alias("id"), "text")
     return encode_table(work, samples, encoder, folder, "texts"), encode_label_words(work, encoder, folder)
 
@@ -188,7 +185,7 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
         train = train_projection(folder.uri, settings.training, settings.validation_texts)
         return _trained(folder, run_folds(work.spark, sources, train))
 
-    run_stage("train projections", work.model_folder, key, build, LEARNING)
+    run_stage("train projections", work.place.dense_model, key, build, LEARNING)
 
 
 def _train_full(work: DenseWork) -> None:
@@ -209,7 +206,7 @@ def _train_full(work: DenseWork) -> None:
         train = finetune(folder.uri, encoder, settings.training, settings.validation_texts, words)
         return _trained(folder, run_folds(work.spark, sources, train))
 
-    run_stage("fine-tune", work.model_folder, key, build, LEARNING)
+    run_stage("fine-tune", work.place.dense_model, key, build, LEARNING)
 
 
 def run_folds(spark: SparkSession, sources: Sequence[FoldSource], work: Callable[[FoldSource], Any]) -> dict[int, Any]:

@@ -21,6 +21,7 @@ from jobs.inputs.list_rows import label_frequencies
 from jobs.inputs.sources import read_judgements, read_table, source_format
 from jobs.runtime.folders import CONFIG_FILE, ResultFolder
 from jobs.runtime.stages import PACKAGES, fingerprint, input_fingerprint, run_stage, stage_fingerprint
+from jobs.runtime.workspace import Workspace
 from udfs.input_counts import JUDGED
 from udfs.storage import local_folder
 
@@ -42,7 +43,7 @@ class Evaluated:
 
 def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
     """Bring the figures of a dataset up to date."""
-    path = f"{config.work.path.rstrip('/')}/{config.dataset}/nightly"
+    path = Workspace.of(config).nightly_results
     if config.prepare.format is not None:
         brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
         marked = {name: _mark(spark, source) for name, source in brought.items()}

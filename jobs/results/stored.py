@@ -15,6 +15,7 @@ from fusion.errors import ConfigError, InputError
 from jobs.config import Config, make_config
 from jobs.results.schemas import AGREEMENT_SCHEMA, BANDS_SCHEMA, COMPARISONS_SCHEMA, METRICS_SCHEMA, RUN_FILE
 from jobs.runtime.folders import CONFIG_FILE, modified, read_parquet, read_text
+from jobs.runtime.workspace import Workspace
 
 DETAILS = {"comparisons": COMPARISONS_SCHEMA, "agreement": AGREEMENT_SCHEMA, "bands": BANDS_SCHEMA}
 FIGURE = ["fold", "normalization", "fusion", "label_group", "metric", "k", "ideal"]
@@ -42,7 +43,7 @@ class Results:
         """Folds that the configuration or their numbering lets one expect, and that are not there."""
         if self.config.inputs.folds is None:
             return ()
-        prepared = f"{self.config.work.path.rstrip('/')}/{self.config.dataset}/prepared/"
+        prepared = f"{Workspace.of(self.config).prepared}/"
         known = self.config.prepare.folds if self.config.inputs.folds.startswith(prepared) else 0
         expected = range(max(known, max(self.folds) + 1))
         return tuple(fold for fold in expected if fold not in self.folds)

@@ -21,6 +21,7 @@ from jobs import retrieve_dense, train_dense
 from jobs.config import Config
 from jobs.datasets.tables import open_tables
 from jobs.runtime.stages import run_stage
+from jobs.runtime.workspace import Workspace
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
@@ -246,7 +247,7 @@ def test_without_training(spark, model, done, tmp_path):
     assert [row[:4] for row in lists] == [row[:4] for row in done[1]]
     assert not (tmp_path / "made/dense/model").exists()
     prepared = open_tables(spark, f"{tmp_path}/made/prepared", None)
-    work = train_dense.DenseWork(spark, config.dense, prepared, str(tmp_path / "made"))
+    work = train_dense.DenseWork(spark, config.dense, prepared, Workspace(str(tmp_path), "made"))
     words = {row["id"]: row["text"] for row in train_dense.label_words(work).collect()}
     assert words[0] == "w000"
     assert words[5] == "w025. w026, w027. w028"
