@@ -18,6 +18,7 @@ from jobs.datasets.input_files import input_fingerprints
 from jobs.datasets.label_table import SHOWN, described, make_label_table, with_label_ids
 from jobs.datasets.readers import check_settings
 from jobs.datasets.readers.base import TEXT_KEY, Raw
+from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder, read_text
 from jobs.runtime.log import log
 from jobs.runtime.stages import run_stage
@@ -41,7 +42,7 @@ def run(spark: SparkSession, config: Config) -> dict[str, Any]:
         folder.write_text(STATISTICS, json.dumps(statistics, indent=2) + "\n")
         return {name: statistics[name] for name in ("texts", "labels", "pairs")}
 
-    run_stage("prepare", place.prepared, key, build)
+    run_stage("prepare", place.prepared, key, build, import_closure("jobs.prepare"))
     statistics: dict[str, Any] = json.loads(read_text(place.statistics) or "{}")
     return statistics
 

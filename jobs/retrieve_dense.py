@@ -18,15 +18,19 @@ from pyspark.sql import functions as F
 
 from fusion.retrieval.contrastive import dense_package
 from jobs import train_dense
+from jobs.runtime.code import import_closure
 from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text
 from jobs.runtime.log import log
 from jobs.runtime.stages import input_fingerprint, run_stage
 from jobs.runtime.workspace import LISTS, VECTORS
 from jobs.train_dense import DenseConfig, DenseWork, Vectors, base_encoder, run_folds
+from udfs.candidate_rows import LISTS_SCHEMA
 from udfs.encode import MODEL_FOLDER
 from udfs.storage import absolute
-from udfs.vectors import LISTS_SCHEMA, RETRIEVER, Index, Search, build_index, search_labels
+from udfs.vectors import RETRIEVER, Index, Search, build_index, search_labels
 
+ENTRY = "jobs.retrieve_dense"
+"""This module and what it imports decide what the stages write."""
 FoldVectors = Mapping[int, tuple[Vectors, Vectors]]
 """The vectors of texts and of labels, by fold."""
 
@@ -50,7 +54,7 @@ def fold_vectors(work: DenseWork) -> FoldVectors:
     vectors = {}
     for fold in work.prepared.folds:
         model = absolute(f"{work.place.dense_model}/fold={fold}/{MODEL_FOLDER}")
-        encoder = replace(base_encoder(work.settings), model=model, mark=f"{trained}/{fold}")
+        encoder = replace(base_encoder(work.settings), model=model, fingerprint=f"{trained}/{fold}")
         folder = work.place.fold_vectors(fold)
         roles = ["test", "train"] if work.settings.train_texts else ["test"]
         texts = reduce(DataFrame.unionByName, [work.prepared.texts(fold, role) for role in roles])
@@ -71,7 +75,7 @@ def _index_stage(work: DenseWork, vectors: FoldVectors) -> None:
     index = Index(threshold, settings.hnsw_links, settings.hnsw_build)
     key = {
         "prepared": work.prepared.fingerprint,
-        "vectors": {str(fold): [texts.mark, labels.mark] for fold, (texts, labels) in vectors.items()},
+        "vectors": {str(fold): [texts.fingerprint, labels.fingerprint] for fold, (texts, labels) in vectors.items()},
         "model": trained,
         "label_text": settings.label_text,
         "index": [threshold, settings.hnsw_links, settings.hnsw_build],
@@ -88,7 +92,7 @@ def _index_stage(work: DenseWork, vectors: FoldVectors) -> None:
                 groups[f"{group} labels ({figures['search']})"] += figures["labels"]
         return dict(groups)
 
-    run_stage("dense index", work.place.dense_index, key, build)
+    run_stage("dense index", work.place.dense_index, key, build, import_closure(ENTRY))
 
 
 def searched_texts(work: DenseWork, vectors: FoldVectors) -> DataFrame:
@@ -122,7 +126,7 @@ def _lists_stage(work: DenseWork, vectors: FoldVectors) -> None:
         counts = {"texts": sum(work.prepared.test_texts.values()), "lists": lists.count()}
         return {**counts, **(recall(work, texts, lists, search) if _approximate(index) else {})}
 
-    run_stage("dense candidates", work.place.candidates(RETRIEVER), key, build)
+    run_stage("dense candidates", work.place.candidates(RETRIEVER), key, build, import_closure(ENTRY))
 
 
 def _approximate(index: str) -> bool:

@@ -17,15 +17,19 @@ from pyspark.sql import functions as F
 from fusion.errors import InputError
 from jobs.config import Config
 from jobs.datasets.tables import DatasetTables, open_tables
+from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.log import log
 from jobs.runtime.stages import input_fingerprint, run_stage
 from jobs.runtime.workspace import LISTS, Workspace
 from jobs.settings.sparse import SparseSettings
-from udfs.bm25 import LISTS_SCHEMA, RETRIEVER, Scoring, score_texts
+from udfs.bm25 import RETRIEVER, Scoring, score_texts
 from udfs.bm25_index import COUNTS_SCHEMA, LABEL, ROWS_SCHEMA, TEXT, Formula, build_index, tokenize_rows
+from udfs.candidate_rows import LISTS_SCHEMA
 from udfs.storage import absolute
 
+ENTRY = "jobs.retrieve_sparse"
+"""This module and what it imports decide what the stages write."""
 SLICE = 50_000
 """Texts scored between two lines about the progress."""
 
@@ -51,7 +55,8 @@ def run(spark: SparkSession, config: Config) -> str:
         return {"lists": spark.read.parquet(f"{folder.uri}/{LISTS}").count()}
 
     candidates = place.candidates(RETRIEVER)
-    run_stage("bm25 candidates", candidates, {"lists": [input_fingerprint(path) for path in lists]}, join_folds)
+    key = {"lists": [input_fingerprint(path) for path in lists]}
+    run_stage("bm25 candidates", candidates, key, join_folds, import_closure(ENTRY))
     return candidates
 
 
@@ -107,7 +112,7 @@ def index_stage(prepared: DatasetTables, fold: int, settings: SparseSettings, pa
             )
         return counts
 
-    run_stage(f"bm25 index of fold {fold}", path, key, build)
+    run_stage(f"bm25 index of fold {fold}", path, key, build, import_closure(ENTRY))
 
 
 def index_rows(prepared: DatasetTables, fold: int, settings: SparseSettings) -> DataFrame:
@@ -156,7 +161,7 @@ def lists_stage(
         found, with_lists = written.agg(F.count("*"), F.countDistinct("text_id")).collect()[0]
         return {"texts": texts, "lists": found, "texts without candidates": texts - with_lists}
 
-    if not run_stage(f"bm25 lists of fold {fold}", path, key, build):
+    if not run_stage(f"bm25 lists of fold {fold}", path, key, build, import_closure(ENTRY)):
         progress.skip(texts)
 
 

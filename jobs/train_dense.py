@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import ConfigError, InputError, SetupError, XmtcError
 from fusion.retrieval.contrastive import CollapseError
 from jobs.datasets.tables import DatasetTables, open_tables
+from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.log import log
 from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
@@ -36,8 +37,10 @@ WORDS = "words.parquet"
 BUCKET = 128
 """Texts that are encoded together, about. More would be padded less, fewer spread better over the workers."""
 ENCODING = ("udfs.encode",)
-LEARNING = (*ENCODING, "udfs.finetune", "udfs.vectors", "fusion.retrieval.contrastive", "fusion.retrieval.projection")
-"""The code that decides what a text's vector is, and what is learnt."""
+"""The code that decides what a text's vector is. What it imports does not: encoding takes hours, and the digests of the
+texts and of the model are in the key."""
+LEARNING = ("udfs.finetune", "udfs.vectors")
+"""These and what they import decide what is learnt from vectors and texts."""
 TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", "patience", "train_batch", "seed"}
 
 
@@ -59,7 +62,7 @@ class Vectors:
     """Where vectors are, and what they were made of."""
 
     paths: tuple[str, ...]
-    mark: str
+    fingerprint: str
 
 
 @dataclass(frozen=True)
@@ -104,17 +107,17 @@ def base_encoder(settings: DenseSettings) -> Encoder:
     """The model as it was before any training. The name of a model on the hub stands for itself."""
     folder = find_model(settings.model)
     checked = check_weights(settings.model)
-    mark = checked or (input_fingerprint(str(folder)) if folder else settings.model)
+    identity = checked or (input_fingerprint(str(folder)) if folder else settings.model)
     # Workers look in a folder of their own: they need the whole path, or a package's name.
     model = settings.model if checked or folder is None else str(folder.absolute())
-    return Encoder(model, mark, settings.max_length, settings.batch_size, settings.threads)
+    return Encoder(model, identity, settings.max_length, settings.batch_size, settings.threads)
 
 
 def base_vectors(work: DenseWork) -> tuple[Vectors, Vectors]:
     """The vectors of all texts and labels by the untrained model."""
     encoder = base_encoder(work.settings)
     slug = re.sub(r"[^a-z0-9]+", "-", work.settings.model.lower().rpartition("/")[2]).strip("-")
-    folder = work.place.vectors(f"{slug}-{fingerprint([encoder.mark, encoder.max_length])[:8]}")
+    folder = work.place.vectors(f"{slug}-{fingerprint([encoder.fingerprint, encoder.max_length])[:8]}")
     samples = work.prepared.samples.select(F.col("text_id").alias("id"), "text")
     return encode_table(work, samples, encoder, folder, "texts"), encode_label_words(work, encoder, folder)
 
@@ -144,13 +147,13 @@ def encode_table(work: DenseWork, rows: DataFrame, encoder: Encoder, folder: str
     bucket = F.pmod(F.xxhash64("id"), F.lit(chunks * buckets))
     spread = rows.select(bucket.alias("bucket"), "id", F.coalesce("text", F.lit("")).alias("text"))
     chunk = F.floor(F.col("bucket") / buckets)
-    digest = F.sum(F.xxhash64("id", "text").cast("decimal(38,0)")).cast("string")
-    contents = spread.groupBy(chunk.alias("chunk")).agg(F.count("*").alias("rows"), digest.alias("digest")).collect()
+    contents = spread.groupBy(chunk.alias("chunk")).agg(F.count("*"), content_digest()).collect()
     paths, done, encoded, begin = [], 0, 0, time.monotonic()
     for number, size, content in sorted(contents):
         path = f"{folder}/{what}-{number + 1:04}-of-{chunks:04}"
         # The number of buckets decides which texts are padded together.
-        key = {"encoder": [encoder.mark, encoder.max_length, encoder.batch_size], "texts": [size, content, buckets]}
+        used = [encoder.fingerprint, encoder.max_length, encoder.batch_size]
+        key = {"encoder": used, "texts": [size, content, buckets]}
 
         def build(target: ResultFolder, number: int = number, size: int = size) -> dict[str, int]:
             # A model that cannot be loaded is better reported here than by a worker.
@@ -170,11 +173,16 @@ def encode_table(work: DenseWork, rows: DataFrame, encoder: Encoder, folder: str
     return Vectors(tuple(paths), fingerprint([stage_fingerprint(path) for path in paths]))
 
 
+def content_digest() -> Column:
+    """An aggregate of rows (id, text) that changes with any of them, whatever their order."""
+    return F.sum(F.xxhash64("id", "text").cast("decimal(38,0)")).cast("string")
+
+
 def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
     settings = work.settings
     key = {
         "prepared": work.prepared.fingerprint,
-        "vectors": [texts.mark, labels.mark],
+        "vectors": [texts.fingerprint, labels.fingerprint],
         "dense": settings.model_dump(
             mode="json", include=TRAINING | {"train", "dimension", "label_text", "validation_texts"}
         ),
@@ -185,7 +193,7 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
         train = train_projection(folder.uri, settings.training, settings.validation_texts)
         return _trained(folder, run_folds(work.spark, sources, train))
 
-    run_stage("train projections", work.place.dense_model, key, build, LEARNING)
+    run_stage("train projections", work.place.dense_model, key, build, import_closure(*LEARNING))
 
 
 def _train_full(work: DenseWork) -> None:
@@ -193,8 +201,8 @@ def _train_full(work: DenseWork) -> None:
     chosen = TRAINING | {"train", "max_length", "validation_texts"}
     key = {
         "prepared": work.prepared.fingerprint,
-        "model": encoder.mark,
-        "words": settings.words,
+        "model": encoder.fingerprint,
+        "words": label_words(work).agg(content_digest()).collect()[0][0],
         "dense": settings.model_dump(mode="json", include=chosen),
     }
 
@@ -206,7 +214,7 @@ def _train_full(work: DenseWork) -> None:
         train = finetune(folder.uri, encoder, settings.training, settings.validation_texts, words)
         return _trained(folder, run_folds(work.spark, sources, train))
 
-    run_stage("fine-tune", work.place.dense_model, key, build, LEARNING)
+    run_stage("fine-tune", work.place.dense_model, key, build, import_closure(*LEARNING))
 
 
 def run_folds(spark: SparkSession, sources: Sequence[FoldSource], work: Callable[[FoldSource], Any]) -> dict[int, Any]:

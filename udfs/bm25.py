@@ -14,7 +14,7 @@ What sits where:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,13 +27,12 @@ from fusion.retrieval.label_scores import Aggregation, TextLabels, label_scores
 from fusion.retrieval.postings import Postings, Ranked, nearest
 from fusion.retrieval.tokens import Tokenizer
 from fusion.types import Array, Int32s, Ints
+from udfs.candidate_rows import Batches
 from udfs.storage import readable_folder
 
 Mode = Literal["texts", "labels"]
-Batches = Iterator[pa.RecordBatch]
 
 RETRIEVER = "bm25"
-LISTS_SCHEMA = "fold int, retriever string, text_id long, label_group string, label_ids array<int>, scores array<float>"
 ABOUT_FILE = "about.json"
 _CHUNK = 1_024
 """Texts scored in one call: enough to make the call cheap, few enough to need no memory."""

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from fusion.retrieval.tokens import Tokenizer
 from fusion.types import Array, Int32s, Ints
-from udfs.bm25 import ABOUT_FILE, Batches, Mode
+from udfs.bm25 import ABOUT_FILE, Mode
+from udfs.candidate_rows import Batches
 from udfs.storage import writable_folder
 
 LABEL, TEXT = 0, 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,11 +19,10 @@ from fusion.errors import InputError, XmtcError
 from fusion.retrieval.contrastive import LabelSets, Training, dense_package
 from fusion.retrieval.projection import Examples, Head, LabelParts, combined, described, rank_rows, train_heads
 from fusion.types import Array, Ints, Singles
+from udfs.candidate_rows import Batches
 from udfs.storage import local_folder, readable_folder, writable_folder
 
-Batches = Iterator[pa.RecordBatch]
 RETRIEVER = "dense"
-LISTS_SCHEMA = "fold int, retriever string, text_id long, label_group string, label_ids array<int>, scores array<float>"
 REPORT_SCHEMA = "fold int, report string, problem string"
 HEADS_FILE = "heads.npz"
 MARGIN = 16
@@ -163,8 +162,11 @@ def read_heads(place: Path) -> tuple[Head, Head]:
         return Head(saved["text"], saved["text_bias"]), Head(saved["label"], saved["label_bias"])
 
 
-def build_index(folder: str, index: Index, mark: str) -> Callable[[FoldSource], dict[str, Any]]:
-    """The work of `over_folds` that writes the label vectors of a fold to `folder`/fold=N, by label group."""
+def build_index(folder: str, index: Index, fingerprint: str) -> Callable[[FoldSource], dict[str, Any]]:
+    """The work of `over_folds` that writes the label vectors of a fold to `folder`/fold=N, by label group.
+
+    `fingerprint` is that of the heads, of which a machine may have kept older ones.
+    """
 
     def work(source: FoldSource) -> dict[str, Any]:
         labels = read_rows(f"{source.prepared}/labels.parquet", ["label_id", "label_group"]).sort_by("label_id")
@@ -175,7 +177,7 @@ def build_index(folder: str, index: Index, mark: str) -> Callable[[FoldSource], 
         if source.model is None:
             vectors = combined(parts)
         else:
-            vectors = read_heads(readable_folder(source.model, mark))[1](np.hstack(parts))
+            vectors = read_heads(readable_folder(source.model, fingerprint))[1](np.hstack(parts))
         groups = np.array(labels["label_group"].to_pylist())
         report: dict[str, Any] = {}
         with writable_folder(f"{folder}/fold={source.fold}") as place:
@@ -245,8 +247,8 @@ class Search:
     """A search of the indexes of all folds."""
 
     index: str
-    mark: str
-    """The fingerprint of the index: a worker that has read another one reads again."""
+    fingerprint: str
+    """That of the index: a worker that has read another one reads again."""
     groups: tuple[str, ...]
     heads: str | None
     top: int
@@ -257,10 +259,10 @@ class Search:
 @lru_cache(maxsize=1)
 def open_fold(search: Search, fold: int) -> tuple[Head | None, dict[str, GroupIndex]]:
     """The text head and the indexes of a fold, read once per Python worker."""
-    place = readable_folder(f"{search.index}/fold={fold}", search.mark)
+    place = readable_folder(f"{search.index}/fold={fold}", search.fingerprint)
     head = None
     if search.heads is not None:
-        head = read_heads(readable_folder(f"{search.heads}/fold={fold}", search.mark))[0]
+        head = read_heads(readable_folder(f"{search.heads}/fold={fold}", search.fingerprint))[0]
     return head, {group: GroupIndex(place, group, search.effort, search.exact) for group in search.groups}
 
 

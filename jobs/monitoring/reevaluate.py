@@ -19,8 +19,9 @@ from jobs.config import Config
 from jobs.datasets.input_files import input_fingerprints
 from jobs.inputs.list_rows import label_frequencies
 from jobs.inputs.sources import read_judgements, read_table, source_format
+from jobs.runtime.code import PACKAGES
 from jobs.runtime.folders import CONFIG_FILE, ResultFolder
-from jobs.runtime.stages import PACKAGES, fingerprint, input_fingerprint, run_stage, stage_fingerprint
+from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
 from jobs.runtime.workspace import Workspace
 from udfs.input_counts import JUDGED
 from udfs.storage import local_folder

@@ -10,12 +10,10 @@ from typing import Any
 
 from fusion.errors import InputError
 from fusion.kernel.compiled import code_version
+from jobs.runtime.code import PACKAGES
 from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text, whole_folder
 from jobs.runtime.log import log, record, stage_line
 from jobs.settings import OutputSettings
-
-PACKAGES = ("fusion", "udfs", "jobs")
-"""All code that results may depend on."""
 
 
 def run_stage(
@@ -28,8 +26,8 @@ def run_stage(
     """Build the folder `path` unless it was built from the same key by the same code; whether it was built.
 
     `key` holds everything else that the result depends on: settings, and the fingerprints of the inputs. `build` writes
-    the folder, which appears whole or not at all, and returns counts for the log. A stage that takes hours names the
-    packages or modules whose `code` matters to it, so that not every change of any code repeats it.
+    the folder, which appears whole or not at all, and returns counts for the log. `code` names the packages
+    or modules that matter to the stage, so that not every change of any code repeats it.
     """
     wanted = fingerprint({"stage": name, "code": code_version(*code), **key})
     if stage_fingerprint(path) == wanted:
