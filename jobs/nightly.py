@@ -19,14 +19,14 @@ from fusion.errors import ConfigError, InputError, XmtcError
 from fusion.statistics.gate import Change, alarms
 from jobs import report
 from jobs.config import Config, overlaid
-from jobs.monitoring.baseline import Moved, Watched, changes, drift, watched_figures
+from jobs.monitoring.baseline import Moved, Quantity, Watched, changes, drift, drift_rows, watched_figures
 from jobs.monitoring.history import RUNS, History
 from jobs.monitoring.lock import exclusive
 from jobs.monitoring.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
 from jobs.monitoring.tracking import check_installed, track, without_nan
 from jobs.monitoring.trend import trend_page
 from jobs.runtime.folders import remove_folder, result_folder
-from jobs.runtime.log import log, log_context, log_line, recorded
+from jobs.runtime.log import log, log_context, log_fields, recorded
 from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
 from jobs.runtime.workspace import Workspace
 from jobs.settings import OutputSettings
@@ -46,7 +46,7 @@ class Absent(NamedTuple):
 
 @dataclass
 class Night:
-    """What a nightly run found."""
+    """The outcome of a nightly run."""
 
     run_id: str
     started: str
@@ -59,7 +59,7 @@ class Night:
     changes: dict[Watched, Change] = field(default_factory=dict)
     fallen: dict[Watched, float] = field(default_factory=dict)
     """Watched figures that fell beyond the tolerance, with their corrected p-values."""
-    drift: dict[str, dict[str, Moved]] = field(default_factory=dict)
+    drift: dict[str, dict[Quantity, Moved]] = field(default_factory=dict)
     """By dataset and quantity."""
     figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Tonight's watched figures by dataset, whether or not there is anything to compare them with."""
@@ -72,8 +72,8 @@ class Night:
     @property
     def exit_code(self) -> int:
         """The smallest of the alarms' codes; 0 if there is none."""
-        found = [*map(self.verdict, self.evaluated), *(absent.verdict for absent in self.absent.values())]
-        return min((EXIT_CODES[verdict] for verdict in found if verdict != OK), default=0)
+        verdicts = [*map(self.verdict, self.evaluated), *(absent.verdict for absent in self.absent.values())]
+        return min((EXIT_CODES[verdict] for verdict in verdicts if verdict != OK), default=0)
 
     def against(self, dataset: str) -> str | None:
         """The name of the baseline."""
@@ -81,8 +81,8 @@ class Night:
 
     def changed(self, dataset: str) -> list[str]:
         """What differs from the baseline: data, configuration, code."""
-        marks, before = self.evaluated[dataset].fingerprints, self.baselines.get(dataset)
-        return [] if before is None else [name for name, mark in marks.items() if before[name] != mark]
+        tonight, before = self.evaluated[dataset].fingerprints, self.baselines.get(dataset)
+        return [] if before is None else [name for name in tonight if before[name] != tonight[name]]
 
     def changed_inputs(self, dataset: str) -> list[str]:
         """The inputs that are not what they were, or that only one of the two nights has."""
@@ -183,23 +183,23 @@ def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evalu
 def _complete(spark: SparkSession, history: History, night: Night, evaluated: Evaluated) -> None:
     """The drift, and last of all the row that makes the run part of the history."""
     name = evaluated.dataset
-    moved = [(quantity, *found, found.alarm) for quantity, found in night.drift[name].items()]
-    schema = "quantity string, value double, change double, allowed double, alarm boolean"
-    history.write("drift", spark.createDataFrame(moved, schema), night.run_id, name)
-    found = {"verdict": night.verdict(name), "baseline": night.against(name), **evaluated.fingerprints}
-    _enter(spark, history, night, name, found, evaluated.built)
+    history.write("drift", drift_rows(spark, night.drift[name]), night.run_id, name)
+    about = {"verdict": night.verdict(name), "baseline": night.against(name), **evaluated.fingerprints}
+    _enter(spark, history, night, name, about, evaluated.built)
 
 
 def _enter(
-    spark: SparkSession, history: History, night: Night, dataset: str, found: dict[str, Any], built: bool = False
+    spark: SparkSession, history: History, night: Night, dataset: str, about: dict[str, Any], built: bool = False
 ) -> None:
     """A row in the table of runs."""
     times = {"started": night.started, "finished": _now(), "version": __version__}
-    row = {**dict.fromkeys(("verdict", "reason", "baseline", "data", "configuration", "code")), **times, **found}
+    row = {**dict.fromkeys(("verdict", "reason", "baseline", "data", "configuration", "code")), **times, **about}
     schema = ", ".join(f"{key} string" for key in row) + ", evaluated boolean"
     history.write(RUNS, spark.createDataFrame([(*row.values(), built)], schema), night.run_id, dataset)
     with log_context(run=night.run_id, dataset=dataset):
-        log_line(stage="gate", verdict=row["verdict"], baseline=row["baseline"] or "none", evaluated=built)
+        sentence = f"{dataset}: {row['verdict']}" + (f", compared with {row['baseline']}" if row["baseline"] else "")
+        fields = {"verdict": row["verdict"], "baseline": row["baseline"] or "none", "evaluated": built}
+        log_fields(sentence, stage="gate", **fields)
 
 
 def _retain(history: History, config: Config, night: Night) -> None:
@@ -223,7 +223,7 @@ def _publish(history: History, config: Config, night: Night) -> None:
     """The report with the trend, the summary, and who else wants to know."""
     text = json.dumps(summary(night), indent=2, allow_nan=False) + "\n"
     place = Workspace.of(config).night(night.run_id)
-    settings = config.report.model_copy(update={"results": [found.path for found in night.evaluated.values()]})
+    settings = config.report.model_copy(update={"results": [evaluated.path for evaluated in night.evaluated.values()]})
     shown = config.model_copy(update={"report": settings})
     with result_folder(OutputSettings(path=place, mode="overwrite"), shown) as folder:
         folder.write_text(SUMMARY, text)
@@ -251,7 +251,7 @@ def _publish(history: History, config: Config, night: Night) -> None:
 
 def summary(night: Night) -> dict[str, Any]:
     """What a program wants to know of a night."""
-    found = {
+    facts = {
         "run_id": night.run_id,
         "exit_code": night.exit_code,
         "absent": {path: absent._asdict() for path, absent in night.absent.items()},
@@ -268,16 +268,17 @@ def summary(night: Night) -> dict[str, Any]:
                     for watched, change in night.changes.items()
                     if watched.dataset == name
                 ],
-                "drift": {
-                    quantity: {**moved._asdict(), "alarm": moved.alarm} for quantity, moved in night.drift[name].items()
-                },
+                "drift": [
+                    {**quantity._asdict(), "quantity": str(quantity), **moved._asdict(), "alarm": moved.alarm}
+                    for quantity, moved in night.drift[name].items()
+                ],
                 "fingerprints": evaluated.fingerprints,
                 "stages": night.stages[name],
             }
             for name, evaluated in night.evaluated.items()
         },
     }
-    return {key: without_nan(value) for key, value in found.items()}
+    return {key: without_nan(value) for key, value in facts.items()}
 
 
 def message(night: Night) -> str:
@@ -294,13 +295,13 @@ def message(night: Night) -> str:
 def _alarm_lines(night: Night, name: str) -> Iterator[str]:
     for watched, p in night.fallen.items():
         if watched.dataset == name:
-            found = night.changes[watched]
-            how = f"over {found.texts:,} unchanged texts" if found.paired else "between texts of either night"
-            if found.new or found.gone:
-                how += f" ({found.new:,} are new or judged otherwise, {found.gone:,} gone)"
+            fall = night.changes[watched]
+            how = f"over {fall.texts:,} unchanged texts" if fall.paired else "between texts of either night"
+            if fall.new or fall.gone:
+                how += f" ({fall.new:,} are new or judged otherwise, {fall.gone:,} gone)"
             yield (
-                f"{watched} fell from {100 * found.baseline:.2f} ({watched.against}) to {100 * found.tonight:.2f}: "
-                f"{100 * found.difference:+.2f} [{100 * found.low:+.2f}, {100 * found.high:+.2f}] {how}, p {p:.2g}"
+                f"{watched} fell from {100 * fall.baseline:.2f} ({watched.against}) to {100 * fall.tonight:.2f}: "
+                f"{100 * fall.difference:+.2f} [{100 * fall.low:+.2f}, {100 * fall.high:+.2f}] {how}, p {p:.2g}"
             )
     for quantity, moved in night.drift[name].items():
         if moved.alarm:

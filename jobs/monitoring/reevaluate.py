@@ -47,8 +47,8 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
     path = Workspace.of(config).nightly_results
     if config.prepare.format is not None:
         brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
-        marked = {name: _mark(spark, source) for name, source in brought.items()}
-        inputs = {**input_fingerprints(spark, config.prepare), **marked}
+        own_runs = {name: _source_fingerprint(spark, source) for name, source in brought.items()}
+        inputs = {**input_fingerprints(spark, config.prepare), **own_runs}
         config = pipeline.with_candidates(spark, config)
     elif config.inputs.candidates is None or config.inputs.judgements is None:
         raise ConfigError(
@@ -57,9 +57,9 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
     else:
         inputs = _inputs(spark, config)
     watch = config.nightly.watch
-    data = json.dumps({name: fingerprint(mark) for name, mark in inputs.items()}, sort_keys=True)
-    marks = {"data": data, "configuration": _configuration(config), "code": code_version(*PACKAGES)}
-    key = {"inputs": _inputs(spark, config), "settings": marks["configuration"]}
+    data = json.dumps({name: fingerprint(content) for name, content in inputs.items()}, sort_keys=True)
+    fingerprints = {"data": data, "configuration": _configuration(config), "code": code_version(*PACKAGES)}
+    key = {"inputs": _inputs(spark, config), "settings": fingerprints["configuration"]}
 
     def build(folder: ResultFolder) -> dict[str, Any]:
         result = evaluate.compute(spark, config)
@@ -86,7 +86,7 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
         return {"texts": result.input_counts[JUDGED], "figures": len(result.metrics)}
 
     built = run_stage("evaluate", path, key, build)
-    return Evaluated(config.dataset, config, path, built, marks)
+    return Evaluated(config.dataset, config, path, built, fingerprints)
 
 
 def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
@@ -94,10 +94,10 @@ def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
     inputs = config.inputs.model_dump(mode="json")
     candidates = inputs.pop("candidates")
     named = {**inputs, **(candidates if isinstance(candidates, dict) else {"candidates": candidates})}
-    return {name: _mark(spark, source) for name, source in named.items()}
+    return {name: _source_fingerprint(spark, source) for name, source in named.items()}
 
 
-def _mark(spark: SparkSession, source: Any) -> Any:
+def _source_fingerprint(spark: SparkSession, source: Any) -> Any:
     """The fingerprint of the stage that wrote it, of its bytes, or of its rows where only Spark can read it."""
     if not isinstance(source, str) or source in ("auto", "pareto", "none"):
         return source
