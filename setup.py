@@ -53,7 +53,11 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10",
     packages=find_packages(include=["conf", "fusion", "fusion.*", "jobs", "jobs.*", "udfs"]),
-    package_data={"conf": ["*.yaml", "datasets/*.yaml", "paper/*", "schedules/*"], "jobs.reporting": ["assets/*"]},
+    package_data={
+        "conf": ["*.yaml", "datasets/*.yaml", "paper/*", "schedules/*"],
+        "jobs.reporting": ["assets/*"],
+        "jobs.runtime": ["*.properties"],
+    },
     install_requires=[
         "bm25s>=0.3",
         "numba>=0.60",

@@ -85,6 +85,10 @@ NIGHTLY = [
     Shortcut("--work", "work.path", "FOLDER", "where the stages, the history and the reports are kept"),
     MASTER,
 ]
+LOG = [
+    Shortcut("--log", "log.file", "FILE", "a file that gets one key=value line per finished stage"),
+    Shortcut("--log-format", "log.format", "FORMAT", "on the terminal: text (default) or keyvalue"),
+]
 METRICS = Shortcut("--metrics", "evaluate.metrics", "NAMES", "metrics with commas between them: ndcg@10,precision@10")
 TOP = Shortcut("--top", "fuse.top", "N", "the length of the fused lists")
 
@@ -141,6 +145,7 @@ def run(config: Config) -> None:
     from jobs.reporting.console import summary
 
     print(summary(job.run(_session(config), config), job.with_results(config)))
+    job.announce("report")
     report(job.reported(config))
 
 
@@ -210,7 +215,7 @@ def make_parser() -> argparse.ArgumentParser:
             job.add_argument(
                 "--run", metavar="NAME=SOURCE", action="append", default=[], help="a retriever and its run; repeat it"
             )
-        for option, setting, metavar, help_text in shortcuts:
+        for option, setting, metavar, help_text in [*shortcuts, *LOG]:
             job.add_argument(option, dest=setting, metavar=metavar, help=f"{help_text} [{setting}]")
     return parser
 
@@ -238,7 +243,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
     try:
         config = load_config(arguments.config, settings_of(arguments))
-        with _named_run():
+        with _named_run(config):
             JOBS[arguments.job].run(config)
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
@@ -254,10 +259,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _named_run() -> AbstractContextManager[None]:
-    """Every line of the log names the run, so that runs can be told apart where their logs meet."""
-    from jobs.runtime.log import log_context
+def _named_run(config: Config) -> AbstractContextManager[None]:
+    """Every key=value line of the log names the run, so that runs can be told apart where their logs meet."""
+    from jobs.runtime.log import configure_log, log_context
 
+    configure_log(config.log)
     return log_context(run=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}")
 
 

@@ -23,6 +23,7 @@ from jobs.settings import (
     SparkSettings,
 )
 from jobs.settings.dense import DenseSettings
+from jobs.settings.log import LogSettings
 from jobs.settings.nightly import NightlySettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.report import ReportSettings
@@ -45,6 +46,7 @@ class Config(Section):
     nightly: NightlySettings = NightlySettings()
     output: OutputSettings = OutputSettings()
     spark: SparkSettings = SparkSettings()
+    log: LogSettings = LogSettings()
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

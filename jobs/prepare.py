@@ -98,15 +98,15 @@ def _read_once(
 
 
 def _unusable(rows: DataFrame, count: int, order: str, what: str) -> InputError:
-    """The error for rows that a reader found something wrong with."""
+    """The error for rows that a reader could not use."""
     bad = rows.where(F.col("problem").isNotNull())
     first = bad.orderBy(F.col(order).asc_nulls_first(), "problem").select("problem").limit(SHOWN).collect()
-    told = "".join(f"\n  {row['problem']}" for row in first)
-    return InputError(f"{count:,} of the {what} cannot be used. First:{told}")
+    problems = "".join(f"\n  {row['problem']}" for row in first)
+    return InputError(f"{count:,} of the {what} cannot be used. First:{problems}")
 
 
 def _kept(texts: DataFrame, settings: PrepareSettings) -> tuple[DataFrame, dict[str, int]]:
-    """The texts of the dataset, and how many were read, found doubtful and left out."""
+    """The texts of the dataset, and how many were read, left out, or repeat another."""
     has_text = F.coalesce(F.col("text").rlike(r"\S"), F.lit(False))
     has_labels = F.coalesce(F.size("labels"), F.lit(0)) > 0
     good = has_text & has_labels
@@ -125,11 +125,7 @@ def _kept(texts: DataFrame, settings: PrepareSettings) -> tuple[DataFrame, dict[
         raise _repeated_ids(texts)
     counts = {name: int(seen[name]) for name in ("texts_read", "empty_texts", "texts_without_labels")}
     counts["duplicate_texts"] = int(seen["good"] - seen["distinct"])
-    log(
-        f"prepare: {counts['texts_read']:,} texts read; left out: {counts['empty_texts']:,} empty, "
-        f"{counts['texts_without_labels']:,} without labels; {counts['duplicate_texts']:,} repeat the text of another "
-        f"({'left out' if settings.duplicates == 'drop' else 'kept'})"
-    )
+    log(_reading_line(counts, settings))
     if not seen["good"]:
         raise InputError(
             f"the dataset is empty: of {counts['texts_read']:,} texts, {counts['empty_texts']:,} are empty and "
@@ -140,6 +136,16 @@ def _kept(texts: DataFrame, settings: PrepareSettings) -> tuple[DataFrame, dict[
         first = kept.groupBy("digest").agg(F.min("text_id").alias("text_id"))
         kept = kept.join(first.select("text_id"), "text_id", "left_semi")
     return kept.transform(sampled(settings)), counts
+
+
+def _reading_line(counts: Mapping[str, int], settings: PrepareSettings) -> str:
+    """What was read, and what is worth knowing about it."""
+    repeated = f"repeat another text ({'left out' if settings.duplicates == 'drop' else 'kept'})"
+    notes = {"empty_texts": "empty (left out)", "texts_without_labels": "without labels (left out)"}
+    notes["duplicate_texts"] = repeated
+    known = "".join(f"; {counts[name]:,} {words}" for name, words in notes.items() if counts[name])
+    chosen = f"; at most {settings.limit:,} are used (prepare.limit)" if settings.limit is not None else ""
+    return f"prepare: {counts['texts_read']:,} texts read{known}{chosen}"
 
 
 def _repeated_ids(texts: DataFrame) -> InputError:

@@ -36,8 +36,8 @@ def run(config: Config) -> str:
 def assembled(config: Config) -> Report:
     """All that the configured results have to show."""
     settings = config.report
-    found = read_results(settings.results or [Workspace.of(config).results])
-    datasets = tuple(assemble(results, settings.test, settings.alpha) for results in found)
+    every = read_results(settings.results or [Workspace.of(config).results])
+    datasets = tuple(assemble(results, settings.test, settings.alpha) for results in every)
     return Report(settings.title, datasets, settings.test, settings.alpha, __version__)
 
 

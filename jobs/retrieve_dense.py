@@ -27,10 +27,12 @@ from jobs.train_dense import DenseConfig, DenseWork, Vectors, base_encoder, run_
 from udfs.candidate_rows import LISTS_SCHEMA
 from udfs.encode import MODEL_FOLDER
 from udfs.storage import absolute
-from udfs.vectors import RETRIEVER, Index, Search, build_index, search_labels
+from udfs.vectors import HNSW, RETRIEVER, Index, Search, build_index, search_labels
 
 ENTRY = "jobs.retrieve_dense"
 """This module and what it imports decide what the stages write."""
+SEARCH = "search"
+"""The field of the index's stage.json that says, by label group, how its labels are searched."""
 FoldVectors = Mapping[int, tuple[Vectors, Vectors]]
 """The vectors of texts and of labels, by fold."""
 
@@ -86,11 +88,14 @@ def _index_stage(work: DenseWork, vectors: FoldVectors) -> None:
             replace(work.source(fold, *vectors[fold]), model=heads and f"{heads}/fold={fold}") for fold in vectors
         ]
         reports = run_folds(work.spark, sources, build_index(folder.uri, index, trained))
-        groups: dict[str, int] = defaultdict(int)
+        labels: dict[str, int] = defaultdict(int)
+        search: dict[str, str] = {}
         for report in reports.values():
             for group, figures in report.items():
-                groups[f"{group} labels ({figures['search']})"] += figures["labels"]
-        return dict(groups)
+                labels[f"{group}_labels"] += figures["labels"]
+                # A group may pass the threshold in one fold only.
+                search[group] = HNSW if HNSW in (search.get(group), figures["search"]) else figures["search"]
+        return {"folds": len(reports), **labels, SEARCH: search}
 
     run_stage("dense index", work.place.dense_index, key, build, import_closure(ENTRY))
 
@@ -132,10 +137,10 @@ def _lists_stage(work: DenseWork, vectors: FoldVectors) -> None:
 def _approximate(index: str) -> bool:
     """Whether any group of the index is searched by HNSW."""
     about = json.loads(read_text(f"{index}/{STAGE_FILE}") or "{}")
-    return any("hnsw" in name for name in about)
+    return HNSW in about.get(SEARCH, {}).values()
 
 
-def recall(work: DenseWork, texts: DataFrame, lists: DataFrame, search: Search) -> dict[str, str]:
+def recall(work: DenseWork, texts: DataFrame, lists: DataFrame, search: Search) -> dict[str, float]:
     """The share of the exact lists that the approximate search has found, on a sample of each fold's texts."""
     order = F.row_number().over(Window.partitionBy("fold").orderBy(F.xxhash64("text_id"), "text_id"))
     sample = texts.withColumn("order", order).where(F.col("order") <= work.settings.recall_texts).drop("order")
@@ -147,7 +152,7 @@ def recall(work: DenseWork, texts: DataFrame, lists: DataFrame, search: Search) 
     rows = both.groupBy("label_group").agg((hits / wanted).alias("recall"), F.count("*").alias("texts")).collect()
     for group, share, count in sorted(rows):
         log(f"dense candidates: HNSW finds {share:.4f} of the exact top {search.top} ({group}, {count} texts)")
-    return {f"recall ({group})": f"{share:.4f}" for group, share, _ in sorted(rows)}
+    return {f"{group}_recall": round(share, 4) for group, share, _ in sorted(rows)}
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ What is done already is not done again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import SparkSession
 
 from jobs import evaluate, prepare, retrieve_dense, retrieve_sparse
@@ -15,17 +17,34 @@ from jobs.settings import OutputSettings
 from udfs.bm25 import RETRIEVER as SPARSE
 from udfs.vectors import RETRIEVER as DENSE
 
+STEPS = {
+    "prepare": "read the dataset and divide it into folds",
+    "sparse": "BM25: index the training texts of each fold, rank labels for its test texts",
+    "dense": "bi-encoder: encode texts and labels, train for each fold, rank labels for its test texts",
+    "evaluate": "fuse the candidates in every way of the grid and evaluate",
+    "report": "write the report",
+}
+
+
+def announce(step: str) -> None:
+    """Say which step of the job begins."""
+    log(f"step {list(STEPS).index(step) + 1} of {len(STEPS)}: {STEPS[step]}")
+
 
 def run(spark: SparkSession, config: Config) -> evaluate.Result:
     """Prepare, retrieve with BM25 and the bi-encoder (and what `inputs.candidates` brings), evaluate."""
-    return evaluate.run(spark, with_candidates(spark, config))
+    config = with_candidates(spark, config, announce)
+    announce("evaluate")
+    return evaluate.run(spark, config)
 
 
-def with_candidates(spark: SparkSession, config: Config) -> Config:
+def with_candidates(spark: SparkSession, config: Config, begin: Callable[[str], object] = lambda step: None) -> Config:
     """All stages before the evaluation; the configuration with what they wrote as inputs."""
-    statistics = prepare.run(spark, config)
-    log("the dataset\n" + prepare.summary(statistics, config.prepare.paper))
+    begin("prepare")
+    log(prepare.summary(prepare.run(spark, config), config.prepare.paper))
+    begin("sparse")
     retrieve_sparse.run(spark, config)
+    begin("dense")
     retrieve_dense.run(spark, config)
     lists = {name: Workspace.of(config).candidate_lists(name) for name in (SPARSE, DENSE)}
     brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}

@@ -22,7 +22,8 @@ from fusion.retrieval.contrastive import CollapseError
 from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
-from jobs.runtime.log import log
+from jobs.runtime.log import log, progress_shown
+from jobs.runtime.progress import Progress
 from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
 from jobs.runtime.workspace import VECTORS, Workspace
 from jobs.settings import SparkSettings
@@ -33,7 +34,9 @@ from udfs.finetune import finetune
 from udfs.storage import absolute
 from udfs.vectors import REPORT_SCHEMA, FoldSource, over_folds, train_projection
 
-WORDS = "words.parquet"
+WORDS, SCRATCH = "words.parquet", "scratch"
+SLICE_SECONDS = 10.0
+"""About how long texts are encoded between two lines about the progress."""
 BUCKET = 128
 """Texts that are encoded together, about. More would be padded less, fewer spread better over the workers."""
 ENCODING = ("udfs.encode",)
@@ -83,6 +86,11 @@ class DenseWork:
         # Some platforms say `auto`.
         return int(number) if number.isdigit() else 64
 
+    @property
+    def fewest_buckets(self) -> int:
+        """Buckets that are encoded at a time at least: fewer would leave workers idle."""
+        return -(-self.partitions // 2)
+
     def source(self, fold: int, texts: Vectors, labels: Vectors) -> FoldSource:
         prepared = absolute(self.place.prepared)
         return FoldSource(fold, prepared, _everywhere(texts), _everywhere(labels), self.settings.train_texts)
@@ -131,10 +139,9 @@ def encode_label_words(work: DenseWork, encoder: Encoder, folder: str) -> Vector
 
 def label_words(work: DenseWork) -> DataFrame:
     """What labels are called: (id, text). Labels without a word are left out."""
-    joined = {part: F.concat_ws(", ", part) for part in work.settings.words}
-    parts = [F.nullif(F.trim(joined[part]), F.lit("")) for part in work.settings.words]
+    written = [F.nullif(F.trim(F.concat_ws(", ", column)), F.lit("")) for column in work.settings.words]
     words = work.prepared.labels.select(
-        F.col("label_id").cast("long").alias("id"), F.concat_ws(". ", *parts).alias("text")
+        F.col("label_id").cast("long").alias("id"), F.concat_ws(". ", *written).alias("text")
     )
     return words.where("text <> ''")
 
@@ -145,32 +152,56 @@ def encode_table(work: DenseWork, rows: DataFrame, encoder: Encoder, folder: str
     chunks = max(1, -(-count // work.settings.chunk_texts))
     buckets = max(1, -(-min(count, work.settings.chunk_texts) // BUCKET))
     bucket = F.pmod(F.xxhash64("id"), F.lit(chunks * buckets))
-    spread = rows.select(bucket.alias("bucket"), "id", F.coalesce("text", F.lit("")).alias("text"))
+    bucketed = rows.select(bucket.alias("bucket"), "id", F.coalesce("text", F.lit("")).alias("text"))
     chunk = F.floor(F.col("bucket") / buckets)
-    contents = spread.groupBy(chunk.alias("chunk")).agg(F.count("*"), content_digest()).collect()
-    paths, done, encoded, begin = [], 0, 0, time.monotonic()
-    for number, size, content in sorted(contents):
-        path = f"{folder}/{what}-{number + 1:04}-of-{chunks:04}"
-        # The number of buckets decides which texts are padded together.
-        used = [encoder.fingerprint, encoder.max_length, encoder.batch_size]
-        key = {"encoder": used, "texts": [size, content, buckets]}
-
-        def build(target: ResultFolder, number: int = number, size: int = size) -> dict[str, int]:
-            # A model that cannot be loaded is better reported here than by a worker.
-            load_encoder(encoder)
-            part = spread.where(chunk == number)
-            whole = part.repartition(work.partitions, "bucket").sortWithinPartitions("bucket", "id")
-            vectors = whole.mapInArrow(encode_texts(encoder), VECTORS_SCHEMA)
-            vectors.write.parquet(f"{target.uri}/{VECTORS}")
-            return {what: size}
-
-        built = run_stage(f"encode {what} {number + 1} of {chunks}", path, key, build, ENCODING)
-        done, encoded = done + size, encoded + size * built
-        if built and done < count:
-            left = (time.monotonic() - begin) / encoded * (count - done)
-            log(f"encode: {done:,} of {count:,} {what}, about {left:.0f} s left")
-        paths.append(path)
+    contents = bucketed.groupBy(chunk.alias("chunk")).agg(F.count("*"), content_digest()).collect()
+    paths, progress = [], Progress("encode", count, what)
+    with progress_shown("encode"):
+        for number, size, content in sorted(contents):
+            path = f"{folder}/{what}-{number + 1:04}-of-{chunks:04}"
+            # The number of buckets decides which texts are padded together.
+            used = [encoder.fingerprint, encoder.max_length, encoder.batch_size]
+            key = {"encoder": used, "texts": [size, content, buckets]}
+            build = _encode_chunk(work, bucketed.where(chunk == number), encoder, what, progress)
+            name = f"encode {what}" + (f", chunk {number + 1} of {chunks}" if chunks > 1 else "")
+            if not run_stage(name, path, key, build, ENCODING):
+                progress.skip(size)
+            paths.append(path)
     return Vectors(tuple(paths), fingerprint([stage_fingerprint(path) for path in paths]))
+
+
+def _encode_chunk(
+    work: DenseWork, rows: DataFrame, encoder: Encoder, what: str, progress: Progress
+) -> Callable[[ResultFolder], dict[str, int]]:
+    """What encodes the rows (bucket, id, text) of a chunk, some buckets at a time so that progress can be shown.
+
+    How many that are changes nothing else: a bucket is always encoded for itself.
+    """
+
+    def build(folder: ResultFolder) -> dict[str, int]:
+        # A model that cannot be loaded is better reported here than by a worker.
+        load_encoder(encoder)
+        scratch = f"{folder.uri}/{SCRATCH}"
+        rows.write.parquet(scratch)
+        texts = work.spark.read.parquet(scratch)
+        sizes = dict(sorted(tuple(row) for row in texts.groupBy("bucket").count().collect()))
+        waiting, together = list(sizes), work.fewest_buckets
+        while waiting:
+            chosen, waiting = waiting[:together], waiting[together:]
+            begin = time.monotonic()
+            some = texts.where(F.col("bucket").between(chosen[0], chosen[-1]))
+            # By range, one bucket is not put with another while workers are idle.
+            spread = some.repartitionByRange(min(work.partitions, len(chosen)), "bucket")
+            whole = spread.sortWithinPartitions("bucket", "id")
+            vectors = whole.mapInArrow(encode_texts(encoder), VECTORS_SCHEMA)
+            vectors.write.mode("append").parquet(f"{folder.uri}/{VECTORS}")
+            progress.add(sum(sizes[bucket] for bucket in chosen))
+            faster = SLICE_SECONDS / (time.monotonic() - begin)
+            together = max(work.fewest_buckets, round(len(chosen) * faster))
+        folder.remove(SCRATCH)
+        return {what: sum(sizes.values())}
+
+    return build
 
 
 def content_digest() -> Column:
@@ -236,7 +267,8 @@ def _trained(folder: ResultFolder, reports: Mapping[int, Any]) -> Mapping[str, A
     """Tell how training went, and keep it beside the models."""
     for fold, report in reports.items():
         mrr, best = report["mrr"], report["best"]
-        log(f"fold {fold}: validation MRR {mrr[0]:.4f} -> {mrr[best]:.4f} (epoch {best} of {len(mrr) - 1})")
+        gain = f"{mrr[best]:.3f} after epoch {best} of {len(mrr) - 1}" if best else "which no epoch improved"
+        log(f"train: fold {fold}, validation MRR {mrr[0]:.3f} before training, {gain}")
     folder.write_text("report.json", json.dumps(reports, indent=2) + "\n")
     return {"folds": len(reports)}
 

@@ -1,4 +1,4 @@
-"""Encoders in the workers: found, loaded once per worker, and applied to texts."""
+"""Encoders in the workers: located, loaded once per worker, and applied to texts."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ from udfs.storage import local_folder, readable_folder, writable_folder
 
 RETRIEVER = "dense"
 REPORT_SCHEMA = "fold int, report string, problem string"
+EXACT, HNSW = "exact", "hnsw"
+"""How the labels of a group are searched."""
 HEADS_FILE = "heads.npz"
 MARGIN = 16
 """Labels searched beyond the wanted ones, so that rounding inside faiss cannot decide who is among them."""
@@ -100,7 +102,7 @@ def matrix(vectors: pa.ListArray) -> Singles:
 
 
 def read_vectors(uris: Sequence[str], ids: Ints) -> Singles:
-    """The vectors of some ids, which are ascending, one row an id."""
+    """The vectors of some ids, which are ascending: one row per id."""
     out, seen = np.empty((0, 0), np.float32), np.zeros(len(ids), np.bool_)
     for uri in uris:
         rows = read_rows(uri, ["id", "vector"], ds.field("id").isin(ids))
@@ -186,7 +188,7 @@ def build_index(folder: str, index: Index, fingerprint: str) -> Callable[[FoldSo
                 np.save(place / f"{group}.labels.npy", chosen.astype(np.int32))
                 np.save(place / f"{group}.vectors.npy", vectors[chosen])
                 approximate = index.hnsw_from is not None and len(chosen) >= index.hnsw_from
-                report[str(group)] = {"labels": len(chosen), "search": "hnsw" if approximate else "exact"}
+                report[str(group)] = {"labels": len(chosen), "search": HNSW if approximate else EXACT}
                 if approximate:
                     _write_hnsw(vectors[chosen], index, place / f"{group}.hnsw")
         return report
@@ -221,9 +223,9 @@ class GroupIndex:
         size = min(top, len(self.labels))
         if not size or not len(queries):
             return np.empty(0, np.int32), np.empty(0, np.float32), np.zeros(len(queries), np.int64)
-        found, scores = self._nearest(queries, size, min(size + MARGIN, len(self.labels)))
-        there = found >= 0
-        return self.labels[found[there]], scores[there], there.sum(axis=1)
+        best, scores = self._nearest(queries, size, min(size + MARGIN, len(self.labels)))
+        there = best >= 0
+        return self.labels[best[there]], scores[there], there.sum(axis=1)
 
     def _nearest(self, queries: Singles, size: int, wanted: int) -> tuple[Ints, Singles]:
         if self.graph is not None:
@@ -232,14 +234,14 @@ class GroupIndex:
             return rank_rows(queries, self.vectors, rows, size)
         inner = self.faiss.METRIC_INNER_PRODUCT
         near, rows = self.faiss.knn(queries, self.vectors, wanted, metric=inner)
-        found, scores = rank_rows(queries, self.vectors, rows, size)
+        best, scores = rank_rows(queries, self.vectors, rows, size)
         # faiss sums in an order of its own, and picks among equals as it likes. Where the last one found is as good
         # as the last one wanted, up to rounding, there may be more like it.
         doubt = np.flatnonzero(near[:, -1] > near[:, size - 1] - queries.shape[1] * np.finfo(np.float32).eps)
         if len(doubt) and wanted < len(self.labels):
             more = min(4 * wanted, len(self.labels))
-            found[doubt], scores[doubt] = self._nearest(np.ascontiguousarray(queries[doubt]), size, more)
-        return found, scores
+            best[doubt], scores[doubt] = self._nearest(np.ascontiguousarray(queries[doubt]), size, more)
+        return best, scores
 
 
 @dataclass(frozen=True)

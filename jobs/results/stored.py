@@ -18,6 +18,8 @@ from jobs.runtime.folders import CONFIG_FILE, modified, read_parquet, read_text
 from jobs.runtime.workspace import Workspace
 
 DETAILS = {"comparisons": COMPARISONS_SCHEMA, "agreement": AGREEMENT_SCHEMA, "bands": BANDS_SCHEMA}
+NOT_COMPARED = ("log", "output", "spark", "work")
+"""Sections of the configuration that do not change figures."""
 FIGURE = ["fold", "normalization", "fusion", "label_group", "metric", "k", "ideal"]
 """What identifies a row of the metrics."""
 
@@ -121,7 +123,7 @@ def _joined(parts: list[Results]) -> Results:
     if len(parts) == 1:
         return first
     for part in parts[1:]:
-        _check_same(first, part, [name for name in Config.model_fields if name not in ("output", "spark", "work")])
+        _check_same(first, part, [name for name in Config.model_fields if name not in NOT_COMPARED])
     metrics = pa.concat_tables([part.metrics for part in parts])
     _check_metrics(metrics, " and ".join(part.sources[0] for part in parts))
     input_counts = {key: sum(part.input_counts.get(key, 0) for part in parts) for key in first.input_counts}

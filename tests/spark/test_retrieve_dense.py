@@ -234,8 +234,11 @@ def test_hnsw_tells_its_recall(spark, model, done, tmp_path, capfd):
     for group in ("head", "tail"):
         pairs = [(set(a[4]), set(b[4])) for a, b in zip(lists, done[1], strict=True) if a[3] == group]
         found[group] = sum(len(a & b) for a, b in pairs) / sum(len(b) for _, b in pairs)
-        assert about[f"recall ({group})"] == f"{found[group]:.4f}"
+        assert about[f"{group}_recall"] == round(found[group], 4)
         assert found[group] > 0.9
+    index = json.loads((tmp_path / "work/made/dense/index/stage.json").read_text())
+    assert index["search"] == {"head": "hnsw", "tail": "hnsw"}
+    assert json.loads((done[0] / "made/dense/index/stage.json").read_text())["search"]["head"] == "exact"
     after = built(tmp_path / "work")
     assert {name for name in after if after[name] != before[name]} == {"dense/index", "candidates/dense"}
 
