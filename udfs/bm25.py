@@ -2,13 +2,13 @@
 
 What sits where:
 - The driver sees only counts. Texts stream from storage through the workers in batches.
-- The one worker that builds an index holds the numbers of all tokens (4 bytes a token), the vocabulary (a Python
-  dictionary, some 200 bytes a term) and, at the end, 20 bytes a posting (a term in a document), 8 of which go to
+- The one worker that builds an index holds the numbers of all tokens (4 bytes per token), the vocabulary (a Python
+  dictionary, some 200 bytes per term) and, at the end, 20 bytes per posting (a term in a document), 8 of which go to
   storage. 200,000 texts of 80 tokens take half a gigabyte and 15 seconds. In the mode `labels` the document of one
-  label at a time is a Python list as well (some 40 bytes a token). On a cluster, this is memory overhead of an
+  label at a time is a Python list as well (some 40 bytes per token). On a cluster, this is memory overhead of an
   executor (spark.executor.memoryOverhead).
 - Workers that score map the postings: they share the machine's page cache, whatever their number. Each one holds
-  the vocabulary, 8 bytes a document or label, and the labels that one batch of texts touches.
+  the vocabulary, 8 bytes per document or label, and the labels that one batch of texts touches.
 """
 
 from __future__ import annotations

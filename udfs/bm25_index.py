@@ -177,7 +177,7 @@ class TextDocuments(Sequence[list[int]]):
 
 
 class LabelDocuments(TextDocuments):
-    """One document a label: its own words, then those of the training texts that carry it."""
+    """One document per label: its own words, then those of the training texts that carry it."""
 
     def __init__(self, rows: TextDocuments, labels: int, offset: Ints, label: Int32s) -> None:
         super().__init__(rows.token, rows.offset)

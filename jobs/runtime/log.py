@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import threading
 import time
@@ -136,10 +137,15 @@ def counts_text(counts: Mapping[str, Any]) -> str:
             each = [f"{inner} {about}" for inner, about in value.items()]
             words.append(f"{name} {next(iter(value.values())) if same else ' and '.join(each)}")
         elif isinstance(value, int):
-            words += [f"{value:,} {name}"] if value else []
+            words += [f"{value:,} {name if value != 1 else _singular(name)}"] if value else []
         else:
             words.append(f"{name} {value}")
     return ", ".join(words) or "done"
+
+
+def _singular(name: str) -> str:
+    """`text without candidates` for `texts without candidates`, `head label` for `head labels`."""
+    return re.sub(r"s\b", "", name, count=1)
 
 
 def duration_text(seconds: float) -> str:

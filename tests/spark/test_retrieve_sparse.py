@@ -147,7 +147,7 @@ def test_labels_of_similar_texts(spark, tmp_path, data, done, neighbours: int, a
     assert not {key for key in found if key[1] == SILENT}
     counts = json.loads((work / "made/bm25/lists/fold=1/stage.json").read_text())
     silent = set(range(1, TEXTS, 2)) - {text for fold, text, _ in found if fold == 1}
-    assert counts["texts without candidates"] == len(silent)
+    assert counts["texts_without_candidates"] == len(silent)
 
 
 def test_one_document_a_label(spark, tmp_path, data) -> None:

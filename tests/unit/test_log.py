@@ -130,6 +130,7 @@ def test_a_silent_stage_says_that_it_is_at_work(
 
 def test_words() -> None:
     assert counts_text({}) == "done"
+    assert counts_text({"texts_without_candidates": 1, "tail labels": 1}) == "1 text without candidates, 1 tail label"
     assert counts_text({"texts": 1200, "empty": 0, "search": {"head": "exact", "tail": "exact"}}) == (
         "1,200 texts, search exact"
     )
