@@ -26,8 +26,8 @@ def run_stage(
     """Build the folder `path` unless it was built from the same key by the same code; whether it was built.
 
     `key` holds everything else that the result depends on: settings, and the fingerprints of the inputs. `build` writes
-    the folder, which appears whole or not at all, and returns counts for the log. `code` names the packages
-    or modules that matter to the stage, so that not every change of any code repeats it.
+    the folder, which appears whole or not at all, and returns counts for the log. `code` names the packages or modules
+    that matter to the stage, so that not every change of any code repeats it.
     """
     wanted = fingerprint({"stage": name, "code": code_version(*code), **key})
     if stage_fingerprint(path) == wanted:
