@@ -18,7 +18,6 @@ from jobs.config import Config
 from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
-from jobs.runtime.log import progress_shown
 from jobs.runtime.progress import Progress
 from jobs.runtime.stages import input_fingerprint, run_stage
 from jobs.runtime.workspace import LISTS, Workspace
@@ -42,7 +41,7 @@ def run(spark: SparkSession, config: Config) -> str:
     prepared = open_tables(spark, place.prepared, config.spark.partitions)
     progress = Progress("bm25", sum(prepared.test_texts.values()), "texts scored")
     lists = []
-    with progress_shown("bm25"):
+    with progress:
         for fold in prepared.folds:
             index, scored = place.bm25_index(fold), place.bm25_lists(fold)
             index_stage(prepared, fold, settings, index)

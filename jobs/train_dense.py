@@ -22,7 +22,7 @@ from fusion.retrieval.contrastive import CollapseError
 from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
-from jobs.runtime.log import log, progress_shown
+from jobs.runtime.log import log
 from jobs.runtime.progress import Progress
 from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
 from jobs.runtime.workspace import VECTORS, Workspace
@@ -156,7 +156,7 @@ def encode_table(work: DenseWork, rows: DataFrame, encoder: Encoder, folder: str
     chunk = F.floor(F.col("bucket") / buckets)
     contents = bucketed.groupBy(chunk.alias("chunk")).agg(F.count("*"), content_digest()).collect()
     paths, progress = [], Progress("encode", count, what)
-    with progress_shown("encode"):
+    with progress:
         for number, size, content in sorted(contents):
             path = f"{folder}/{what}-{number + 1:04}-of-{chunks:04}"
             # The number of buckets decides which texts are padded together.

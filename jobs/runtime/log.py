@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -149,8 +149,8 @@ def _singular(name: str) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min`, `1 h 20 min`."""
-    if seconds < 10:
+    """`0.4 s`, `12 s`, `3 min`, `1 h 20 min`; whole numbers without a decimal."""
+    if seconds < 10 and isinstance(seconds, float):
         return f"{seconds:.1f} s"
     if seconds < 100:
         return f"{seconds:.0f} s"
@@ -159,7 +159,7 @@ def duration_text(seconds: float) -> str:
 
 
 _at_work: list[str] = []
-_progress_shown: list[str] = []
+_live_lines: list[Callable[[], str]] = []
 
 
 @contextmanager
@@ -172,8 +172,9 @@ def _heartbeat(name: str) -> Iterator[None]:
         rewritable = sys.stderr.isatty()
         while not done.wait(1.0 if rewritable else STILL_AT_WORK):
             # Of stages within stages the innermost speaks.
-            if _at_work[-1] == name and not _progress_shown:
-                log_progress(f"{name}: at work for {duration_text(time.monotonic() - begin)}", always=not rewritable)
+            if _at_work[-1] == name:
+                at_work = f"{name}: at work for {duration_text(round(time.monotonic() - begin))}"
+                log_progress(_live_lines[-1]() if _live_lines else at_work, always=not rewritable)
 
     thread = threading.Thread(target=beat, name=f"heartbeat of {name}", daemon=True)
     thread.start()
@@ -186,13 +187,13 @@ def _heartbeat(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress_shown(name: str) -> Iterator[None]:
-    """While the block tells its own progress, stages are silent about being at work."""
-    _progress_shown.append(name)
+def live_line(line: Callable[[], str]) -> Iterator[None]:
+    """Within the block, stages say this, which is asked for again and again, instead of being at work."""
+    _live_lines.append(line)
     try:
         yield
     finally:
-        _progress_shown.remove(name)
+        _live_lines.remove(line)
 
 
 _context: dict[str, Any] = {}

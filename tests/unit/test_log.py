@@ -106,8 +106,11 @@ def test_progress_is_rare_elsewhere(
 
 def test_the_time_left() -> None:
     progress = Progress("encode", 1000, "texts")
+    assert progress.text(0, since=7) == "encode: 0 of 1,000 texts, 7 s so far"
     progress.skip(500)
     progress.add(100)
+    assert progress.text(20, since=15) == "encode: 600 of 1,000 texts (60%), about 65 s left"
+    assert progress.text(20, since=500).endswith("about 1 s left")
     # 100 texts took 20 s; those of an earlier run took none.
     assert progress.text(20) == "encode: 600 of 1,000 texts (60%), about 80 s left"
     progress.add(400)
@@ -121,11 +124,23 @@ def test_a_silent_stage_says_that_it_is_at_work(
     with stage_line("train", None):
         time.sleep(0.3)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("train: at work for 0.")
+    assert lines[0].startswith("train: at work for 0 s")
     assert lines[-1].startswith("train: done in 0.")
     capsys.readouterr()
     time.sleep(0.2)
     assert capsys.readouterr().err == ""
+
+
+def test_progress_counts_down_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = FakeTerminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Progress("encode", 4, "texts") as progress, stage_line("chunk", None):
+        time.sleep(1.2)
+        progress.add(1)
+    lines = terminal.getvalue().split(CLEAR_LINE)
+    assert lines[0] == "encode: 0 of 4 texts, 1 s so far"
+    assert lines[1].startswith("encode: 1 of 4 texts (25%), about ")
+    assert lines[-1].startswith("chunk: done in ")
 
 
 def test_words() -> None:
