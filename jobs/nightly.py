@@ -95,7 +95,7 @@ def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
 
 
 def _absent(dataset: str, error: BaseException) -> Absent:
-    """What cannot be read is missing; a full disk, say, is another matter."""
+    """A dataset that cannot be read is missing; any other error, such as a full disk, is a failure."""
     if isinstance(error, XmtcError):
         return Absent(dataset, MISSING if isinstance(error, ConfigError | InputError) else FAILED, str(error))
     reason = spark_reason(error)
@@ -162,7 +162,7 @@ def _retain(history: History, config: Config, night: Night) -> None:
 
 
 def _publish(history: History, config: Config, night: Night) -> None:
-    """The report with the trend, the summary, and who else wants to know."""
+    """Write the report, the trend and the summary, and pass the summary to MLflow and the webhook."""
     text = json.dumps(summary(night), indent=2, allow_nan=False) + "\n"
     place = Workspace.of(config).night(night.run_id)
     settings = config.report.model_copy(update={"results": [evaluated.path for evaluated in night.evaluated.values()]})

@@ -38,7 +38,7 @@ WORDS, SCRATCH = "words.parquet", "scratch"
 SLICE_SECONDS = 10.0
 """About how long texts are encoded between two lines about the progress."""
 BUCKET = 128
-"""Texts that are encoded together, about. More would be padded less, fewer spread better over the workers."""
+"""About how many texts are encoded together: with more, less is padding; with fewer, workers are loaded more evenly."""
 ENCODING = ("udfs.encode",)
 """The code that decides what a text's vector is. What it imports does not: encoding takes hours, and the digests of the
 texts and of the model are in the key."""
@@ -81,7 +81,7 @@ class DenseWork:
 
     @property
     def partitions(self) -> int:
-        """A stated number: few bytes of text are much work, which Spark does not know."""
+        """Always a stated number: Spark would go by the bytes, and few bytes of text are much work."""
         number = str(self.prepared.partitions or self.spark.conf.get("spark.sql.shuffle.partitions"))
         # Some platforms say `auto`.
         return int(number) if number.isdigit() else 64

@@ -48,7 +48,7 @@ def reference(
     aggregation: Aggregation,
     n: int,
 ) -> dict[str, list[tuple[int, float]]]:
-    """The same for one text, said plainly: from (training text, score) to (label, score) by group, best first."""
+    """The same for one text in plain Python: from (training text, score) to (label, score) by group, best first."""
     scores_of: dict[int, list[float]] = {}
     for text, score in neighbours:
         for label in carried[text]:

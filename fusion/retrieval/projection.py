@@ -98,8 +98,8 @@ class LabelParts:
     def without(self, labels: Ints, texts: Ints) -> list[Singles]:
         """The parts of the labels of training pairs, each as if its pair's text were not among the label's texts.
 
-        A text to be classified is not in the means either: with it, a rare label would be its own answer, and the
-        head would learn to trust a likeness that never comes again.
+        A text to be classified is not in the means either. With it, a rare label's mean would be nearly the text
+        itself, and the head would learn to trust a similarity that no test text has.
         """
         words = [] if self.words is None else [self.words[labels]]
         if self.sums is None or self.train is None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from fusion.errors import InputError
 from fusion.grid import SINGLE
 from fusion.metrics import Measure
 from fusion.statistics.gate import Change, Sums, change
@@ -96,7 +97,7 @@ def changes(
     measures = [measure for measure in evaluated.config.nightly.watch.measures if str(measure) in known]
     if before is None or not measures:
         return {}
-    # A text that is judged otherwise is another text: its figure says nothing about the code.
+    # A text whose judgement has changed counts as another text: its figure says nothing about the code.
     nights = _figures(before, measures, "a"), _figures(_queries(spark, evaluated), measures, "b")
     joined = nights[0].join(nights[1], [*CELL, "text_id", "judgement"], "full")
     columns = [
@@ -121,6 +122,12 @@ def drift(
     before: dict[Quantity, float] = {}
     rows = history.read("drift", [baseline], evaluated.dataset) if baseline is not None else None
     if rows is not None:
+        missing = [name for name in Quantity._fields if name not in rows.columns]
+        if missing:
+            raise InputError(
+                f"the table drift of the history lacks the column {missing[0]!r}, so another version wrote it: "
+                "set nightly.history to another place"
+            )
         before = {Quantity(*(row[name] for name in Quantity._fields)): row["value"] for row in rows.collect()}
     tonight: dict[Quantity, Moved] = {}
     for quantity, value, most in _quantities(evaluated, allowed):

@@ -75,7 +75,7 @@ class Night:
 
 
 def summary(night: Night) -> dict[str, Any]:
-    """What a program wants to know of a night."""
+    """The outcome as data, for programs."""
     facts = {
         "run_id": night.run_id,
         "exit_code": night.exit_code,
@@ -107,7 +107,7 @@ def summary(night: Night) -> dict[str, Any]:
 
 
 def message(night: Night) -> str:
-    """The lines that matter, for people."""
+    """The outcome in a few lines, for people."""
     lines = [f"run {night.run_id}: exit code {night.exit_code}"]
     for path, absent in night.absent.items():
         lines.append(f"{absent.dataset}: {absent.verdict}: {path}: {absent.reason}")

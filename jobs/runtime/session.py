@@ -40,7 +40,7 @@ def get_session(settings: SparkSettings) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    if "DATABRICKS_RUNTIME_VERSION" in os.environ:  # a job there, whose session is made without being asked how
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:  # a job there, where the platform decides how sessions are made
         return _configured(SparkSession.builder, settings.conf)
     remote = settings.remote or os.environ.get("SPARK_REMOTE")
     if remote is not None:
