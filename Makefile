@@ -3,6 +3,8 @@
 VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
+# PyTorch's index of CPU builds, where it answers and there is no GPU; asked only when something is installed.
+TORCH   = $(shell $(PYTHON) .ci/torch_index.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test drill lint format bench package clean
@@ -36,7 +38,7 @@ package: $(VENV)/ready ## The wheel, and an environment to ship to a cluster (EX
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(BIN)/python -m venv --without-pip build/environment
 	$(BIN)/python -m pip --python build/environment/bin/python install --quiet --constraint constraints-cpu.txt \
-	  $$(echo dist/*.whl)$(if $(EXTRAS),[$(EXTRAS)])
+	  $(TORCH) $$(echo dist/*.whl)$(if $(EXTRAS),[$(EXTRAS)])
 	# Spark gives its own to driver and executors.
 	$(BIN)/python -m pip --python build/environment/bin/python uninstall --quiet --yes pyspark py4j
 	$(BIN)/venv-pack --quiet --prefix build/environment --output dist/environment.tar.gz
@@ -49,7 +51,7 @@ $(VENV)/ready: setup.py constraints-cpu.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dense,report,test]' --constraint constraints-cpu.txt
-	$(BIN)/python -c 'from jobs.java import ensure_java; ensure_java()' 2>/dev/null \
+	$(BIN)/python -m pip install --quiet --editable '.[dense,report,test]' --constraint constraints-cpu.txt $(TORCH)
+	$(BIN)/python -c 'from jobs.runtime.java import ensure_java; ensure_java()' 2>/dev/null \
 	  || $(BIN)/python -m pip install --quiet --editable '.[java]'
 	touch $@

@@ -62,6 +62,7 @@ setup(
         **{name: ["py.typed"] for name in PACKAGES},
         CONF: ["*.yaml", "datasets/*.yaml", "paper/*", "schedules/*"],
         "jobs.reporting": ["assets/*"],
+        "jobs.runtime": ["*.properties"],
     },
     install_requires=[
         "bm25s>=0.3",

@@ -90,6 +90,7 @@ def run(config: Config) -> None:
     from jobs.reporting.console import summary
 
     print(summary(job.run(_dataset_session(config), config), job.with_results(config)))
+    job.announce("report")
     report(job.reported(config))
 
 
@@ -157,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
     try:
         config = _configured(arguments)
-        with _named_run():
+        with _named_run(config):
             JOBS[arguments.job](config)
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
@@ -173,10 +174,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _named_run() -> AbstractContextManager[None]:
-    """Every line of the log names the run, so that runs can be told apart where their logs meet."""
-    from jobs.runtime.log import log_context
+def _named_run(config: Config) -> AbstractContextManager[None]:
+    """Every key=value line of the log names the run, so that runs can be told apart where their logs meet."""
+    from jobs.runtime.log import configure_log, log_context
 
+    configure_log(config.log)
     return log_context(run=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}")
 
 

@@ -25,6 +25,7 @@ from jobs.settings.commented import commented
 from jobs.settings.conf_files import conf_file
 from jobs.settings.dense import DenseSettings
 from jobs.settings.layers import Layer, layer_of, merged, origin_of
+from jobs.settings.log import LogSettings
 from jobs.settings.nightly import NightlySettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.report import ReportSettings
@@ -47,6 +48,7 @@ class Config(Section):
     nightly: NightlySettings = NightlySettings()
     output: OutputSettings = OutputSettings()
     spark: SparkSettings = SparkSettings()
+    log: LogSettings = LogSettings()
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

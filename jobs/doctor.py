@@ -6,69 +6,75 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyspark
-from pyspark.sql import SparkSession
 
-from fusion.errors import SetupError, XmtcError
+from fusion.errors import XmtcError
 from jobs.config import Config
 from jobs.runtime.folders import read_parquet, whole_folder
-from jobs.runtime.java import current_java, ensure_java
-from jobs.runtime.session import get_session
-from jobs.runtime.spark_errors import spark_reason
+from jobs.runtime.installation import PACKAGE, Finding, java, requirement_name, requirements, without_spark
 from jobs.settings import OutputSettings
 from udfs.probe import PROBE_SCHEMA, Probe, make_probe
 from udfs.storage import local_folder
 
-PACKAGE = "xmtc-fusion"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 TASKS = 8
 """How often workers are asked. Few enough to be quick; on a large cluster it is a sample."""
 GIB = 2**30
 GUIDE = "docs/clusters.md"
 
 
-class Finding(NamedTuple):
-    """One line of the result. What is not ok has a remedy."""
-
-    state: Literal["ok", "warning", "problem"]
-    subject: str
-    text: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        remedy = f"\n{'':26}-> {self.remedy}" if self.remedy else ""
-        return f"{self.state:8} {self.subject:16} {self.text}{remedy}"
-
-
 def run(config: Config, tell: Callable[[str], object] = print) -> int:
-    """Look at all that jobs need and tell it line by line; the number of problems."""
-    problems = 0
+    """Look at all that jobs need, tell it line by line, and end with a verdict; the number of problems."""
+    states = []
     for finding in findings(config):
         tell(str(finding))
-        problems += finding.state == "problem"
+        states.append(finding.state)
+    problems, warnings = states.count("problem"), states.count("warning")
+    tell(verdict(problems, warnings))
     return problems
 
 
-def findings(config: Config) -> Iterator[Finding]:
-    """Every finding, in the order in which one thing needs another."""
-    needed, extras = _requirements()
-    # Spark brings its own pyspark.
-    describe, probe = make_probe(tuple(sorted({_name(requirement) for requirement in needed} - {"pyspark"})))
-    here = describe()
-    yield Finding("ok", "Python", f"{here['python']}, {here['executable']}")
-    yield _packages(here)
-    yield _extras(extras)
-    yield from _kernels("driver", [here])
+def verdict(problems: int, warnings: int) -> str:
+    """The last line."""
+    counts = ", ".join(
+        f"{count} {name}{'s' * (count > 1)}" for count, name in ((problems, "problem"), (warnings, "warning")) if count
+    )
+    if problems:
+        return f"Not ready: {counts}, see above"
+    return f"Ready: jobs can run here{f' ({counts}, see above)' if counts else ''}"
 
+
+def findings(config: Config) -> Iterator[Finding]:
+    """Every finding, in the order in which one thing needs another. Spark is imported only once pyspark is known to be
+    there, so that doctor can say that it is not."""
+    needed, optional = requirements()
+    # Spark brings its own pyspark.
+    names = {requirement_name(requirement) for requirement in needed} - {"pyspark"}
+    describe, probe = make_probe(tuple(sorted(names)))
+    here, usable = describe(), True
+    for finding in without_spark(here, optional):
+        yield finding
+        usable = usable and (finding.state, finding.subject) != ("problem", "pyspark")
+    yield from _kernels("driver", [here])
+    if not usable:
+        return
     remote = config.spark.remote or os.environ.get("SPARK_REMOTE")
     if remote is None:
-        java = _java()
-        yield java
-        if java.state == "problem":
+        runtime = java()
+        yield runtime
+        if runtime.state == "problem":
             return
+    yield from _with_spark(config, here, probe, remote)
+
+
+def _with_spark(config: Config, here: dict[str, Any], probe: Probe, remote: str | None) -> Iterator[Finding]:
+    """What a session, its workers and its storage have to say."""
+    from jobs.runtime.session import get_session
+
     try:
         spark = get_session(config.spark)
         spark_version = spark.version
@@ -91,75 +97,13 @@ def findings(config: Config) -> Iterator[Finding]:
         yield _storage(spark, "output.path", config.output.path)
 
 
-def _requirements(package: str = PACKAGE) -> tuple[list[str], dict[str, list[str]]]:
-    """What a package always needs, and what each of its extras needs."""
-    try:
-        lines = requires(package) or []
-    except PackageNotFoundError:
-        lines = []
-    needed: list[str] = []
-    extras: dict[str, list[str]] = {}
-    for line in lines:
-        requirement, _, marker = line.partition(";")
-        extra = re.fullmatch(r"\s*extra == ['\"]([^'\"]+)['\"]\s*", marker)
-        if extra:
-            extras.setdefault(extra.group(1), []).append(requirement)
-        elif not marker:
-            needed.append(requirement)
-    return needed, extras
+def _spark(spark: SparkSession, version: str, remote: str | None) -> Finding:
+    from pyspark import __version__ as own
 
-
-def _name(requirement: str) -> str:
-    return re.split(r"[^A-Za-z0-9._-]", requirement)[0]
-
-
-def _installed(requirement: str) -> bool:
-    """Whether a package is there, with the extras that are asked of it."""
-    name, extras = _name(requirement), re.search(r"\[([^]]+)\]", requirement)
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    known = _requirements(name)[1]
-    return all(
-        _installed(part) for extra in (extras.group(1).split(",") if extras else ()) for part in known.get(extra, ())
-    )
-
-
-def _packages(here: dict[str, Any]) -> Finding:
-    if not here["packages"]:
-        text = f"{PACKAGE} is not installed, only its code is found"
-        return Finding("warning", "packages", text, f"pip install {PACKAGE}")
-    missing = [name for name, found in here["packages"].items() if found is None]
-    if missing:
-        return Finding("problem", "packages", f"missing: {', '.join(missing)}", f"pip install {PACKAGE}")
-    told = ", ".join(f"{name} {here['packages'][name]}" for name in ("pyarrow", "numpy", "numba"))
-    return Finding("ok", "packages", f"{PACKAGE} {version(PACKAGE)}, pyspark {pyspark.__version__}, {told}")
-
-
-def _extras(extras: dict[str, list[str]]) -> Finding:
-    there = sorted(extra for extra, names in extras.items() if all(map(_installed, names)))
-    absent = ", ".join(sorted(set(extras) - set(there)))
-    more = f"; not installed: {absent} (pip install '{PACKAGE}[NAME]')" if absent else ""
-    return Finding("ok", "extras", f"installed: {', '.join(there) or 'none'}{more}")
-
-
-def _java() -> Finding:
-    try:
-        ensure_java()
-    except SetupError as error:
-        found, _, remedy = str(error).partition(". ")
-        return Finding("problem", "Java", found, remedy)
-    java, number = current_java()
-    return Finding("ok", "Java", f"{number}, {java}")
-
-
-def _spark(spark: SparkSession, found: str, remote: str | None) -> Finding:
     where = f"Spark Connect, {remote.split(';')[0]}" if remote else str(spark.conf.get("spark.master"))
-    text = f"{found}, {where}"
-    own = pyspark.__version__
-    if found.split(".")[:2] != own.split(".")[:2]:
-        return Finding("warning", "Spark", f"{text}; pyspark here is {own}", f"pip install 'pyspark=={found}'")
+    text = f"{version}, {where}"
+    if version.split(".")[:2] != own.split(".")[:2]:
+        return Finding("warning", "Spark", f"{text}; pyspark here is {own}", f"pip install 'pyspark=={version}'")
     return Finding("ok", "Spark", text)
 
 
@@ -189,7 +133,7 @@ def _bytes(text: str | None) -> int:
 
 
 def _ask(spark: SparkSession, probe: Probe) -> tuple[list[dict[str, Any]], Exception | None]:
-    """What the workers say of themselves, one entry a process; or why they say nothing."""
+    """What the workers say of themselves, one entry per process; or why they say nothing."""
     try:
         rows = spark.range(0, TASKS, 1, TASKS).mapInArrow(probe, PROBE_SCHEMA).toArrow()["about"].to_pylist()
     except Exception as error:
@@ -203,10 +147,12 @@ def _reason(error: Exception) -> str:
     """What went wrong, where Spark's own sentence says only that something did."""
     if isinstance(error, XmtcError):
         return str(error)
-    told = re.findall(
+    from jobs.runtime.spark_errors import spark_reason
+
+    sentences = re.findall(
         r"Cannot run program [^\n]+|^\w+Error: [^\n]+|\[PYTHON_VERSION_MISMATCH\][^\n]+", str(error), re.M
     )
-    return str(told[-1]) if told else spark_reason(error)
+    return str(sentences[-1]) if sentences else spark_reason(error)
 
 
 def _workers(workers: list[dict[str, Any]], here: dict[str, Any]) -> Iterator[Finding]:
@@ -217,10 +163,10 @@ def _workers(workers: list[dict[str, Any]], here: dict[str, Any]) -> Iterator[Fi
     failed = [worker for worker in workers if "error" in worker]
     other = [worker for worker in workers if worker.get("code") != here.get("code") and worker not in failed]
     versions = {
-        f"{name} {found or 'missing'} (driver: {here['packages'][name]})"
+        f"{name} {number or 'missing'} (driver: {here['packages'][name]})"
         for worker in workers
-        for name, found in worker["packages"].items()
-        if found != here["packages"][name]
+        for name, number in worker["packages"].items()
+        if number != here["packages"][name]
     }
     if failed:
         text = f"{about}; {PACKAGE} does not work there: {failed[0]['error']}"
@@ -268,7 +214,7 @@ def _arrow(spark: SparkSession) -> Finding:
     return Finding("ok", "Arrow", "lists went to the workers and came back unchanged")
 
 
-class _NotKept(Exception):  # noqa: N818
+class _TrialDoneError(Exception):
     """Raised at the end of a trial, so that nothing is left of it."""
 
 
@@ -279,8 +225,8 @@ def _storage(spark: SparkSession, setting: str, path: str) -> Finding:
         with whole_folder(OutputSettings(path=f"{_existing(path)}/doctor", mode="overwrite")) as folder:
             spark.range(TASKS).write.parquet(f"{folder.uri}/rows.parquet")
             rows = read_parquet(f"{folder.uri}/rows.parquet")
-            raise _NotKept
-    except _NotKept:
+            raise _TrialDoneError
+    except _TrialDoneError:
         pass
     except Exception as error:
         return Finding("problem", setting, f"{path}: {_reason(error)}", f"set {setting} to a place that may be written")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.request import Request, urlopen
 
 from pyspark.sql import Row, SparkSession
@@ -16,80 +14,24 @@ from pyspark.sql import functions as F
 
 from fusion import __version__
 from fusion.errors import ConfigError, InputError, XmtcError
-from fusion.statistics.gate import Change, alarms
+from fusion.statistics.gate import alarms
 from jobs import report
 from jobs.config import Config, overlaid
-from jobs.monitoring.baseline import Moved, Watched, changes, drift, watched_figures
+from jobs.monitoring.baseline import changes, drift, drift_rows, watched_figures
 from jobs.monitoring.history import RUNS, History
 from jobs.monitoring.lock import exclusive
+from jobs.monitoring.night import FAILED, MISSING, OK, Absent, Night, message, summary
 from jobs.monitoring.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
-from jobs.monitoring.tracking import check_installed, track, without_nan
+from jobs.monitoring.tracking import check_installed, track
 from jobs.monitoring.trend import trend_page
 from jobs.runtime.folders import remove_folder, result_folder
-from jobs.runtime.log import log, log_context, log_line, recorded
+from jobs.runtime.log import log, log_context, log_fields, recorded
 from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
+from jobs.runtime.workspace import Workspace
 from jobs.settings import OutputSettings
-from udfs.storage import in_volume, local_folder
 
-OK, REGRESSION, MISSING, DRIFT, FAILED = "ok", "regression", "missing dataset", "data drift", "failed"
-EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12, FAILED: 13}
+__all__ = ["Night", "message", "run"]
 SUMMARY, TREND = "summary.json", "trend.html"
-
-
-class Absent(NamedTuple):
-    """A dataset without figures tonight: it cannot be read, or something else went wrong."""
-
-    dataset: str
-    verdict: str
-    reason: str
-
-
-@dataclass
-class Night:
-    """What a nightly run found."""
-
-    run_id: str
-    started: str
-    evaluated: dict[str, Evaluated] = field(default_factory=dict)
-    absent: dict[str, Absent] = field(default_factory=dict)
-    """By configuration file."""
-    stages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """What each stage said when it was done, by dataset."""
-    baselines: dict[str, Row] = field(default_factory=dict)
-    changes: dict[Watched, Change] = field(default_factory=dict)
-    fallen: dict[Watched, float] = field(default_factory=dict)
-    """Watched figures that fell beyond the tolerance, with their corrected p-values."""
-    drift: dict[str, dict[str, Moved]] = field(default_factory=dict)
-    """By dataset and quantity."""
-    figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Tonight's watched figures by dataset, whether or not there is anything to compare them with."""
-
-    def verdict(self, dataset: str) -> str:
-        if any(watched.dataset == dataset for watched in self.fallen):
-            return REGRESSION
-        return DRIFT if any(moved.alarm for moved in self.drift.get(dataset, {}).values()) else OK
-
-    @property
-    def exit_code(self) -> int:
-        """The smallest of the alarms' codes; 0 if there is none."""
-        found = [*map(self.verdict, self.evaluated), *(absent.verdict for absent in self.absent.values())]
-        return min((EXIT_CODES[verdict] for verdict in found if verdict != OK), default=0)
-
-    def against(self, dataset: str) -> str | None:
-        """The name of the baseline."""
-        return self.baselines[dataset]["run_id"] if dataset in self.baselines else None
-
-    def changed(self, dataset: str) -> list[str]:
-        """What differs from the baseline: data, configuration, code."""
-        marks, before = self.evaluated[dataset].fingerprints, self.baselines.get(dataset)
-        return [] if before is None else [name for name, mark in marks.items() if before[name] != mark]
-
-    def changed_inputs(self, dataset: str) -> list[str]:
-        """The inputs that are not what they were, or that only one of the two nights has."""
-        if "data" not in self.changed(dataset):
-            return []
-        was, now = json.loads(self.baselines[dataset]["data"]), json.loads(self.evaluated[dataset].fingerprints["data"])
-        return sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
 
 
 def run(spark: SparkSession, config: Config) -> Night:
@@ -100,17 +42,17 @@ def run(spark: SparkSession, config: Config) -> Night:
     if settings.mlflow is not None:
         check_installed()
     run_id = settings.run_id or time.strftime("%Y-%m-%d", time.gmtime())
-    work = local_folder(config.work.path)
-    if work is None or in_volume(work):
+    lock = Workspace.of(config).nightly_lock
+    if lock is None:
         log("no lock on this storage: see that only one nightly run is scheduled at a time")
         return _night(spark, config, run_id)
-    with exclusive(work / "nightly.lock", run_id, settings.wait):
+    with exclusive(lock, run_id, settings.wait):
         return _night(spark, config, run_id)
 
 
 def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
     settings = config.nightly
-    history = History(spark, settings.history or f"{config.work.path.rstrip('/')}/history")
+    history = History(spark, settings.history or Workspace.of(config).history)
     earlier = [row for row in history.runs() if row["run_id"] != run_id]
     night = Night(run_id, _now())
     pinned = settings.baseline if settings.baseline != run_id else None
@@ -153,7 +95,7 @@ def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
 
 
 def _absent(dataset: str, error: BaseException) -> Absent:
-    """What cannot be read is missing; a full disk, say, is another matter."""
+    """A dataset that cannot be read is missing; any other error, such as a full disk, is a failure."""
     if isinstance(error, XmtcError):
         return Absent(dataset, MISSING if isinstance(error, ConfigError | InputError) else FAILED, str(error))
     reason = spark_reason(error)
@@ -183,23 +125,23 @@ def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evalu
 def _complete(spark: SparkSession, history: History, night: Night, evaluated: Evaluated) -> None:
     """The drift, and last of all the row that makes the run part of the history."""
     name = evaluated.dataset
-    moved = [(quantity, *found, found.alarm) for quantity, found in night.drift[name].items()]
-    schema = "quantity string, value double, change double, allowed double, alarm boolean"
-    history.write("drift", spark.createDataFrame(moved, schema), night.run_id, name)
-    found = {"verdict": night.verdict(name), "baseline": night.against(name), **evaluated.fingerprints}
-    _enter(spark, history, night, name, found, evaluated.built)
+    history.write("drift", drift_rows(spark, night.drift[name]), night.run_id, name)
+    about = {"verdict": night.verdict(name), "baseline": night.against(name), **evaluated.fingerprints}
+    _enter(spark, history, night, name, about, evaluated.built)
 
 
 def _enter(
-    spark: SparkSession, history: History, night: Night, dataset: str, found: dict[str, Any], built: bool = False
+    spark: SparkSession, history: History, night: Night, dataset: str, about: dict[str, Any], built: bool = False
 ) -> None:
     """A row in the table of runs."""
     times = {"started": night.started, "finished": _now(), "version": __version__}
-    row = {**dict.fromkeys(("verdict", "reason", "baseline", "data", "configuration", "code")), **times, **found}
+    row = {**dict.fromkeys(("verdict", "reason", "baseline", "data", "configuration", "code")), **times, **about}
     schema = ", ".join(f"{key} string" for key in row) + ", evaluated boolean"
     history.write(RUNS, spark.createDataFrame([(*row.values(), built)], schema), night.run_id, dataset)
     with log_context(run=night.run_id, dataset=dataset):
-        log_line(stage="gate", verdict=row["verdict"], baseline=row["baseline"] or "none", evaluated=built)
+        sentence = f"{dataset}: {row['verdict']}" + (f", compared with {row['baseline']}" if row["baseline"] else "")
+        fields = {"verdict": row["verdict"], "baseline": row["baseline"] or "none", "evaluated": built}
+        log_fields(sentence, stage="gate", **fields)
 
 
 def _retain(history: History, config: Config, night: Night) -> None:
@@ -215,15 +157,15 @@ def _retain(history: History, config: Config, night: Night) -> None:
         for row in rows:
             if row["run_id"] == run_id:
                 history.remove(run_id, row["dataset"])
-        remove_folder(_place(config, run_id))
+        remove_folder(Workspace.of(config).night(run_id))
         log(f"run {run_id} is removed: {config.nightly.keep} are kept")
 
 
 def _publish(history: History, config: Config, night: Night) -> None:
-    """The report with the trend, the summary, and who else wants to know."""
+    """Write the report, the trend and the summary, and pass the summary to MLflow and the webhook."""
     text = json.dumps(summary(night), indent=2, allow_nan=False) + "\n"
-    place = _place(config, night.run_id)
-    settings = config.report.model_copy(update={"results": [found.path for found in night.evaluated.values()]})
+    place = Workspace.of(config).night(night.run_id)
+    settings = config.report.model_copy(update={"results": [evaluated.path for evaluated in night.evaluated.values()]})
     shown = config.model_copy(update={"report": settings})
     with result_folder(OutputSettings(path=place, mode="overwrite"), shown) as folder:
         folder.write_text(SUMMARY, text)
@@ -247,80 +189,6 @@ def _publish(history: History, config: Config, night: Night) -> None:
                 log(f"the webhook answered {answer.status}")
         except (OSError, HTTPException, ValueError) as error:
             log(f"the webhook did not take the summary: {error}")
-
-
-def summary(night: Night) -> dict[str, Any]:
-    """What a program wants to know of a night."""
-    found = {
-        "run_id": night.run_id,
-        "exit_code": night.exit_code,
-        "absent": {path: absent._asdict() for path, absent in night.absent.items()},
-        "datasets": {
-            name: {
-                "verdict": night.verdict(name),
-                "evaluated": evaluated.built,
-                "baseline": night.against(name),
-                "changed": night.changed(name),
-                "changed_inputs": night.changed_inputs(name),
-                "figures": night.figures.get(name, []),
-                "watched": [
-                    {**watched._asdict(), **change._asdict(), "alarm": watched in night.fallen}
-                    for watched, change in night.changes.items()
-                    if watched.dataset == name
-                ],
-                "drift": {
-                    quantity: {**moved._asdict(), "alarm": moved.alarm} for quantity, moved in night.drift[name].items()
-                },
-                "fingerprints": evaluated.fingerprints,
-                "stages": night.stages[name],
-            }
-            for name, evaluated in night.evaluated.items()
-        },
-    }
-    return {key: without_nan(value) for key, value in found.items()}
-
-
-def message(night: Night) -> str:
-    """The lines that matter, for people."""
-    lines = [f"run {night.run_id}: exit code {night.exit_code}"]
-    for path, absent in night.absent.items():
-        lines.append(f"{absent.dataset}: {absent.verdict}: {path}: {absent.reason}")
-    for name, evaluated in night.evaluated.items():
-        lines.append(f"{name}: {night.verdict(name)}; {_against(night, name)}; {_work(evaluated)}")
-        lines += [f"  {line}" for line in _alarm_lines(night, name)]
-    return "\n".join(lines)
-
-
-def _alarm_lines(night: Night, name: str) -> Iterator[str]:
-    for watched, p in night.fallen.items():
-        if watched.dataset == name:
-            found = night.changes[watched]
-            how = f"over {found.texts:,} unchanged texts" if found.paired else "between texts of either night"
-            if found.new or found.gone:
-                how += f" ({found.new:,} are new or judged otherwise, {found.gone:,} gone)"
-            yield (
-                f"{watched} fell from {100 * found.baseline:.2f} ({watched.against}) to {100 * found.tonight:.2f}: "
-                f"{100 * found.difference:+.2f} [{100 * found.low:+.2f}, {100 * found.high:+.2f}] {how}, p {p:.2g}"
-            )
-    for quantity, moved in night.drift[name].items():
-        if moved.alarm:
-            yield f"{quantity} moved by {moved.change:.3f}, more than {moved.allowed:g}"
-
-
-def _against(night: Night, name: str) -> str:
-    if name not in night.baselines:
-        return "no baseline yet"
-    inputs = f"data ({', '.join(night.changed_inputs(name))})"
-    changed = [inputs if what == "data" else what for what in night.changed(name)]
-    return f"against {night.against(name)}, changed since: {', '.join(changed) or 'nothing'}"
-
-
-def _work(evaluated: Evaluated) -> str:
-    return "evaluated" if evaluated.built else "nothing to do, figures kept"
-
-
-def _place(config: Config, run_id: str) -> str:
-    return f"{config.work.path.rstrip('/')}/nightly/{run_id}"
 
 
 def _now() -> str:

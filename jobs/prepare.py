@@ -18,23 +18,19 @@ from jobs.datasets.input_files import input_fingerprints
 from jobs.datasets.label_table import SHOWN, make_label_table, with_descriptions, with_label_ids
 from jobs.datasets.readers import check_settings
 from jobs.datasets.readers.base import TEXT_KEY, RawDataset
+from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder, read_text
 from jobs.runtime.log import log
 from jobs.runtime.stages import run_stage
+from jobs.runtime.workspace import FOLDS, LABELS, SAMPLES, STATISTICS, Workspace
 from jobs.settings.prepare import PaperStatistics, PrepareSettings
 
-STATISTICS = "statistics.json"
 SCRATCH = "scratch"
-
-
-def prepared_path(config: Config) -> str:
-    """The folder of this stage."""
-    return f"{config.work.path.rstrip('/')}/{config.dataset}/prepared"
 
 
 def run(spark: SparkSession, config: Config) -> dict[str, Any]:
     """Prepare the dataset, unless that was done before; its statistics."""
-    settings, path = config.prepare, prepared_path(config)
+    settings, place = config.prepare, Workspace.of(config)
     reader = check_settings(settings)
     # Where the files lie, and what the paper says, does not change the tables.
     chosen = settings.model_dump(mode="json", exclude={"folder", "paper"})
@@ -46,8 +42,8 @@ def run(spark: SparkSession, config: Config) -> dict[str, Any]:
         folder.write_text(STATISTICS, json.dumps(statistics, indent=2) + "\n")
         return {name: statistics[name] for name in ("texts", "labels", "pairs")}
 
-    run_stage("prepare", path, key, build)
-    statistics: dict[str, Any] = json.loads(read_text(f"{path}/{STATISTICS}") or "{}")
+    run_stage("prepare", place.prepared, key, build, import_closure("jobs.prepare"))
+    statistics: dict[str, Any] = json.loads(read_text(place.statistics) or "{}")
     return statistics
 
 
@@ -70,10 +66,10 @@ def _write_tables(
     labels = vocabulary.rows(spark)
 
     samples = with_label_ids(kept, labels.select("label", "label_id"))
-    samples.sortWithinPartitions("text_id").write.parquet(f"{folder.uri}/samples.parquet")
+    samples.sortWithinPartitions("text_id").write.parquet(f"{folder.uri}/{SAMPLES}")
     known_labels = with_descriptions(labels, known).repartition(1).sortWithinPartitions("label_id")
-    known_labels.write.parquet(f"{folder.uri}/labels.parquet")
-    kept.transform(with_folds(settings)).write.parquet(f"{folder.uri}/folds.parquet")
+    known_labels.write.parquet(f"{folder.uri}/{LABELS}")
+    kept.transform(with_folds(settings)).write.parquet(f"{folder.uri}/{FOLDS}")
     folds = _fold_figures(spark, settings, folder)
     # Every text is tested once.
     count = sum(fold["test"] for fold in folds)
@@ -104,15 +100,15 @@ def _read_once(
 
 
 def _unusable(rows: DataFrame, count: int, order: str, what: str) -> InputError:
-    """The error for rows that a reader found something wrong with."""
+    """The error for rows that a reader could not use."""
     bad = rows.where(F.col("problem").isNotNull())
     first = bad.orderBy(F.col(order).asc_nulls_first(), "problem").select("problem").limit(SHOWN).collect()
-    told = "".join(f"\n  {row['problem']}" for row in first)
-    return InputError(f"{count:,} of the {what} cannot be used. First:{told}")
+    problems = "".join(f"\n  {row['problem']}" for row in first)
+    return InputError(f"{count:,} of the {what} cannot be used. First:{problems}")
 
 
 def _kept(texts: DataFrame, settings: PrepareSettings) -> tuple[DataFrame, dict[str, int]]:
-    """The texts of the dataset, and how many were read, found doubtful and left out."""
+    """The texts of the dataset, and how many were read, left out, or repeat another."""
     has_text = F.coalesce(F.col("text").rlike(r"\S"), F.lit(False))
     has_labels = F.coalesce(F.size("labels"), F.lit(0)) > 0
     good = has_text & has_labels
@@ -131,11 +127,7 @@ def _kept(texts: DataFrame, settings: PrepareSettings) -> tuple[DataFrame, dict[
         raise _repeated_ids(texts)
     counts = {name: int(seen[name]) for name in ("texts_read", "empty_texts", "texts_without_labels")}
     counts["duplicate_texts"] = int(seen["good"] - seen["distinct"])
-    log(
-        f"prepare: {counts['texts_read']:,} texts read; left out: {counts['empty_texts']:,} empty, "
-        f"{counts['texts_without_labels']:,} without labels; {counts['duplicate_texts']:,} repeat the text of another "
-        f"({'left out' if settings.duplicates == 'drop' else 'kept'})"
-    )
+    log(_reading_line(counts, settings))
     if not seen["good"]:
         raise InputError(
             f"the dataset is empty: of {counts['texts_read']:,} texts, {counts['empty_texts']:,} are empty and "
@@ -146,6 +138,16 @@ def _kept(texts: DataFrame, settings: PrepareSettings) -> tuple[DataFrame, dict[
         first = kept.groupBy("digest").agg(F.min("text_id").alias("text_id"))
         kept = kept.join(first.select("text_id"), "text_id", "left_semi")
     return kept.transform(sampled(settings)), counts
+
+
+def _reading_line(counts: Mapping[str, int], settings: PrepareSettings) -> str:
+    """What was read, and what is worth knowing about it."""
+    repeated = f"repeat another text ({'left out' if settings.duplicates == 'drop' else 'kept'})"
+    notes = {"empty_texts": "empty (left out)", "texts_without_labels": "without labels (left out)"}
+    notes["duplicate_texts"] = repeated
+    known = "".join(f"; {counts[name]:,} {words}" for name, words in notes.items() if counts[name])
+    chosen = f"; at most {settings.limit:,} are used (prepare.limit)" if settings.limit is not None else ""
+    return f"prepare: {counts['texts_read']:,} texts read{known}{chosen}"
 
 
 def _repeated_ids(texts: DataFrame) -> InputError:
@@ -159,7 +161,7 @@ def _repeated_ids(texts: DataFrame) -> InputError:
 
 def _figures(spark: SparkSession, row: DatasetStatistics, unused: int, folder: ResultFolder) -> dict[str, Any]:
     """Figures about texts and labels."""
-    about = spark.read.parquet(f"{folder.uri}/labels.parquet").agg(
+    about = spark.read.parquet(f"{folder.uri}/{LABELS}").agg(
         F.count_if(F.col("name") != F.col("label")).alias("named_labels"),
         F.count_if(F.size("alt_names") > 0).alias("labels_with_alt_names"),
         F.count_if(F.trim("description") != "").alias("labels_with_description"),
@@ -179,9 +181,9 @@ def _figures(spark: SparkSession, row: DatasetStatistics, unused: int, folder: R
 
 def _fold_figures(spark: SparkSession, settings: PrepareSettings, folder: ResultFolder) -> list[dict[str, int]]:
     """The texts of each role, and the labels that only test texts carry: no retriever can learn those."""
-    folds = spark.read.parquet(f"{folder.uri}/folds.parquet")
+    folds = spark.read.parquet(f"{folder.uri}/{FOLDS}")
     sizes = {(row["fold"], row["role"]): row["count"] for row in folds.groupBy("fold", "role").count().collect()}
-    samples = spark.read.parquet(f"{folder.uri}/samples.parquet").select("text_id", "label_ids")
+    samples = spark.read.parquet(f"{folder.uri}/{SAMPLES}").select("text_id", "label_ids")
     tested = folds.where(F.col("role") == TEST).join(samples, "text_id")
     spread = tested.select("fold", F.explode("label_ids").alias("label_id")).groupBy("label_id")
     single = spread.agg(F.min("fold").alias("fold"), F.max("fold").alias("last")).where("fold = last")

@@ -15,6 +15,7 @@ from jobs.reporting.tables import file_names
 from jobs.results.stored import read_results
 from jobs.runtime.folders import ResultFolder, result_folder
 from jobs.runtime.log import log, stage_line
+from jobs.runtime.workspace import Workspace
 from jobs.settings import OutputSettings
 from jobs.settings.report import ReportSettings
 
@@ -23,7 +24,7 @@ PAGE = "index.html"
 
 def run(config: Config) -> str:
     """Write the report; where its page is."""
-    place = OutputSettings(path=f"{_beside_stages(config)}/report", mode="overwrite")
+    place = OutputSettings(path=Workspace.of(config).report, mode="overwrite")
     output = config.output if config.output.path else place
     with stage_line("report", output.path) as counts, result_folder(output, config) as folder:
         report = assembled(config)
@@ -35,8 +36,8 @@ def run(config: Config) -> str:
 def assembled(config: Config) -> Report:
     """All that the configured results have to show."""
     settings = config.report
-    found = read_results(settings.results or [f"{_beside_stages(config)}/results"])
-    datasets = tuple(assemble(results, settings.test, settings.alpha) for results in found)
+    every = read_results(settings.results or [Workspace.of(config).results])
+    datasets = tuple(assemble(results, settings.test, settings.alpha) for results in every)
     return Report(settings.title, datasets, settings.test, settings.alpha, __version__)
 
 
@@ -48,10 +49,6 @@ def can_draw(settings: ReportSettings) -> bool:
         log("no figures as files: they need pip install 'xmtc-fusion[report]'")
         return False
     return True
-
-
-def _beside_stages(config: Config) -> str:
-    return f"{config.work.path.rstrip('/')}/{config.dataset}"
 
 
 def write(report: Report, folder: ResultFolder, with_figures: bool, beside: Sequence[tuple[str, str]] = ()) -> None:

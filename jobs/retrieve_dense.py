@@ -18,15 +18,21 @@ from pyspark.sql import functions as F
 
 from fusion.retrieval.contrastive import dense_package
 from jobs import train_dense
+from jobs.runtime.code import import_closure
 from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text
 from jobs.runtime.log import log
 from jobs.runtime.stages import input_fingerprint, run_stage
-from jobs.train_dense import VECTORS, DenseConfig, DenseWork, Vectors, base_encoder, run_folds
+from jobs.runtime.workspace import LISTS, VECTORS
+from jobs.train_dense import DenseConfig, DenseWork, Vectors, base_encoder, run_folds
+from udfs.candidate_rows import LISTS_SCHEMA
 from udfs.encode import MODEL_FOLDER
 from udfs.storage import absolute
-from udfs.vectors import LISTS_SCHEMA, RETRIEVER, Index, Search, build_index, search_labels
+from udfs.vectors import HNSW, RETRIEVER, Index, Search, build_index, search_labels
 
-LISTS = "lists.parquet"
+ENTRY = "jobs.retrieve_dense"
+"""This module and what it imports decide what the stages write."""
+SEARCH = "search"
+"""The field of the index's stage.json that says, by label group, how its labels are searched."""
 FoldVectors = Mapping[int, tuple[Vectors, Vectors]]
 """The vectors of texts and of labels, by fold."""
 
@@ -37,23 +43,21 @@ def run(spark: SparkSession, config: DenseConfig) -> str:
     dense_package("faiss")
     work = train_dense.run(spark, config)
     vectors = fold_vectors(work)
-    index = f"{work.folder}/dense/index"
-    _index_stage(work, vectors, index)
-    candidates = f"{work.folder}/candidates/{RETRIEVER}"
-    _lists_stage(work, vectors, index, candidates)
-    return candidates
+    _index_stage(work, vectors)
+    _lists_stage(work, vectors)
+    return work.place.candidates(RETRIEVER)
 
 
 def fold_vectors(work: DenseWork) -> FoldVectors:
     """The vectors that each fold searches with: those of the untrained model, or of the model tuned for the fold."""
     if work.vectors is not None:
         return dict.fromkeys(work.prepared.folds, work.vectors)
-    trained = input_fingerprint(work.model_folder)
+    trained = input_fingerprint(work.place.dense_model)
     vectors = {}
     for fold in work.prepared.folds:
-        model = absolute(f"{work.model_folder}/fold={fold}/{MODEL_FOLDER}")
-        encoder = replace(base_encoder(work.settings), model=model, mark=f"{trained}/{fold}")
-        folder = f"{work.folder}/vectors/tuned-fold={fold}"
+        model = absolute(f"{work.place.dense_model}/fold={fold}/{MODEL_FOLDER}")
+        encoder = replace(base_encoder(work.settings), model=model, fingerprint=f"{trained}/{fold}")
+        folder = work.place.fold_vectors(fold)
         roles = ["test", "train"] if work.settings.train_texts else ["test"]
         texts = reduce(DataFrame.unionByName, [work.prepared.texts(fold, role) for role in roles])
         rows = texts.select(F.col("text_id").alias("id"), "text")
@@ -63,17 +67,17 @@ def fold_vectors(work: DenseWork) -> FoldVectors:
 
 
 def _heads(work: DenseWork) -> str | None:
-    return absolute(work.model_folder) if work.settings.train == "projection" else None
+    return absolute(work.place.dense_model) if work.settings.train == "projection" else None
 
 
-def _index_stage(work: DenseWork, vectors: FoldVectors, path: str) -> None:
+def _index_stage(work: DenseWork, vectors: FoldVectors) -> None:
     settings, heads = work.settings, _heads(work)
-    trained = input_fingerprint(work.model_folder) if heads else ""
+    trained = input_fingerprint(work.place.dense_model) if heads else ""
     threshold = {"auto": settings.hnsw_threshold, "exact": None, "hnsw": 1}[settings.search]
     index = Index(threshold, settings.hnsw_links, settings.hnsw_build)
     key = {
         "prepared": work.prepared.fingerprint,
-        "vectors": {str(fold): [texts.mark, labels.mark] for fold, (texts, labels) in vectors.items()},
+        "vectors": {str(fold): [texts.fingerprint, labels.fingerprint] for fold, (texts, labels) in vectors.items()},
         "model": trained,
         "label_text": settings.label_text,
         "index": [threshold, settings.hnsw_links, settings.hnsw_build],
@@ -84,13 +88,16 @@ def _index_stage(work: DenseWork, vectors: FoldVectors, path: str) -> None:
             replace(work.source(fold, *vectors[fold]), model=heads and f"{heads}/fold={fold}") for fold in vectors
         ]
         reports = run_folds(work.spark, sources, build_index(folder.uri, index, trained))
-        groups: dict[str, int] = defaultdict(int)
+        labels: dict[str, int] = defaultdict(int)
+        search: dict[str, str] = {}
         for report in reports.values():
             for group, figures in report.items():
-                groups[f"{group} labels ({figures['search']})"] += figures["labels"]
-        return dict(groups)
+                labels[f"{group}_labels"] += figures["labels"]
+                # A group may pass the threshold in one fold only.
+                search[group] = HNSW if HNSW in (search.get(group), figures["search"]) else figures["search"]
+        return {"folds": len(reports), **labels, SEARCH: search}
 
-    run_stage("dense index", path, key, build)
+    run_stage("dense index", work.place.dense_index, key, build, import_closure(ENTRY))
 
 
 def searched_texts(work: DenseWork, vectors: FoldVectors) -> DataFrame:
@@ -107,8 +114,9 @@ def searched_texts(work: DenseWork, vectors: FoldVectors) -> DataFrame:
     return reduce(DataFrame.unionByName, rows).select("fold", "text_id", "vector")
 
 
-def _lists_stage(work: DenseWork, vectors: FoldVectors, index: str, path: str) -> None:
-    settings, built = work.settings, input_fingerprint(index)
+def _lists_stage(work: DenseWork, vectors: FoldVectors) -> None:
+    settings, index = work.settings, work.place.dense_index
+    built = input_fingerprint(index)
     search = Search(absolute(index), built, work.prepared.groups, _heads(work), settings.top, settings.hnsw_search)
     key = {"index": built, "top": settings.top, "effort": settings.hnsw_search}
 
@@ -123,16 +131,16 @@ def _lists_stage(work: DenseWork, vectors: FoldVectors, index: str, path: str) -
         counts = {"texts": sum(work.prepared.test_texts.values()), "lists": lists.count()}
         return {**counts, **(recall(work, texts, lists, search) if _approximate(index) else {})}
 
-    run_stage("dense candidates", path, key, build)
+    run_stage("dense candidates", work.place.candidates(RETRIEVER), key, build, import_closure(ENTRY))
 
 
 def _approximate(index: str) -> bool:
     """Whether any group of the index is searched by HNSW."""
     about = json.loads(read_text(f"{index}/{STAGE_FILE}") or "{}")
-    return any("hnsw" in name for name in about)
+    return HNSW in about.get(SEARCH, {}).values()
 
 
-def recall(work: DenseWork, texts: DataFrame, lists: DataFrame, search: Search) -> dict[str, str]:
+def recall(work: DenseWork, texts: DataFrame, lists: DataFrame, search: Search) -> dict[str, float]:
     """The share of the exact lists that the approximate search has found, on a sample of each fold's texts."""
     order = F.row_number().over(Window.partitionBy("fold").orderBy(F.xxhash64("text_id"), "text_id"))
     sample = texts.withColumn("order", order).where(F.col("order") <= work.settings.recall_texts).drop("order")
@@ -144,7 +152,7 @@ def recall(work: DenseWork, texts: DataFrame, lists: DataFrame, search: Search) 
     rows = both.groupBy("label_group").agg((hits / wanted).alias("recall"), F.count("*").alias("texts")).collect()
     for group, share, count in sorted(rows):
         log(f"dense candidates: HNSW finds {share:.4f} of the exact top {search.top} ({group}, {count} texts)")
-    return {f"recall ({group})": f"{share:.4f}" for group, share, _ in sorted(rows)}
+    return {f"{group}_recall": round(share, 4) for group, share, _ in sorted(rows)}
 
 
 if __name__ == "__main__":

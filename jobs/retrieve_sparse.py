@@ -6,7 +6,6 @@ For each fold two stages, so that a run that was stopped goes on where it was: `
 
 from __future__ import annotations
 
-import time
 from functools import reduce
 from importlib.metadata import version
 from typing import Any
@@ -17,15 +16,19 @@ from pyspark.sql import functions as F
 from fusion.errors import InputError
 from jobs.config import Config
 from jobs.datasets.tables import DatasetTables, open_tables
+from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
-from jobs.runtime.log import log
+from jobs.runtime.progress import Progress
 from jobs.runtime.stages import input_fingerprint, run_stage
+from jobs.runtime.workspace import LISTS, Workspace
 from jobs.settings.sparse import SparseSettings
-from udfs.bm25 import LISTS_SCHEMA, RETRIEVER, Scoring, score_texts
+from udfs.bm25 import RETRIEVER, Scoring, score_texts
 from udfs.bm25_index import COUNTS_SCHEMA, LABEL, ROWS_SCHEMA, TEXT, Formula, build_index, tokenize_rows
+from udfs.candidate_rows import LISTS_SCHEMA
 from udfs.storage import absolute
 
-LISTS = "lists.parquet"
+ENTRY = "jobs.retrieve_sparse"
+"""This module and what it imports decide what the stages write."""
 SLICE = 50_000
 """Texts scored between two lines about the progress."""
 
@@ -34,15 +37,16 @@ def run(spark: SparkSession, config: Config) -> str:
     """Retrieve, and return the folder of the candidates."""
     settings = config.sparse
     settings.tokenizer.tokenizer.check()
-    work = f"{config.work.path}/{config.dataset}"
-    prepared = open_tables(spark, f"{work}/prepared", config.spark.partitions)
-    progress = Progress(sum(prepared.test_texts.values()))
+    place = Workspace.of(config)
+    prepared = open_tables(spark, place.prepared, config.spark.partitions)
+    progress = Progress("bm25", sum(prepared.test_texts.values()), "texts scored")
     lists = []
-    for fold in prepared.folds:
-        index, scored = f"{work}/bm25/index/fold={fold}", f"{work}/bm25/lists/fold={fold}"
-        index_stage(prepared, fold, settings, index)
-        lists_stage(prepared, fold, settings, index, scored, progress)
-        lists.append(scored)
+    with progress:
+        for fold in prepared.folds:
+            index, scored = place.bm25_index(fold), place.bm25_lists(fold)
+            index_stage(prepared, fold, settings, index)
+            lists_stage(prepared, fold, settings, index, scored, progress)
+            lists.append(scored)
 
     def join_folds(folder: ResultFolder) -> dict[str, int]:
         tables = [spark.read.schema(LISTS_SCHEMA).parquet(f"{path}/{LISTS}") for path in lists]
@@ -50,31 +54,10 @@ def run(spark: SparkSession, config: Config) -> str:
         rows.sortWithinPartitions("text_id", "fold", "label_group").write.parquet(f"{folder.uri}/{LISTS}")
         return {"lists": spark.read.parquet(f"{folder.uri}/{LISTS}").count()}
 
-    candidates = f"{work}/candidates/{RETRIEVER}"
-    run_stage("bm25 candidates", candidates, {"lists": [input_fingerprint(path) for path in lists]}, join_folds)
+    candidates = place.candidates(RETRIEVER)
+    key = {"lists": [input_fingerprint(path) for path in lists]}
+    run_stage("bm25 candidates", candidates, key, join_folds, import_closure(ENTRY))
     return candidates
-
-
-class Progress:
-    """How far the scoring is, over all folds. Folds that were done before take no time."""
-
-    def __init__(self, texts: int) -> None:
-        self._texts = texts
-        self._done = self._scored = 0
-        self._begin = time.monotonic()
-
-    def skip(self, texts: int) -> None:
-        self._done += texts
-
-    def add(self, texts: int, fold: int) -> None:
-        self._done += texts
-        self._scored += texts
-        seconds = time.monotonic() - self._begin
-        left = seconds / max(self._scored, 1) * (self._texts - self._done)
-        log(
-            f"bm25: fold {fold}, {self._done:,} of {self._texts:,} texts scored in {seconds:.0f} s, "
-            f"about {left:.0f} s left"
-        )
 
 
 def index_stage(prepared: DatasetTables, fold: int, settings: SparseSettings, path: str) -> None:
@@ -107,7 +90,7 @@ def index_stage(prepared: DatasetTables, fold: int, settings: SparseSettings, pa
             )
         return counts
 
-    run_stage(f"bm25 index of fold {fold}", path, key, build)
+    run_stage(f"bm25 index of fold {fold}", path, key, build, import_closure(ENTRY))
 
 
 def index_rows(prepared: DatasetTables, fold: int, settings: SparseSettings) -> DataFrame:
@@ -148,15 +131,15 @@ def lists_stage(
         queries = prepared.texts(fold, "test").select("text_id", "text")
         slices = max(1, -(-texts // SLICE))
         for number in range(slices):
-            part = queries.where(F.pmod(F.xxhash64("text_id"), F.lit(slices)) == number)
-            lists = prepared.repartitioned(part).mapInArrow(score, LISTS_SCHEMA)
+            chosen = queries.where(F.pmod(F.xxhash64("text_id"), F.lit(slices)) == number)
+            lists = prepared.repartitioned(chosen).mapInArrow(score, LISTS_SCHEMA)
             lists.write.mode("append").parquet(f"{folder.uri}/{LISTS}")
-            progress.add((number + 1) * texts // slices - number * texts // slices, fold)
+            progress.add((number + 1) * texts // slices - number * texts // slices)
         written = queries.sparkSession.read.parquet(f"{folder.uri}/{LISTS}")
-        found, with_lists = written.agg(F.count("*"), F.countDistinct("text_id")).collect()[0]
-        return {"texts": texts, "lists": found, "texts without candidates": texts - with_lists}
+        lists_written, texts_with_lists = written.agg(F.count("*"), F.countDistinct("text_id")).collect()[0]
+        return {"texts": texts, "lists": lists_written, "texts_without_candidates": texts - texts_with_lists}
 
-    if not run_stage(f"bm25 lists of fold {fold}", path, key, build):
+    if not run_stage(f"bm25 lists of fold {fold}", path, key, build, import_closure(ENTRY)):
         progress.skip(texts)
 
 

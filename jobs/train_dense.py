@@ -14,15 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import ConfigError, InputError, SetupError, XmtcError
 from fusion.retrieval.contrastive import CollapseError
 from jobs.datasets.tables import DatasetTables, open_tables
+from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.log import log
+from jobs.runtime.progress import Progress
 from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
+from jobs.runtime.workspace import VECTORS, Workspace
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
@@ -31,12 +34,16 @@ from udfs.finetune import finetune
 from udfs.storage import absolute
 from udfs.vectors import REPORT_SCHEMA, FoldSource, over_folds, train_projection
 
-VECTORS, WORDS = "vectors.parquet", "words.parquet"
+WORDS, SCRATCH = "words.parquet", "scratch"
+SLICE_SECONDS = 10.0
+"""About how long texts are encoded between two lines about the progress."""
 BUCKET = 128
-"""Texts that are encoded together, about. More would be padded less, fewer spread better over the workers."""
+"""About how many texts are encoded together: with more, less is padding; with fewer, workers are loaded more evenly."""
 ENCODING = ("udfs.encode",)
-LEARNING = (*ENCODING, "udfs.finetune", "udfs.vectors", "fusion.retrieval.contrastive", "fusion.retrieval.projection")
-"""The code that decides what a text's vector is, and what is learnt."""
+"""The code that decides what a text's vector is. What it imports does not: encoding takes hours, and the digests of the
+texts and of the model are in the key."""
+LEARNING = ("udfs.finetune", "udfs.vectors")
+"""These and what they import decide what is learnt from vectors and texts."""
 TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", "patience", "train_batch", "seed"}
 
 
@@ -58,42 +65,43 @@ class Vectors:
     """Where vectors are, and what they were made of."""
 
     paths: tuple[str, ...]
-    mark: str
+    fingerprint: str
 
 
 @dataclass(frozen=True)
 class DenseWork:
-    """A run of the dense jobs: its settings, its inputs and the folders it works in."""
+    """A run of the dense jobs: its settings, its inputs and the place it works in."""
 
     spark: SparkSession
     settings: DenseSettings
     prepared: DatasetTables
-    folder: str
+    place: Workspace
     vectors: tuple[Vectors, Vectors] | None = None
     """Those of all texts and of the labels, unless every fold has an encoder of its own."""
 
     @property
-    def model_folder(self) -> str:
-        return f"{self.folder}/dense/model"
-
-    @property
     def partitions(self) -> int:
-        """A stated number: few bytes of text are much work, which Spark does not know."""
+        """Always a stated number: Spark would go by the bytes, and few bytes of text are much work."""
         number = str(self.prepared.partitions or self.spark.conf.get("spark.sql.shuffle.partitions"))
         # Some platforms say `auto`.
         return int(number) if number.isdigit() else 64
 
+    @property
+    def fewest_buckets(self) -> int:
+        """Buckets that are encoded at a time at least: fewer would leave workers idle."""
+        return -(-self.partitions // 2)
+
     def source(self, fold: int, texts: Vectors, labels: Vectors) -> FoldSource:
-        prepared = absolute(f"{self.folder}/prepared")
+        prepared = absolute(self.place.prepared)
         return FoldSource(fold, prepared, _everywhere(texts), _everywhere(labels), self.settings.train_texts)
 
 
 def run(spark: SparkSession, config: DenseConfig) -> DenseWork:
     """Encode and train, unless that was done before."""
-    folder = f"{config.work.path.rstrip('/')}/{config.dataset}"
+    place = Workspace.of(config)
     find_model(config.dense.model)
-    prepared = open_tables(spark, f"{folder}/prepared", config.spark.partitions)
-    work = DenseWork(spark, config.dense, prepared, folder)
+    prepared = open_tables(spark, place.prepared, config.spark.partitions)
+    work = DenseWork(spark, config.dense, prepared, place)
     if config.dense.train == "full":
         _train_full(work)
         return work
@@ -107,17 +115,17 @@ def base_encoder(settings: DenseSettings) -> Encoder:
     """The model as it was before any training. The name of a model on the hub stands for itself."""
     folder = find_model(settings.model)
     checked = check_weights(settings.model)
-    mark = checked or (input_fingerprint(str(folder)) if folder else settings.model)
+    identity = checked or (input_fingerprint(str(folder)) if folder else settings.model)
     # Workers look in a folder of their own: they need the whole path, or a package's name.
     model = settings.model if checked or folder is None else str(folder.absolute())
-    return Encoder(model, mark, settings.max_length, settings.batch_size, settings.threads)
+    return Encoder(model, identity, settings.max_length, settings.batch_size, settings.threads)
 
 
 def base_vectors(work: DenseWork) -> tuple[Vectors, Vectors]:
     """The vectors of all texts and labels by the untrained model."""
     encoder = base_encoder(work.settings)
     slug = re.sub(r"[^a-z0-9]+", "-", work.settings.model.lower().rpartition("/")[2]).strip("-")
-    folder = f"{work.folder}/vectors/{slug}-{fingerprint([encoder.mark, encoder.max_length])[:8]}"
+    folder = work.place.vectors(f"{slug}-{fingerprint([encoder.fingerprint, encoder.max_length])[:8]}")
     samples = work.prepared.samples.select(F.col("text_id").alias("id"), "text")
     return encode_table(work, samples, encoder, folder, "texts"), encode_label_words(work, encoder, folder)
 
@@ -131,10 +139,9 @@ def encode_label_words(work: DenseWork, encoder: Encoder, folder: str) -> Vector
 
 def label_words(work: DenseWork) -> DataFrame:
     """What labels are called: (id, text). Labels without a word are left out."""
-    joined = {part: F.concat_ws(", ", part) for part in work.settings.words}
-    parts = [F.nullif(F.trim(joined[part]), F.lit("")) for part in work.settings.words]
+    written = [F.nullif(F.trim(F.concat_ws(", ", column)), F.lit("")) for column in work.settings.words]
     words = work.prepared.labels.select(
-        F.col("label_id").cast("long").alias("id"), F.concat_ws(". ", *parts).alias("text")
+        F.col("label_id").cast("long").alias("id"), F.concat_ws(". ", *written).alias("text")
     )
     return words.where("text <> ''")
 
@@ -145,39 +152,68 @@ def encode_table(work: DenseWork, rows: DataFrame, encoder: Encoder, folder: str
     chunks = max(1, -(-count // work.settings.chunk_texts))
     buckets = max(1, -(-min(count, work.settings.chunk_texts) // BUCKET))
     bucket = F.pmod(F.xxhash64("id"), F.lit(chunks * buckets))
-    spread = rows.select(bucket.alias("bucket"), "id", F.coalesce("text", F.lit("")).alias("text"))
+    bucketed = rows.select(bucket.alias("bucket"), "id", F.coalesce("text", F.lit("")).alias("text"))
     chunk = F.floor(F.col("bucket") / buckets)
-    digest = F.sum(F.xxhash64("id", "text").cast("decimal(38,0)")).cast("string")
-    contents = spread.groupBy(chunk.alias("chunk")).agg(F.count("*").alias("rows"), digest.alias("digest")).collect()
-    paths, done, encoded, begin = [], 0, 0, time.monotonic()
-    for number, size, content in sorted(contents):
-        path = f"{folder}/{what}-{number + 1:04}-of-{chunks:04}"
-        # The number of buckets decides which texts are padded together.
-        key = {"encoder": [encoder.mark, encoder.max_length, encoder.batch_size], "texts": [size, content, buckets]}
-
-        def build(target: ResultFolder, number: int = number, size: int = size) -> dict[str, int]:
-            # A model that cannot be loaded is better reported here than by a worker.
-            load_encoder(encoder)
-            part = spread.where(chunk == number)
-            whole = part.repartition(work.partitions, "bucket").sortWithinPartitions("bucket", "id")
-            vectors = whole.mapInArrow(encode_texts(encoder), VECTORS_SCHEMA)
-            vectors.write.parquet(f"{target.uri}/{VECTORS}")
-            return {what: size}
-
-        built = run_stage(f"encode {what} {number + 1} of {chunks}", path, key, build, ENCODING)
-        done, encoded = done + size, encoded + size * built
-        if built and done < count:
-            left = (time.monotonic() - begin) / encoded * (count - done)
-            log(f"encode: {done:,} of {count:,} {what}, about {left:.0f} s left")
-        paths.append(path)
+    contents = bucketed.groupBy(chunk.alias("chunk")).agg(F.count("*"), content_digest()).collect()
+    paths, progress = [], Progress("encode", count, what)
+    with progress:
+        for number, size, content in sorted(contents):
+            path = f"{folder}/{what}-{number + 1:04}-of-{chunks:04}"
+            # The number of buckets decides which texts are padded together.
+            used = [encoder.fingerprint, encoder.max_length, encoder.batch_size]
+            key = {"encoder": used, "texts": [size, content, buckets]}
+            build = _encode_chunk(work, bucketed.where(chunk == number), encoder, what, progress)
+            name = f"encode {what}" + (f", chunk {number + 1} of {chunks}" if chunks > 1 else "")
+            if not run_stage(name, path, key, build, ENCODING):
+                progress.skip(size)
+            paths.append(path)
     return Vectors(tuple(paths), fingerprint([stage_fingerprint(path) for path in paths]))
+
+
+def _encode_chunk(
+    work: DenseWork, rows: DataFrame, encoder: Encoder, what: str, progress: Progress
+) -> Callable[[ResultFolder], dict[str, int]]:
+    """What encodes the rows (bucket, id, text) of a chunk, some buckets at a time so that progress can be shown.
+
+    How many that are changes nothing else: a bucket is always encoded for itself.
+    """
+
+    def build(folder: ResultFolder) -> dict[str, int]:
+        # A model that cannot be loaded is better reported here than by a worker.
+        load_encoder(encoder)
+        scratch = f"{folder.uri}/{SCRATCH}"
+        rows.write.parquet(scratch)
+        texts = work.spark.read.parquet(scratch)
+        sizes = dict(sorted(tuple(row) for row in texts.groupBy("bucket").count().collect()))
+        waiting, together = list(sizes), work.fewest_buckets
+        while waiting:
+            chosen, waiting = waiting[:together], waiting[together:]
+            begin = time.monotonic()
+            some = texts.where(F.col("bucket").between(chosen[0], chosen[-1]))
+            # By range, one bucket is not put with another while workers are idle.
+            spread = some.repartitionByRange(min(work.partitions, len(chosen)), "bucket")
+            whole = spread.sortWithinPartitions("bucket", "id")
+            vectors = whole.mapInArrow(encode_texts(encoder), VECTORS_SCHEMA)
+            vectors.write.mode("append").parquet(f"{folder.uri}/{VECTORS}")
+            progress.add(sum(sizes[bucket] for bucket in chosen))
+            faster = SLICE_SECONDS / (time.monotonic() - begin)
+            together = max(work.fewest_buckets, round(len(chosen) * faster))
+        folder.remove(SCRATCH)
+        return {what: sum(sizes.values())}
+
+    return build
+
+
+def content_digest() -> Column:
+    """An aggregate of rows (id, text) that changes with any of them, whatever their order."""
+    return F.sum(F.xxhash64("id", "text").cast("decimal(38,0)")).cast("string")
 
 
 def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
     settings = work.settings
     key = {
         "prepared": work.prepared.fingerprint,
-        "vectors": [texts.mark, labels.mark],
+        "vectors": [texts.fingerprint, labels.fingerprint],
         "dense": settings.model_dump(
             mode="json", include=TRAINING | {"train", "dimension", "label_text", "validation_texts"}
         ),
@@ -188,7 +224,7 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
         train = train_projection(folder.uri, settings.training, settings.validation_texts)
         return _trained(folder, run_folds(work.spark, sources, train))
 
-    run_stage("train projections", work.model_folder, key, build, LEARNING)
+    run_stage("train projections", work.place.dense_model, key, build, import_closure(*LEARNING))
 
 
 def _train_full(work: DenseWork) -> None:
@@ -196,8 +232,8 @@ def _train_full(work: DenseWork) -> None:
     chosen = TRAINING | {"train", "max_length", "validation_texts"}
     key = {
         "prepared": work.prepared.fingerprint,
-        "model": encoder.mark,
-        "words": settings.words,
+        "model": encoder.fingerprint,
+        "words": label_words(work).agg(content_digest()).collect()[0][0],
         "dense": settings.model_dump(mode="json", include=chosen),
     }
 
@@ -209,7 +245,7 @@ def _train_full(work: DenseWork) -> None:
         train = finetune(folder.uri, encoder, settings.training, settings.validation_texts, words)
         return _trained(folder, run_folds(work.spark, sources, train))
 
-    run_stage("fine-tune", work.model_folder, key, build, LEARNING)
+    run_stage("fine-tune", work.place.dense_model, key, build, import_closure(*LEARNING))
 
 
 def run_folds(spark: SparkSession, sources: Sequence[FoldSource], work: Callable[[FoldSource], Any]) -> dict[int, Any]:
@@ -231,7 +267,8 @@ def _trained(folder: ResultFolder, reports: Mapping[int, Any]) -> Mapping[str, A
     """Tell how training went, and keep it beside the models."""
     for fold, report in reports.items():
         mrr, best = report["mrr"], report["best"]
-        log(f"fold {fold}: validation MRR {mrr[0]:.4f} -> {mrr[best]:.4f} (epoch {best} of {len(mrr) - 1})")
+        gain = f"{mrr[best]:.3f} after epoch {best} of {len(mrr) - 1}" if best else "which no epoch improved"
+        log(f"train: fold {fold}, validation MRR {mrr[0]:.3f} before training, {gain}")
     folder.write_text("report.json", json.dumps(reports, indent=2) + "\n")
     return {"folds": len(reports)}
 

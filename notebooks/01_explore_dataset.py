@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from jobs import prepare
 from jobs.config import load_config
 from jobs.runtime.notebook import beside, session, show, widget
+from jobs.runtime.workspace import Workspace
 
 # COMMAND ----------
 
@@ -49,7 +50,7 @@ print(prepare.summary(statistics, config.prepare.paper))
 
 # COMMAND ----------
 
-prepared = prepare.prepared_path(config)
+prepared = Workspace.of(config).prepared
 samples, labels, folds = (spark.read.parquet(f"{prepared}/{name}.parquet") for name in ("samples", "labels", "folds"))
 
 # COMMAND ----------

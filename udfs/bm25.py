@@ -2,19 +2,19 @@
 
 What sits where:
 - The driver sees only counts. Texts stream from storage through the workers in batches.
-- The one worker that builds an index holds the numbers of all tokens (4 bytes a token), the vocabulary (a Python
-  dictionary, some 200 bytes a term) and, at the end, 20 bytes a posting (a term in a document), 8 of which go to
+- The one worker that builds an index holds the numbers of all tokens (4 bytes per token), the vocabulary (a Python
+  dictionary, some 200 bytes per term) and, at the end, 20 bytes per posting (a term in a document), 8 of which go to
   storage. 200,000 texts of 80 tokens take half a gigabyte and 15 seconds. In the mode `labels` the document of one
-  label at a time is a Python list as well (some 40 bytes a token). On a cluster, this is memory overhead of an
+  label at a time is a Python list as well (some 40 bytes per token). On a cluster, this is memory overhead of an
   executor (spark.executor.memoryOverhead).
 - Workers that score map the postings: they share the machine's page cache, whatever their number. Each one holds
-  the vocabulary, 8 bytes a document or label, and the labels that one batch of texts touches.
+  the vocabulary, 8 bytes per document or label, and the labels that one batch of texts touches.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,13 +27,12 @@ from fusion.retrieval.label_scores import Aggregation, TextLabels, label_scores
 from fusion.retrieval.postings import Postings, Ranked, nearest
 from fusion.retrieval.tokens import Tokenizer
 from fusion.types import Array, Int32s, Ints
+from udfs.candidate_rows import Batches
 from udfs.storage import readable_folder
 
 Mode = Literal["texts", "labels"]
-Batches = Iterator[pa.RecordBatch]
 
 RETRIEVER = "bm25"
-LISTS_SCHEMA = "fold int, retriever string, text_id long, label_group string, label_ids array<int>, scores array<float>"
 ABOUT_FILE = "about.json"
 _CHUNK = 1_024
 """Texts scored in one call: enough to make the call cheap, few enough to need no memory."""

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from fusion.retrieval.tokens import Tokenizer
 from fusion.types import Array, Int32s, Ints
-from udfs.bm25 import ABOUT_FILE, Batches, Mode
+from udfs.bm25 import ABOUT_FILE, Mode
+from udfs.candidate_rows import Batches
 from udfs.storage import writable_folder
 
 LABEL, TEXT = 0, 1
@@ -176,7 +177,7 @@ class TextDocuments(Sequence[list[int]]):
 
 
 class LabelDocuments(TextDocuments):
-    """One document a label: its own words, then those of the training texts that carry it."""
+    """One document per label: its own words, then those of the training texts that carry it."""
 
     def __init__(self, rows: TextDocuments, labels: int, offset: Ints, label: Int32s) -> None:
         super().__init__(rows.token, rows.offset)

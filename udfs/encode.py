@@ -1,4 +1,4 @@
-"""Encoders in the workers: found, loaded once, applied to texts, and fine-tuned."""
+"""Encoders in the workers: located, loaded once per worker, and applied to texts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from fusion.errors import InputError, SetupError, unknown_name
-from fusion.retrieval.contrastive import (
-    REMEDY,
-    dense_package,
-)
+from fusion.retrieval.contrastive import REMEDY, dense_package
 from fusion.types import Singles
+from udfs.candidate_rows import Batches
 from udfs.storage import local_folder, readable_folder
-from udfs.vectors import Batches
 
 VECTORS_SCHEMA = "id long, vector array<float>"
 MODEL_FOLDER = "model"
@@ -55,8 +52,8 @@ class Encoder:
 
     model: str
     """A name in BUNDLES, a folder, or a name on the Hugging Face hub."""
-    mark: str
-    """The fingerprint of the model: a worker that has loaded another one loads again."""
+    fingerprint: str
+    """That of the model: a worker that has loaded another one loads again."""
     max_length: int
     batch_size: int
     threads: int = 1
@@ -111,7 +108,8 @@ def load_encoder(encoder: Encoder) -> Any:
     """The model, loaded once per Python worker."""
     # Tasks run side by side; threads of their own would only get in each other's way.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    folder = find_model(encoder.model) if "://" not in encoder.model else readable_folder(encoder.model, encoder.mark)
+    stored = "://" in encoder.model
+    folder = readable_folder(encoder.model, encoder.fingerprint) if stored else find_model(encoder.model)
     package, torch = dense_package("sentence_transformers"), dense_package("torch")
     dense_package("transformers.utils.logging").disable_progress_bar()
     torch.set_num_threads(encoder.threads)

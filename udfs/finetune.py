@@ -109,7 +109,23 @@ def fit(
     optimizer = torch.optim.AdamW(model.parameters(), lr=training.learning_rate_high)
     low, high = training.learning_rate_low, training.learning_rate_high
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: epoch_rate(step, steps, low, high) / high)
-    arguments = package.SentenceTransformerTrainingArguments(
+    pairs = {"text": [train.texts[i] for i in texts], "name": [train.label_texts[i] for i in labels]}
+    trainer = package.SentenceTransformerTrainer(
+        model=model,
+        args=_trainer_arguments(training, scratch),
+        train_dataset=datasets.Dataset.from_dict({**pairs, "label": list(range(len(texts)))}),
+        loss=pair_loss(model, texts, labels, train.known, training.temperature),
+        evaluator=ValidationMrr(),
+        callbacks=[transformers.EarlyStoppingCallback(training.patience)],
+        optimizers=(optimizer, schedule),
+    )
+    trainer.train()
+    return {"mrr": mrr, "best": int(np.argmax(mrr[1:])) + 1}
+
+
+def _trainer_arguments(training: Training, scratch: str) -> Any:
+    """Judge and save the model after every epoch, keep the best one, and print nothing."""
+    return dense_package("sentence_transformers").SentenceTransformerTrainingArguments(
         output_dir=scratch,
         num_train_epochs=training.epochs,
         per_device_train_batch_size=training.train_batch,
@@ -120,20 +136,8 @@ def fit(
         metric_for_best_model="eval_mrr",
         greater_is_better=True,
         seed=training.seed,
-        dataloader_pin_memory=torch.cuda.is_available(),
+        dataloader_pin_memory=dense_package("torch").cuda.is_available(),
         report_to="none",
         disable_tqdm=True,
         logging_strategy="no",
     )
-    pairs = {"text": [train.texts[i] for i in texts], "name": [train.label_texts[i] for i in labels]}
-    trainer = package.SentenceTransformerTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=datasets.Dataset.from_dict({**pairs, "label": list(range(len(texts)))}),
-        loss=pair_loss(model, texts, labels, train.known, training.temperature),
-        evaluator=ValidationMrr(),
-        callbacks=[transformers.EarlyStoppingCallback(training.patience)],
-        optimizers=(optimizer, schedule),
-    )
-    trainer.train()
-    return {"mrr": mrr, "best": int(np.argmax(mrr[1:])) + 1}

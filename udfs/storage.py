@@ -30,7 +30,7 @@ def local_folder(uri: str) -> Path | None:
 
 
 def absolute(uri: str) -> str:
-    """The same folder, said so that a worker elsewhere finds it, too."""
+    """The same folder as an absolute path, so that a worker that started elsewhere finds it."""
     local = local_folder(uri)
     return uri if local is None else str(local.absolute())
 
@@ -50,7 +50,7 @@ def writable_folder(uri: str) -> Iterator[Path]:
 
 
 def readable_folder(uri: str, fingerprint: str) -> Path:
-    """A local folder with the files of `uri`. `fingerprint` tells apart what was there before and is there now."""
+    """A local folder with the files of `uri`. `fingerprint` stands for their content: another one is fetched again."""
     local = local_folder(uri)
     if local is not None:
         return local

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,12 +19,13 @@ from fusion.errors import InputError, XmtcError
 from fusion.retrieval.contrastive import LabelSets, Training, dense_package
 from fusion.retrieval.projection import Examples, Head, LabelParts, combined, described, rank_rows, train_heads
 from fusion.types import Array, Ints, Singles
+from udfs.candidate_rows import Batches
 from udfs.storage import local_folder, readable_folder, writable_folder
 
-Batches = Iterator[pa.RecordBatch]
 RETRIEVER = "dense"
-LISTS_SCHEMA = "fold int, retriever string, text_id long, label_group string, label_ids array<int>, scores array<float>"
 REPORT_SCHEMA = "fold int, report string, problem string"
+EXACT, HNSW = "exact", "hnsw"
+"""How the labels of a group are searched."""
 HEADS_FILE = "heads.npz"
 MARGIN = 16
 """Labels searched beyond the wanted ones, so that rounding inside faiss cannot decide who is among them."""
@@ -101,7 +102,7 @@ def matrix(vectors: pa.ListArray) -> Singles:
 
 
 def read_vectors(uris: Sequence[str], ids: Ints) -> Singles:
-    """The vectors of some ids, which are ascending, one row an id."""
+    """The vectors of some ids, which are ascending: one row per id."""
     out, seen = np.empty((0, 0), np.float32), np.zeros(len(ids), np.bool_)
     for uri in uris:
         rows = read_rows(uri, ["id", "vector"], ds.field("id").isin(ids))
@@ -163,8 +164,11 @@ def read_heads(place: Path) -> tuple[Head, Head]:
         return Head(saved["text"], saved["text_bias"]), Head(saved["label"], saved["label_bias"])
 
 
-def build_index(folder: str, index: Index, mark: str) -> Callable[[FoldSource], dict[str, Any]]:
-    """The work of `over_folds` that writes the label vectors of a fold to `folder`/fold=N, by label group."""
+def build_index(folder: str, index: Index, fingerprint: str) -> Callable[[FoldSource], dict[str, Any]]:
+    """The work of `over_folds` that writes the label vectors of a fold to `folder`/fold=N, by label group.
+
+    `fingerprint` is that of the heads, of which a machine may have kept older ones.
+    """
 
     def work(source: FoldSource) -> dict[str, Any]:
         labels = read_rows(f"{source.prepared}/labels.parquet", ["label_id", "label_group"]).sort_by("label_id")
@@ -175,7 +179,7 @@ def build_index(folder: str, index: Index, mark: str) -> Callable[[FoldSource], 
         if source.model is None:
             vectors = combined(parts)
         else:
-            vectors = read_heads(readable_folder(source.model, mark))[1](np.hstack(parts))
+            vectors = read_heads(readable_folder(source.model, fingerprint))[1](np.hstack(parts))
         groups = np.array(labels["label_group"].to_pylist())
         report: dict[str, Any] = {}
         with writable_folder(f"{folder}/fold={source.fold}") as place:
@@ -184,7 +188,7 @@ def build_index(folder: str, index: Index, mark: str) -> Callable[[FoldSource], 
                 np.save(place / f"{group}.labels.npy", chosen.astype(np.int32))
                 np.save(place / f"{group}.vectors.npy", vectors[chosen])
                 approximate = index.hnsw_from is not None and len(chosen) >= index.hnsw_from
-                report[str(group)] = {"labels": len(chosen), "search": "hnsw" if approximate else "exact"}
+                report[str(group)] = {"labels": len(chosen), "search": HNSW if approximate else EXACT}
                 if approximate:
                     _write_hnsw(vectors[chosen], index, place / f"{group}.hnsw")
         return report
@@ -219,9 +223,9 @@ class GroupIndex:
         size = min(top, len(self.labels))
         if not size or not len(queries):
             return np.empty(0, np.int32), np.empty(0, np.float32), np.zeros(len(queries), np.int64)
-        found, scores = self._nearest(queries, size, min(size + MARGIN, len(self.labels)))
-        there = found >= 0
-        return self.labels[found[there]], scores[there], there.sum(axis=1)
+        best, scores = self._nearest(queries, size, min(size + MARGIN, len(self.labels)))
+        there = best >= 0
+        return self.labels[best[there]], scores[there], there.sum(axis=1)
 
     def _nearest(self, queries: Singles, size: int, wanted: int) -> tuple[Ints, Singles]:
         if self.graph is not None:
@@ -230,14 +234,14 @@ class GroupIndex:
             return rank_rows(queries, self.vectors, rows, size)
         inner = self.faiss.METRIC_INNER_PRODUCT
         near, rows = self.faiss.knn(queries, self.vectors, wanted, metric=inner)
-        found, scores = rank_rows(queries, self.vectors, rows, size)
+        best, scores = rank_rows(queries, self.vectors, rows, size)
         # faiss sums in an order of its own, and picks among equals as it likes. Where the last one found is as good
         # as the last one wanted, up to rounding, there may be more like it.
         doubt = np.flatnonzero(near[:, -1] > near[:, size - 1] - queries.shape[1] * np.finfo(np.float32).eps)
         if len(doubt) and wanted < len(self.labels):
             more = min(4 * wanted, len(self.labels))
-            found[doubt], scores[doubt] = self._nearest(np.ascontiguousarray(queries[doubt]), size, more)
-        return found, scores
+            best[doubt], scores[doubt] = self._nearest(np.ascontiguousarray(queries[doubt]), size, more)
+        return best, scores
 
 
 @dataclass(frozen=True)
@@ -245,8 +249,8 @@ class Search:
     """A search of the indexes of all folds."""
 
     index: str
-    mark: str
-    """The fingerprint of the index: a worker that has read another one reads again."""
+    fingerprint: str
+    """That of the index: a worker that has read another one reads again."""
     groups: tuple[str, ...]
     heads: str | None
     top: int
@@ -257,10 +261,10 @@ class Search:
 @lru_cache(maxsize=1)
 def open_fold(search: Search, fold: int) -> tuple[Head | None, dict[str, GroupIndex]]:
     """The text head and the indexes of a fold, read once per Python worker."""
-    place = readable_folder(f"{search.index}/fold={fold}", search.mark)
+    place = readable_folder(f"{search.index}/fold={fold}", search.fingerprint)
     head = None
     if search.heads is not None:
-        head = read_heads(readable_folder(f"{search.heads}/fold={fold}", search.mark))[0]
+        head = read_heads(readable_folder(f"{search.heads}/fold={fold}", search.fingerprint))[0]
     return head, {group: GroupIndex(place, group, search.effort, search.exact) for group in search.groups}
 
 

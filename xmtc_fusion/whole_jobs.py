@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobs.config import Config
+from jobs.runtime.workspace import LISTS
 from xmtc_fusion.evaluating import configured
 from xmtc_fusion.evaluation import Evaluation
 
@@ -32,7 +33,7 @@ def retrieve_sparse(config: Config | str, settings: Settings | None = None, spar
     from jobs import retrieve_sparse as job
 
     resolved = configured(config, settings or {})
-    return f"{job.run(_session(resolved, spark), resolved)}/{job.LISTS}"
+    return f"{job.run(_session(resolved, spark), resolved)}/{LISTS}"
 
 
 def train_dense(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> None:
@@ -48,7 +49,7 @@ def retrieve_dense(config: Config | str, settings: Settings | None = None, spark
     from jobs import retrieve_dense as job
 
     resolved = configured(config, settings or {})
-    return f"{job.run(_session(resolved, spark), resolved)}/{job.LISTS}"
+    return f"{job.run(_session(resolved, spark), resolved)}/{LISTS}"
 
 
 def run(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Evaluation:

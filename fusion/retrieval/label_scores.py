@@ -48,13 +48,13 @@ def reference(
     aggregation: Aggregation,
     n: int,
 ) -> dict[str, list[tuple[int, float]]]:
-    """The same for one text, said plainly: from (training text, score) to (label, score) by group, best first."""
-    found: dict[int, list[float]] = {}
+    """The same for one text in plain Python: from (training text, score) to (label, score) by group, best first."""
+    scores_of: dict[int, list[float]] = {}
     for text, score in neighbours:
         for label in carried[text]:
-            found.setdefault(label, []).append(float(score))
+            scores_of.setdefault(label, []).append(float(score))
     aggregate = max if aggregation == "max" else sum
-    scores = {label: float(np.float32(aggregate(values))) for label, values in found.items()}
+    scores = {label: float(np.float32(aggregate(values))) for label, values in scores_of.items()}
     ranked = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
     return {name: [entry for entry in ranked if group[entry[0]] == name][:n] for name in sorted(set(group.values()))}
 
@@ -87,14 +87,14 @@ def _pools(offset, item, score, carried_offset, carried, group, groups, add):  #
                     total[label] += score[e]
                 else:
                     total[label] = max(total[label], np.float64(score[e]))
-        found = np.sort(touched[:count])
+        carried_labels = np.sort(touched[:count])
         for g in range(groups):
-            for label in found:
+            for label in carried_labels:
                 if group[label] == g:
                     labels[end] = label
                     scores[end] = total[label]
                     end += 1
             ends[row * groups + g + 1] = end
-        for label in found:
+        for label in carried_labels:
             seen[label] = False
     return ends, labels[:end].copy(), scores[:end].copy()

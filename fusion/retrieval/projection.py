@@ -98,8 +98,8 @@ class LabelParts:
     def without(self, labels: Ints, texts: Ints) -> list[Singles]:
         """The parts of the labels of training pairs, each as if its pair's text were not among the label's texts.
 
-        A text to be classified is not in the means either: with it, a rare label would be its own answer, and the
-        head would learn to trust a likeness that never comes again.
+        A text to be classified is not in the means either. With it, a rare label's mean would be nearly the text
+        itself, and the head would learn to trust a similarity that no test text has.
         """
         words = [] if self.words is None else [self.words[labels]]
         if self.sums is None or self.train is None:
@@ -169,7 +169,7 @@ def train_heads(parts: LabelParts, train: Examples, validation: Examples, settin
 
 
 def rank_rows(queries: Singles, vectors: Singles, rows: Ints, size: int) -> tuple[Ints, Singles]:
-    """The best `size` of the rows found for each query by the total order, and their cosines; -1 where there are fewer.
+    """The best `size` of the given rows for each query by the total order, and their cosines; -1 where there are fewer.
 
     Cosines are summed in one order and in double precision, so that they depend on nothing but the two vectors.
     """
@@ -251,8 +251,8 @@ def _affine(vectors, weights, bias):  # type: ignore[no-untyped-def]
 
 @compiled
 def _rank_rows(queries, vectors, rows, size):  # type: ignore[no-untyped-def]
-    found = np.full((rows.shape[0], size), -1, np.int64)
-    best = np.zeros((rows.shape[0], size), np.float32)
+    best = np.full((rows.shape[0], size), -1, np.int64)
+    cosines = np.zeros((rows.shape[0], size), np.float32)
     for q in range(rows.shape[0]):
         here = np.sort(rows[q][rows[q] >= 0])
         scores = np.empty(here.size, np.float32)
@@ -263,6 +263,6 @@ def _rank_rows(queries, vectors, rows, size):  # type: ignore[no-untyped-def]
             scores[i] = total
         # A stable sort keeps equal scores in the order of their label ids.
         order = np.argsort(-scores, kind="mergesort")[:size]
-        found[q, : order.size] = here[order]
-        best[q, : order.size] = scores[order]
-    return found, best
+        best[q, : order.size] = here[order]
+        cosines[q, : order.size] = scores[order]
+    return best, cosines

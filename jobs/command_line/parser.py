@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from fusion import FUSIONS, NORMALIZATIONS, __version__
 from jobs.command_line.options import (
     FUSION,
+    LOG,
     METRICS,
     NIGHTLY,
     REPORT,
@@ -164,7 +165,7 @@ def make_parser() -> argparse.ArgumentParser:
         job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
         job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
         job.add_argument("--debug", action="store_true", help="show the stack trace of an error")
-        for shortcut in about.shortcuts:
+        for shortcut in [*about.shortcuts, *LOG]:
             job.add_argument(
                 shortcut.option,
                 dest="shortcuts",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from fusion.errors import InputError
 from fusion.grid import SINGLE
 from fusion.metrics import Measure
 from fusion.statistics.gate import Change, Sums, change
@@ -19,9 +20,10 @@ from jobs.reporting.formats import input_count_text
 from jobs.results.schemas import RUN_FILE
 from jobs.runtime.folders import read_parquet, read_text
 from jobs.settings.nightly import DriftSettings
-from udfs.input_counts import EMPTY_LISTS, JUDGED, split_key
+from udfs.input_counts import EMPTY_LISTS, JUDGED, per_retriever, split_key
 
-LABEL_FREQUENCIES = "label frequencies"
+OVERLAP, LABEL_FREQUENCIES = "overlap", "label_frequencies"
+"""What may drift beside the share of empty lists: how far two retrievers agree, and which labels are frequent."""
 CELL = ["normalization", "fusion", "label_group"]
 
 
@@ -38,6 +40,23 @@ class Watched(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.label_group} {self.metric}@{self.k} of {cell_name(self.normalization, self.fusion)}"
+
+
+class Quantity(NamedTuple):
+    """Something about the data that may drift. What does not apply to its kind is empty."""
+
+    kind: str
+    retriever: str = ""
+    other: str = ""
+    label_group: str = ""
+
+    def __str__(self) -> str:
+        """As people read it."""
+        if self.kind == OVERLAP:
+            return f"overlap of {self.retriever} and {self.other} ({self.label_group} labels)"
+        if self.kind == EMPTY_LISTS:
+            return f"share of {input_count_text(per_retriever(self.kind, self.retriever))}"
+        return self.kind.replace("_", " ")
 
 
 class Moved(NamedTuple):
@@ -63,8 +82,8 @@ def watched_figures(spark: SparkSession, evaluated: Evaluated) -> DataFrame:
     rows = []
     for cell, figures in _sums(_queries(spark, evaluated), [F.col(f"`{measure}`") for measure in measures]):
         for measure, sums in zip(measures, figures, strict=True):
-            found = change(sums, sums, sums, 0.0)
-            rows.append((*cell, measure.metric, measure.k, found.difference, found.low, found.high, sums.texts))
+            mean = change(sums, sums, sums, 0.0)
+            rows.append((*cell, measure.metric, measure.k, mean.difference, mean.low, mean.high, sums.texts))
     schema = "normalization string, fusion string, label_group string, metric string, k int"
     return spark.createDataFrame(rows, f"{schema}, mean double, low double, high double, queries long")
 
@@ -78,7 +97,7 @@ def changes(
     measures = [measure for measure in evaluated.config.nightly.watch.measures if str(measure) in known]
     if before is None or not measures:
         return {}
-    # A text that is judged otherwise is another text: its figure says nothing about the code.
+    # A text whose judgement has changed counts as another text: its figure says nothing about the code.
     nights = _figures(before, measures, "a"), _figures(_queries(spark, evaluated), measures, "b")
     joined = nights[0].join(nights[1], [*CELL, "text_id", "judgement"], "full")
     columns = [
@@ -86,48 +105,64 @@ def changes(
         for n in range(len(measures))
         for figure in (f"a{n}", f"b{n}", f"b{n} - a{n}", f"if(b{n} is null, null, a{n})")
     ]
-    found: dict[Watched, Change] = {}
+    compared: dict[Watched, Change] = {}
     for (normalization, fusion, group), figures in _sums(joined, columns):
         for n, measure in enumerate(measures):
             a, b, both, kept = figures[4 * n : 4 * n + 4]
             if a.texts and b.texts:
                 watched = Watched(evaluated.dataset, group, measure.metric, measure.k, normalization, fusion, baseline)
-                found[watched] = change(a, b, both, tolerance, kept)
-    return found
+                compared[watched] = change(a, b, both, tolerance, kept)
+    return compared
 
 
 def drift(
     spark: SparkSession, history: History, evaluated: Evaluated, baseline: str | None, allowed: DriftSettings
-) -> dict[str, Moved]:
+) -> dict[Quantity, Moved]:
     """What is known about the data: how candidates overlap, how many lists are empty, which labels are frequent."""
-    before: dict[str, float] = {}
+    before: dict[Quantity, float] = {}
     rows = history.read("drift", [baseline], evaluated.dataset) if baseline is not None else None
     if rows is not None:
-        before = {row["quantity"]: row["value"] for row in rows.collect()}
-    found = {}
+        missing = [name for name in Quantity._fields if name not in rows.columns]
+        if missing:
+            raise InputError(
+                f"the table drift of the history lacks the column {missing[0]!r}, so another version wrote it: "
+                "set nightly.history to another place"
+            )
+        before = {Quantity(*(row[name] for name in Quantity._fields)): row["value"] for row in rows.collect()}
+    tonight: dict[Quantity, Moved] = {}
     for quantity, value, most in _quantities(evaluated, allowed):
-        moved = abs(value - before[quantity]) if quantity in before else None
-        found[quantity] = Moved(value, moved, most)
+        distance = abs(value - before[quantity]) if quantity in before else None
+        tonight[quantity] = Moved(value, distance, most)
+    frequencies = Quantity(LABEL_FREQUENCIES)
     # A retriever that is gone takes its quantities with it.
-    for quantity in before.keys() - found.keys() - {LABEL_FREQUENCIES}:
-        found[quantity] = Moved(0.0, before[quantity] or 1.0, 0.0)
+    for quantity in before.keys() - tonight.keys() - {frequencies}:
+        tonight[quantity] = Moved(0.0, before[quantity] or 1.0, 0.0)
     labels = spark.read.parquet(f"{evaluated.path}/{LABEL_COUNTS}.parquet")
     counts = history.read(LABEL_COUNTS, [baseline], evaluated.dataset) if baseline is not None else None
-    distance = _total_variation(counts, labels) if counts is not None else None
-    found[LABEL_FREQUENCIES] = Moved(float(labels.count()), distance, allowed.labels)
-    return found
+    variation = _total_variation(counts, labels) if counts is not None else None
+    tonight[frequencies] = Moved(float(labels.count()), variation, allowed.labels)
+    return tonight
 
 
-def _quantities(evaluated: Evaluated, allowed: DriftSettings) -> Iterator[tuple[str, float, float]]:
+def drift_rows(spark: SparkSession, moved: dict[Quantity, Moved]) -> DataFrame:
+    """The table `drift`: the key of a quantity, its words, and what became of it."""
+    rows = [(*quantity, str(quantity), *movement, movement.alarm) for quantity, movement in moved.items()]
+    key = ", ".join(f"{name} string" for name in Quantity._fields)
+    schema = f"{key}, quantity string, value double, change double, allowed double, alarm boolean"
+    return spark.createDataFrame(rows, schema)
+
+
+def _quantities(evaluated: Evaluated, allowed: DriftSettings) -> Iterator[tuple[Quantity, float, float]]:
     agreement = read_parquet(f"{evaluated.path}/agreement.parquet")
     for row in agreement.to_pylist() if agreement is not None else []:
-        if row["quantity"] == "overlap":
-            name = f"overlap of {row['retriever']} and {row['other']} ({row['label_group']} labels)"
-            yield name, row["value"], allowed.overlap
+        if row["quantity"] == OVERLAP:
+            quantity = Quantity(OVERLAP, row["retriever"], row["other"], row["label_group"])
+            yield quantity, row["value"], allowed.overlap
     counts = json.loads(read_text(f"{evaluated.path}/{RUN_FILE}") or "{}").get("input_counts", {})
     for key, count in counts.items():
-        if split_key(key)[0] == EMPTY_LISTS:
-            yield f"share of {input_count_text(key)}", count / max(counts[JUDGED], 1), allowed.empty_lists
+        kind, retriever = split_key(key)
+        if kind == EMPTY_LISTS:
+            yield Quantity(EMPTY_LISTS, retriever), count / max(counts[JUDGED], 1), allowed.empty_lists
 
 
 def _total_variation(before: DataFrame, after: DataFrame) -> float:
@@ -161,7 +196,7 @@ def _sums(rows: DataFrame, figures: list[Column]) -> Iterator[tuple[tuple[str, s
         whole = F.round(figure / F.lit(UNIT)).cast("long")
         sums += [F.count(whole).alias(f"n{n}"), F.sum(whole).alias(f"s{n}"), F.sum(whole * whole).alias(f"q{n}")]
     for row in rows.groupBy(*CELL).agg(*sums).orderBy(*CELL).collect():
-        found = [
+        totals = [
             Sums(row[f"n{n}"], (row[f"s{n}"] or 0) * UNIT, (row[f"q{n}"] or 0) * UNIT**2) for n in range(len(figures))
         ]
-        yield (row["normalization"], row["fusion"], row["label_group"]), found
+        yield (row["normalization"], row["fusion"], row["label_group"]), totals

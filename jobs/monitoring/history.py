@@ -42,9 +42,9 @@ class History:
                 rows.write.mode("append").parquet(folder.uri)
             return
         table = f"{self._prefix}_{name}"
-        marked = rows.withColumns({"run_id": F.lit(run_id), "dataset": F.lit(dataset)})
+        partitioned = rows.withColumns({"run_id": F.lit(run_id), "dataset": F.lit(dataset)})
         if not self._spark.catalog.tableExists(table):
-            marked.write.partitionBy(*PARTITIONS).saveAsTable(table)
+            partitioned.write.partitionBy(*PARTITIONS).saveAsTable(table)
             return
         columns = [f"`{column}`" for column in self._spark.table(table).columns if column not in PARTITIONS]
         rows.createOrReplaceTempView(STAGED)
@@ -63,8 +63,8 @@ class History:
         rows, wanted = self._table(name), list(run_ids)
         if rows is None or not wanted:
             return None
-        found = rows.where(F.col("run_id").isin(wanted))
-        return found if dataset is None else found.where(F.col("dataset") == dataset)
+        chosen = rows.where(F.col("run_id").isin(wanted))
+        return chosen if dataset is None else chosen.where(F.col("dataset") == dataset)
 
     def remove(self, run_id: str, dataset: str) -> None:
         """Forget a run: first its row in `runs`, then the rest."""

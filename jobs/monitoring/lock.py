@@ -27,7 +27,7 @@ def exclusive(path: Path, run_id: str, wait: float = 0) -> Iterator[None]:
     mine = {"run_id": run_id, "host": socket.gethostname(), "pid": pid, "birth": _birth(pid), "since": _now()}
     path.parent.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + wait
-    told = False
+    announced = False
     while not _taken(path, mine):
         holder = _holder(path)
         if holder is not None and _is_gone(holder):
@@ -38,9 +38,9 @@ def exclusive(path: Path, run_id: str, wait: float = 0) -> Iterator[None]:
             since = f" since {holder['since']}" if holder else ""
             raise OutputError(f"{who} is at work{since}; its lock is {path}. Wait for it: nightly.wait=SECONDS")
         else:
-            if not told and holder is not None:
+            if not announced and holder is not None:
                 log(f"waiting for run {holder['run_id']} (process {holder['pid']} on {holder['host']})")
-                told = True
+                announced = True
             time.sleep(POLL_SECONDS)
     try:
         yield

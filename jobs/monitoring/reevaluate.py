@@ -19,8 +19,10 @@ from jobs.config import Config
 from jobs.datasets.input_files import input_fingerprints
 from jobs.inputs.sources import source_format
 from jobs.inputs.spark_tables import SparkTables, read_table
+from jobs.runtime.code import PACKAGES
 from jobs.runtime.folders import CONFIG_FILE, ResultFolder
-from jobs.runtime.stages import PACKAGES, fingerprint, input_fingerprint, run_stage, stage_fingerprint
+from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
+from jobs.runtime.workspace import Workspace
 from udfs.input_counts import JUDGED
 from udfs.storage import local_folder
 
@@ -42,11 +44,11 @@ class Evaluated:
 
 def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
     """Bring the figures of a dataset up to date."""
-    path = f"{config.work.path.rstrip('/')}/{config.dataset}/nightly"
+    path = Workspace.of(config).nightly_results
     if config.prepare.format is not None:
         brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
-        marked = {name: _mark(spark, source) for name, source in brought.items()}
-        inputs = {**input_fingerprints(spark, config.prepare), **marked}
+        own_runs = {name: _source_fingerprint(spark, source) for name, source in brought.items()}
+        inputs = {**input_fingerprints(spark, config.prepare), **own_runs}
         config = pipeline.with_candidates(spark, config)
     elif config.inputs.candidates is None or config.inputs.judgements is None:
         raise ConfigError(
@@ -55,9 +57,9 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
     else:
         inputs = _inputs(spark, config)
     watch = config.nightly.watch
-    data = json.dumps({name: fingerprint(mark) for name, mark in inputs.items()}, sort_keys=True)
-    marks = {"data": data, "configuration": _configuration(config), "code": code_version(*PACKAGES)}
-    key = {"inputs": _inputs(spark, config), "settings": marks["configuration"]}
+    data = json.dumps({name: fingerprint(content) for name, content in inputs.items()}, sort_keys=True)
+    fingerprints = {"data": data, "configuration": _configuration(config), "code": code_version(*PACKAGES)}
+    key = {"inputs": _inputs(spark, config), "settings": fingerprints["configuration"]}
 
     def build(folder: ResultFolder) -> dict[str, Any]:
         result = evaluate.compute(spark, config)
@@ -85,7 +87,7 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
         return {"texts": result.input_counts[JUDGED], "figures": len(result.metrics)}
 
     built = run_stage("evaluate", path, key, build)
-    return Evaluated(config.dataset, config, path, built, marks)
+    return Evaluated(config.dataset, config, path, built, fingerprints)
 
 
 def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
@@ -93,10 +95,10 @@ def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
     inputs = config.inputs.model_dump(mode="json")
     candidates = inputs.pop("candidates")
     named = {**inputs, **(candidates if isinstance(candidates, dict) else {"candidates": candidates})}
-    return {name: _mark(spark, source) for name, source in named.items()}
+    return {name: _source_fingerprint(spark, source) for name, source in named.items()}
 
 
-def _mark(spark: SparkSession, source: Any) -> Any:
+def _source_fingerprint(spark: SparkSession, source: Any) -> Any:
     """The fingerprint of the stage that wrote it, of its bytes, or of its rows where only Spark can read it."""
     if not isinstance(source, str) or source in ("auto", "pareto", "none"):
         return source

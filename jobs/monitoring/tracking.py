@@ -27,8 +27,10 @@ def check_installed() -> None:
 
 
 def track(address: str, run_id: str, summary: dict[str, Any], config: str) -> None:
-    """One MLflow run a night, again the same one if the night is run again: watched figures as metrics, what changed as
-    tags, the summary as a file."""
+    """One MLflow run per night, the same one again if the night is run again.
+
+    Watched figures are its metrics, what changed its tags, and the summary is a file.
+    """
     import mlflow
 
     mlflow.set_tracking_uri(address)
@@ -36,9 +38,9 @@ def track(address: str, run_id: str, summary: dict[str, Any], config: str) -> No
     same = mlflow.MlflowClient().search_runs([experiment], f"attributes.run_name = '{run_id}'", max_results=1)
     with mlflow.start_run(same[0].info.run_id if same else None, run_name=run_id):
         mlflow.set_tag("exit_code", summary["exit_code"])
-        for dataset, found in summary["datasets"].items():
-            mlflow.set_tags({f"{dataset}.verdict": found["verdict"], f"{dataset}.changed": ", ".join(found["changed"])})
-            for watched in found["figures"]:
+        for dataset, facts in summary["datasets"].items():
+            mlflow.set_tags({f"{dataset}.verdict": facts["verdict"], f"{dataset}.changed": ", ".join(facts["changed"])})
+            for watched in facts["figures"]:
                 cell = f"{watched['normalization']}-{watched['fusion']}"
                 name = f"{dataset}/{watched['label_group']}/{cell}/{watched['metric']}_{watched['k']}"
                 if watched["mean"] is not None:

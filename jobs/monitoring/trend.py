@@ -17,7 +17,7 @@ SHOWN = 60
 
 
 def trend_page(history: History, settings: NightlySettings) -> str:
-    """One chart a dataset and watched figure."""
+    """One chart per dataset and watched figure."""
     runs = history.runs()
     ids = list(dict.fromkeys(row["run_id"] for row in runs))[-SHOWN:]
     absent = [row for row in runs if row["reason"] is not None and row["run_id"] in ids]
@@ -35,8 +35,8 @@ def trend_page(history: History, settings: NightlySettings) -> str:
         parts.append(f"<h2>{escape(dataset)}</h2>")
         for row in absent:
             if row["dataset"] == dataset:
-                told = f"{row['run_id']}: no figures, {row['verdict']}: {row['reason']}"
-                parts.append(f'<p class="absent">{escape(told)}</p>')
+                reason = f"{row['run_id']}: no figures, {row['verdict']}: {row['reason']}"
+                parts.append(f'<p class="absent">{escape(reason)}</p>')
         for (name, what), nights in sorted(series.items()):
             if name == dataset:
                 alarms = {run_id for run_id in nights if verdicts[dataset, run_id] != "ok"}
@@ -79,14 +79,14 @@ def _chart(
         marks.append(f'<line class="floor" x1="{LEFT}" x2="{WIDTH - 16}" y1="{y(floor):.1f}" y2="{y(floor):.1f}"/>')
     marks.append(f'<polyline class="mean" points="{points(means, forward)}"/>')
     for n, run_id in enumerate(ids):
-        told = f"{run_id}: {means[n]:.2f} [{lows[n]:.2f}, {highs[n]:.2f}], {nights[run_id]['queries']:,} texts"
-        told += ", the baseline" if run_id == baseline else ""
-        told += ", alarm" if run_id in alarms else ""
+        tip = f"{run_id}: {means[n]:.2f} [{lows[n]:.2f}, {highs[n]:.2f}], {nights[run_id]['queries']:,} texts"
+        tip += ", the baseline" if run_id == baseline else ""
+        tip += ", alarm" if run_id in alarms else ""
         kind = "alarm" if run_id in alarms else "baseline" if run_id == baseline else "night"
         turn = f' transform="rotate(45 {x(n):.1f} {y(means[n]):.1f})"' if kind == "alarm" else ""
         square = f'x="{x(n) - 4:.1f}" y="{y(means[n]) - 4:.1f}" width="8" height="8"'
         round_ = "" if kind != "night" else ' rx="4"'
-        marks.append(f'<rect class="{kind}" {square}{round_}{turn} tabindex="0"><title>{escape(told)}</title></rect>')
+        marks.append(f'<rect class="{kind}" {square}{round_}{turn} tabindex="0"><title>{escape(tip)}</title></rect>')
     for n in {0, len(ids) - 1}:
         side = "start" if n == 0 and len(ids) > 1 else "end" if len(ids) > 1 else "start"
         marks.append(f'<text class="day" x="{x(n):.1f}" y="{HEIGHT - 10}" text-anchor="{side}">{escape(ids[n])}</text>')

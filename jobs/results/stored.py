@@ -15,7 +15,10 @@ from fusion.errors import ConfigError, InputError
 from jobs.config import Config, make_config
 from jobs.results.schemas import DETAILS, METRICS_SCHEMA, RUN_FILE
 from jobs.runtime.folders import CONFIG_FILE, modified, read_parquet, read_text
+from jobs.runtime.workspace import Workspace
 
+NOT_COMPARED = ("log", "output", "spark", "work")
+"""Sections of the configuration that do not change figures."""
 FIGURE = ["fold", "normalization", "fusion", "label_group", "metric", "k", "ideal"]
 """What identifies a row of the metrics."""
 
@@ -41,7 +44,7 @@ class Results:
         """Folds that the configuration or their numbering lets one expect, and that are not there."""
         if self.config.inputs.folds is None:
             return ()
-        prepared = f"{self.config.work.path.rstrip('/')}/{self.config.dataset}/prepared/"
+        prepared = f"{Workspace.of(self.config).prepared}/"
         known = self.config.prepare.folds if self.config.inputs.folds.startswith(prepared) else 0
         expected = range(max(known, max(self.folds) + 1))
         return tuple(fold for fold in expected if fold not in self.folds)
@@ -119,7 +122,7 @@ def _joined(parts: list[Results]) -> Results:
     if len(parts) == 1:
         return first
     for part in parts[1:]:
-        _check_same(first, part, [name for name in Config.model_fields if name not in ("output", "spark", "work")])
+        _check_same(first, part, [name for name in Config.model_fields if name not in NOT_COMPARED])
     metrics = pa.concat_tables([part.metrics for part in parts])
     _check_metrics(metrics, " and ".join(part.sources[0] for part in parts))
     input_counts = {key: sum(part.input_counts.get(key, 0) for part in parts) for key in first.input_counts}

@@ -85,8 +85,8 @@ def whole_folder(settings: OutputSettings, only_ours: bool = True) -> Iterator[R
         if only_ours:
             _check_place(filesystem, path, settings)
         parent, _, name = path.rpartition("/")
-        mark = uuid.uuid4().hex[:12]
-        staging, aside = f"{parent}/.{name}.{mark}.part", f"{parent}/.{name}.{mark}.old"
+        unique = uuid.uuid4().hex[:12]
+        staging, aside = f"{parent}/.{name}.{unique}.part", f"{parent}/.{name}.{unique}.old"
         filesystem.create_dir(staging, recursive=True)
         _sweep(filesystem, parent, name)
     except (OSError, pa.ArrowException) as error:
@@ -176,8 +176,8 @@ def _sweep(filesystem: fs.FileSystem, parent: str, name: str) -> None:
     """Remove what writers of the same place left when they were killed, long enough ago to be sure that they were."""
     long_ago = datetime.now(timezone.utc) - LEFT_AFTER
     for info in filesystem.get_file_info(fs.FileSelector(parent)):
-        left = re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.part", info.base_name)
-        if left and info.mtime is not None and info.mtime < long_ago:
+        staging = re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.part", info.base_name)
+        if staging and info.mtime is not None and info.mtime < long_ago:
             filesystem.delete_dir(info.path)
 
 
@@ -191,6 +191,6 @@ def _check_place(filesystem: fs.FileSystem, path: str, settings: OutputSettings)
     if settings.mode == "error":
         raise OutputError(f"{settings.path} exists already; choose another output, or --mode overwrite to replace it")
     folder = filesystem.get_file_info(path).type == fs.FileType.Directory
-    ours = folder and any(_exists(filesystem, f"{path}/{mark}") for mark in (CONFIG_FILE, STAGE_FILE))
+    ours = folder and any(_exists(filesystem, f"{path}/{name}") for name in (CONFIG_FILE, STAGE_FILE))
     if not folder or (filesystem.get_file_info(fs.FileSelector(path)) and not ours):
         raise OutputError(f"{settings.path} is left alone: it does not hold earlier results ({CONFIG_FILE} is missing)")

@@ -1,15 +1,116 @@
-"""What a job says about its work."""
+"""What a job says about its work: sentences on the terminal for people, key=value lines for programs.
+
+Everything goes through the logger `xmtc_fusion` of Python's logging. A record has a sentence as its message and may
+carry `fields`, the same as data. To send records elsewhere as well, add a handler to that logger.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
+import re
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
+from fusion.errors import OutputError
 from jobs.runtime.folders import folder_size
+from jobs.settings.log import LogSettings
+
+LOGGER = logging.getLogger("xmtc_fusion")
+SELDOM = 12.0
+"""Seconds between two lines about progress where lines cannot be rewritten."""
+STILL_AT_WORK = 60.0
+"""Seconds after which a silent stage says that it is still at work, where lines cannot be rewritten."""
+CLEAR_LINE = "\r\x1b[K"
+
+
+class Terminal(logging.Handler):
+    """Standard error. Progress rewrites one line there if it is a terminal; else only some of its lines are shown."""
+
+    _unfinished = False
+    _last_progress = float("-inf")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # Looked up every time: notebooks and tests put something else in its place.
+        stream: TextIO = sys.stderr
+        text, progress = self.format(record), getattr(record, "progress", False)
+        rewritable = stream.isatty()
+        if progress and not rewritable:
+            now = time.monotonic()
+            if now - self._last_progress < SELDOM and not getattr(record, "always", False):
+                return
+            self._last_progress = now
+        begin = CLEAR_LINE if self._unfinished else ""
+        self._unfinished = progress and rewritable
+        stream.write(f"{begin}{text}{'' if self._unfinished else chr(10)}")
+        stream.flush()
+
+
+class KeyValueFormatter(logging.Formatter):
+    """`time=... level=info run=... stage=prepare seconds=12.1 texts=9812`; what has no fields has a message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        fields = getattr(record, "fields", None) or {"message": record.getMessage()}
+        every = {"time": when, "level": record.levelname.lower(), **_context, **fields}
+        return " ".join(f"{key.replace(' ', '_')}={_word(value)}" for key, value in every.items())
+
+
+def _word(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True) if isinstance(value, Mapping | list | tuple) else str(value)
+    return json.dumps(text, ensure_ascii=False) if not text or set(text) & set(' "=\n') else text
+
+
+def configure_log(settings: LogSettings) -> None:
+    """Send what jobs say where the settings want it. Handlers that others have added stay."""
+    for handler in [handler for handler in LOGGER.handlers if handler.get_name() == LOGGER.name]:
+        LOGGER.removeHandler(handler)
+        handler.close()
+    terminal = Terminal(logging.INFO if settings.format == "text" else logging.DEBUG)
+    terminal.setFormatter(KeyValueFormatter() if settings.format == "keyvalue" else None)
+    handlers: list[logging.Handler] = [terminal]
+    if settings.file is not None:
+        handlers.append(_file_handler(settings.file))
+    for handler in handlers:
+        handler.set_name(LOGGER.name)
+        LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.DEBUG)
+    # A program that logs on its own would print every line a second time.
+    LOGGER.propagate = False
+
+
+def _file_handler(path: str) -> logging.Handler:
+    try:
+        Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"log.file: cannot write to {path}: {error}") from None
+    handler.setFormatter(KeyValueFormatter())
+    # Lines about progress are for somebody who waits.
+    handler.addFilter(lambda record: not getattr(record, "progress", False))
+    return handler
+
+
+def log(message: str) -> None:
+    """A sentence about the work."""
+    LOGGER.info(message)
+
+
+def log_fields(message: str, level: int = logging.INFO, **fields: Any) -> None:
+    """A sentence for people, and the same as data for programs that read logs."""
+    LOGGER.log(level, message, extra={"fields": fields})
+    for lines in _records:
+        lines.append(fields)
+
+
+def log_progress(message: str, always: bool = False) -> None:
+    """How far the work is. Where lines cannot be rewritten, only some are shown, unless `always` is said."""
+    LOGGER.info(message, extra={"progress": True, "always": always})
 
 
 @contextmanager
@@ -17,26 +118,82 @@ def stage_line(name: str, path: str | None) -> Iterator[dict[str, Any]]:
     """A line in the log when the block is done: how long it took, the size of what it wrote, and the counts it adds."""
     begin = time.monotonic()
     counts: dict[str, Any] = {}
-    yield counts
+    LOGGER.debug(f"{name}: started", extra={"fields": {"stage": name, "event": "started"}})
+    with _heartbeat(name):
+        yield counts
+    seconds = round(time.monotonic() - begin, 1)
     size = {} if path is None else {"bytes": folder_size(path)}
-    log_line(stage=name, seconds=round(time.monotonic() - begin, 1), **size, **counts)
+    sentence = f"{name}: {counts_text(counts)} in {duration_text(seconds)}"
+    log_fields(sentence, stage=name, seconds=seconds, **size, **counts)
 
 
-def log(message: str) -> None:
-    """A line about the work, beside the results on standard output."""
-    print(f"[xmtc-fusion] {message}", file=sys.stderr, flush=True)
+def counts_text(counts: Mapping[str, Any]) -> str:
+    """Counts as words: `9,812 texts, 435 labels, search exact`. Zeros are left out: they are no news."""
+    words = []
+    for key, value in counts.items():
+        name = key.replace("_", " ")
+        if isinstance(value, Mapping):
+            same = len(set(value.values())) == 1
+            each = [f"{inner} {about}" for inner, about in value.items()]
+            words.append(f"{name} {next(iter(value.values())) if same else ' and '.join(each)}")
+        elif isinstance(value, int):
+            words += [f"{value:,} {name if value != 1 else _singular(name)}"] if value else []
+        else:
+            words.append(f"{name} {value}")
+    return ", ".join(words) or "done"
 
 
-def log_line(**fields: Any) -> None:
-    """A line of key=value pairs, one a finished stage, for people and for programs that read logs."""
-    words = (f"{key.replace(' ', '_')}={_word(value)}" for key, value in {**_context, **fields}.items())
-    log(" ".join(words))
-    record(fields)
+def _singular(name: str) -> str:
+    """`text without candidates` for `texts without candidates`, `head label` for `head labels`."""
+    return re.sub(r"s\b", "", name, count=1)
 
 
-def _word(value: Any) -> str:
-    text = str(value)
-    return json.dumps(text, ensure_ascii=False) if not text or set(text) & set(' "=') else text
+def duration_text(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min`, `1 h 20 min`; whole numbers without a decimal."""
+    if seconds < 10 and isinstance(seconds, float):
+        return f"{seconds:.1f} s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+_at_work: list[str] = []
+_live_lines: list[Callable[[], str]] = []
+
+
+@contextmanager
+def _heartbeat(name: str) -> Iterator[None]:
+    """Say now and then that a stage is at work, so that silence means that something is wrong."""
+    begin, done = time.monotonic(), threading.Event()
+    _at_work.append(name)
+
+    def beat() -> None:
+        rewritable = sys.stderr.isatty()
+        while not done.wait(1.0 if rewritable else STILL_AT_WORK):
+            # Of stages within stages the innermost speaks.
+            if _at_work[-1] == name:
+                at_work = f"{name}: at work for {duration_text(round(time.monotonic() - begin))}"
+                log_progress(_live_lines[-1]() if _live_lines else at_work, always=not rewritable)
+
+    thread = threading.Thread(target=beat, name=f"heartbeat of {name}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        _at_work.remove(name)
+
+
+@contextmanager
+def live_line(line: Callable[[], str]) -> Iterator[None]:
+    """Within the block, stages say this, which is asked for again and again, instead of being at work."""
+    _live_lines.append(line)
+    try:
+        yield
+    finally:
+        _live_lines.remove(line)
 
 
 _context: dict[str, Any] = {}
@@ -44,7 +201,7 @@ _context: dict[str, Any] = {}
 
 @contextmanager
 def log_context(**fields: Any) -> Iterator[None]:
-    """Fields that every line of the block begins with, such as the run and the dataset."""
+    """Fields that every key=value line of the block begins with, such as the run and the dataset."""
     before = dict(_context)
     _context.update(fields)
     try:
@@ -59,7 +216,7 @@ _records: list[list[dict[str, Any]]] = []
 
 @contextmanager
 def recorded() -> Iterator[list[dict[str, Any]]]:
-    """What the lines of the block say, for those who want it as data; stages that were skipped included."""
+    """The fields of all lines of the block, for those who want them as data; stages that were skipped included."""
     lines: list[dict[str, Any]] = []
     _records.append(lines)
     try:
@@ -68,6 +225,5 @@ def recorded() -> Iterator[list[dict[str, Any]]]:
         _records.pop()
 
 
-def record(fields: dict[str, Any]) -> None:
-    for lines in _records:
-        lines.append(fields)
+# Whoever calls a job from a program or a notebook sees its lines, too.
+configure_log(LogSettings())

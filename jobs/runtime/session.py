@@ -5,32 +5,34 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
+from importlib.resources import files
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pyspark.errors import PySparkImportError
 from pyspark.sql import SparkSession
 
 from fusion.errors import SetupError
-from jobs.runtime.java import ensure_java
+from jobs.runtime.java import ensure_java, quiet_java
+from jobs.runtime.log import duration_text, log
 from jobs.settings import SparkSettings
 
-LOCAL = {
+LOCAL: dict[str, str | int | float | bool] = {
     "spark.app.name": "xmtc-fusion",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
-    # What fails is raised, and told once; the log would only repeat it with its stack.
-    "spark.log.level": "FATAL",
     # Beyond a few, partitions of small data only cost.
     "spark.sql.shuffle.partitions": "8",
     "spark.ui.enabled": "false",
-    # A bar for what takes long, where somebody is looking.
-    "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+    # It would write over the jobs' own lines about progress.
+    "spark.ui.showConsoleProgress": "false",
 }
 """What a session on one machine is made with. A cluster's settings are spark-submit's."""
 
 CONNECT_PORT = 15002
-"""Where Spark Connect servers listen unless told otherwise."""
+"""Where Spark Connect servers listen by default."""
 
 
 def get_session(settings: SparkSettings) -> SparkSession:
@@ -38,7 +40,7 @@ def get_session(settings: SparkSettings) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    if "DATABRICKS_RUNTIME_VERSION" in os.environ:  # a job there, whose session is made without being asked how
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:  # a job there, where the platform decides how sessions are made
         return _configured(SparkSession.builder, settings.conf)
     remote = settings.remote or os.environ.get("SPARK_REMOTE")
     if remote is not None:
@@ -50,8 +52,22 @@ def get_session(settings: SparkSettings) -> SparkSession:
         return _configured(SparkSession.builder, settings.conf)
     ensure_java()
     master = settings.master or "local[*]"
-    defaults = LOCAL if master.startswith("local") else {}
-    return _configured(SparkSession.builder.master(master), {**defaults, **settings.conf})
+    if not master.startswith("local"):
+        return _configured(SparkSession.builder.master(master), settings.conf)
+    quiet_java()
+    begin = time.monotonic()
+    session = _configured(SparkSession.builder.master(master), {**LOCAL, **_quiet_log(), **settings.conf})
+    log(f"Spark {session.version} started on this machine ({master}) in {duration_text(time.monotonic() - begin)}")
+    return session
+
+
+def _quiet_log() -> dict[str, str]:
+    """The option that gives Spark's log our configuration, unless the user has a folder of Spark's configuration."""
+    place = files("jobs.runtime").joinpath("log4j2.properties")
+    # Out of a zip archive, Java could not read it.
+    if "SPARK_CONF_DIR" in os.environ or not isinstance(place, Path):
+        return {"spark.log.level": "FATAL"}
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={place.absolute().as_uri()}"}
 
 
 def _remote_session(address: str, settings: SparkSettings) -> SparkSession:

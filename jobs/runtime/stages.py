@@ -10,12 +10,10 @@ from typing import Any
 
 from fusion.errors import InputError
 from fusion.kernel.compiled import code_version
+from jobs.runtime.code import PACKAGES
 from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text, whole_folder
-from jobs.runtime.log import log, record, stage_line
+from jobs.runtime.log import log_fields, stage_line
 from jobs.settings import OutputSettings
-
-PACKAGES = ("fusion", "udfs", "jobs")
-"""All code that results may depend on."""
 
 
 def run_stage(
@@ -28,15 +26,13 @@ def run_stage(
     """Build the folder `path` unless it was built from the same key by the same code; whether it was built.
 
     `key` holds everything else that the result depends on: settings, and the fingerprints of the inputs. `build` writes
-    the folder, which appears whole or not at all, and returns counts for the log. A stage that takes hours names the
-    packages or modules whose `code` matters to it, so that not every change of any code repeats it.
+    the folder, which appears whole or not at all, and returns counts for the log. `code` names the packages or modules
+    that matter to the stage, so that not every change of any code repeats it.
     """
     wanted = fingerprint({"stage": name, "code": code_version(*code), **key})
     if stage_fingerprint(path) == wanted:
-        log(f"{name}: {path} is up to date")
-        record({"stage": name, "skipped": True})
+        log_fields(f"{name}: up to date", stage=name, skipped=True)
         return False
-    log(f"{name}: started")
     with stage_line(name, path) as counts, whole_folder(OutputSettings(path=path, mode="overwrite")) as folder:
         counts.update(build(folder))
         about = {"stage": name, "fingerprint": wanted, **counts}
@@ -61,15 +57,15 @@ def input_fingerprint(path: str) -> str:
     place = Path(path)
     if not place.exists():
         raise InputError(f"{path} does not exist")
-    found = []
+    digests = []
     for file in place.rglob("*") if place.is_dir() else [place]:
         if file.is_file() and not file.name.startswith((".", "_")):
             digest = hashlib.sha256()
             with file.open("rb") as stream:
                 while block := stream.read(1 << 20):
                     digest.update(block)
-            found.append([file.relative_to(place).parent.as_posix(), digest.hexdigest()])
-    return fingerprint(sorted(found))
+            digests.append([file.relative_to(place).parent.as_posix(), digest.hexdigest()])
+    return fingerprint(sorted(digests))
 
 
 def fingerprint(value: Any) -> str:

@@ -27,7 +27,18 @@ def command(tmp_path: Path) -> list[str]:
     chosen = ["grid.cells=[zmuv+combmnz]", "report.figures=false"]
     options = [word for setting in chosen for word in ("--set", setting)]
     places = ["--datasets", str(tmp_path / "sample.yaml"), "--work", str(tmp_path / "work"), "--master", "local[2]"]
-    return [sys.executable, "-m", "jobs.cli", "nightly", "--run-id", "tonight", *places, *options]
+    return [
+        sys.executable,
+        "-m",
+        "jobs.cli",
+        "nightly",
+        "--run-id",
+        "tonight",
+        "--log-format",
+        "keyvalue",
+        *places,
+        *options,
+    ]
 
 
 def start(command: list[str]) -> subprocess.Popen[str]:
@@ -53,14 +64,14 @@ def test_a_killed_driver_leaves_nothing_half_done(spark: SparkSession, command: 
     history = History(spark, str(tmp_path / "work" / "history"))
     # Within a stage: its folder does not appear.
     process = start(command)
-    wait_for(process, "evaluate: started")
+    wait_for(process, "stage=evaluate event=started")
     kill(process)
     assert not (tmp_path / "work" / "sample" / "nightly").exists()
     assert history.runs() == []
     # Between stages: what was finished is kept, but the run is not part of the history.
     process = start(command)
     wait_for(process, "taken over")
-    wait_for(process, "stage=evaluate")
+    wait_for(process, "stage=evaluate seconds=")
     kill(process)
     assert (tmp_path / "work" / "sample" / "nightly" / "metrics.parquet").exists()
     assert history.runs() == []
@@ -68,7 +79,7 @@ def test_a_killed_driver_leaves_nothing_half_done(spark: SparkSession, command: 
     processes = [start(command), start(command)]
     told = {process.returncode: error for process in processes for error in [process.communicate(timeout=600)[1]]}
     assert sorted(told) == [0, 4], told
-    assert "is up to date" in told[0]
+    assert "stage=evaluate skipped=True" in told[0]
     assert "run tonight (process" in told[4]
     assert "is at work" in told[4]
     assert [(row["run_id"], row["verdict"]) for row in history.runs()] == [("tonight", "ok")]

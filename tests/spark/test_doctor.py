@@ -13,7 +13,10 @@ def test_a_good_installation(spark, tmp_path: Path) -> None:
     config = load_config(settings={"work.path": str(tmp_path / "work"), "output.path": str(tmp_path / "a" / "out")})
     assert doctor.run(config, lines.append) == 0, "\n".join(lines)
     subjects = [line.split()[1] for line in lines if line.startswith("ok ")]
-    assert {"Python", "Java", "Spark", "workers", "kernels", "memory", "Arrow", "work.path"} <= set(subjects)
+    assert {"Python", "code", "pyspark", "Java", "Spark", "workers", "kernels", "memory", "Arrow", "work.path"} <= set(
+        subjects
+    )
+    assert lines[-1].startswith("Ready: ")
     # A look leaves nothing behind.
     assert list(tmp_path.iterdir()) == []
 

@@ -19,6 +19,7 @@ from fusion.statistics.dataset_statistics import DatasetStatistics
 from jobs import prepare
 from jobs.config import Config
 from jobs.datasets.folds import sampled, with_folds
+from jobs.runtime.workspace import Workspace
 from jobs.settings.prepare import PaperStatistics, PrepareSettings, WorkSettings
 
 LABELS = [f"l{n:02d}" for n in range(12)]
@@ -47,7 +48,7 @@ def random_records(count: int) -> list[dict[str, Any]]:
 
 
 def table(config: Config, name: str) -> list[dict[str, Any]]:
-    return pq.read_table(f"{prepare.prepared_path(config)}/{name}.parquet").to_pylist()
+    return pq.read_table(f"{Workspace.of(config).prepared}/{name}.parquet").to_pylist()
 
 
 def test_the_tables(spark: SparkSession, tmp_path: Path, capsys) -> None:
@@ -111,7 +112,7 @@ def test_the_tables(spark: SparkSession, tmp_path: Path, capsys) -> None:
         seen = {label for n in kept if n not in texts for label in records[n]["labels"]}
         tested_labels = {label for n in texts for label in records[n]["labels"]}
         assert figures["labels_only_in_test"] == len(tested_labels - seen)
-    assert [path.name for path in Path(prepare.prepared_path(config)).iterdir() if "scratch" in path.name] == []
+    assert [path.name for path in Path(Workspace.of(config).prepared).iterdir() if "scratch" in path.name] == []
 
     # The same again is not done again, wherever the files lie.
     capsys.readouterr()
@@ -214,7 +215,7 @@ def test_bad_input(spark, tmp_path, records, settings, message) -> None:
     config = made(tmp_path, **settings)
     with pytest.raises(InputError, match=f"(?s){message}"):
         prepare.run(spark, config)
-    assert not Path(prepare.prepared_path(config)).exists()
+    assert not Path(Workspace.of(config).prepared).exists()
 
 
 def test_the_row_beside_the_papers() -> None:

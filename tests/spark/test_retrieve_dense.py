@@ -21,6 +21,7 @@ from jobs import retrieve_dense, train_dense
 from jobs.config import Config
 from jobs.datasets.tables import open_tables
 from jobs.runtime.stages import run_stage
+from jobs.runtime.workspace import Workspace
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
@@ -233,8 +234,11 @@ def test_hnsw_tells_its_recall(spark, model, done, tmp_path, capfd):
     for group in ("head", "tail"):
         pairs = [(set(a[4]), set(b[4])) for a, b in zip(lists, done[1], strict=True) if a[3] == group]
         found[group] = sum(len(a & b) for a, b in pairs) / sum(len(b) for _, b in pairs)
-        assert about[f"recall ({group})"] == f"{found[group]:.4f}"
+        assert about[f"{group}_recall"] == round(found[group], 4)
         assert found[group] > 0.9
+    index = json.loads((tmp_path / "work/made/dense/index/stage.json").read_text())
+    assert index["search"] == {"head": "hnsw", "tail": "hnsw"}
+    assert json.loads((done[0] / "made/dense/index/stage.json").read_text())["search"]["head"] == "exact"
     after = built(tmp_path / "work")
     assert {name for name in after if after[name] != before[name]} == {"dense/index", "candidates/dense"}
 
@@ -246,7 +250,7 @@ def test_without_training(spark, model, done, tmp_path):
     assert [row[:4] for row in lists] == [row[:4] for row in done[1]]
     assert not (tmp_path / "made/dense/model").exists()
     prepared = open_tables(spark, f"{tmp_path}/made/prepared", None)
-    work = train_dense.DenseWork(spark, config.dense, prepared, str(tmp_path / "made"))
+    work = train_dense.DenseWork(spark, config.dense, prepared, Workspace(str(tmp_path), "made"))
     words = {row["id"]: row["text"] for row in train_dense.label_words(work).collect()}
     assert words[0] == "w000"
     assert words[5] == "w025. w026, w027. w028"

@@ -147,7 +147,7 @@ def test_labels_of_similar_texts(spark, tmp_path, data, done, neighbours: int, a
     assert not {key for key in found if key[1] == SILENT}
     counts = json.loads((work / "made/bm25/lists/fold=1/stage.json").read_text())
     silent = set(range(1, TEXTS, 2)) - {text for fold, text, _ in found if fold == 1}
-    assert counts["texts without candidates"] == len(silent)
+    assert counts["texts_without_candidates"] == len(silent)
 
 
 def test_one_document_a_label(spark, tmp_path, data) -> None:
@@ -224,19 +224,19 @@ def test_what_is_done_is_not_done_again(spark, tmp_path, done, capsys) -> None:
     assert retrieve(spark, configure(work)) == done[1]
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 * FOLDS + 1
-    assert all("is up to date" in line for line in lines)
+    assert all(line.endswith(": up to date") for line in lines)
 
     # A setting of the scoring leaves the indexes alone.
     retrieve(spark, configure(work, aggregation="sum"))
     err = capsys.readouterr().err
     assert err.count("up to date") == FOLDS
-    assert err.count("texts scored") == FOLDS
+    assert err.count("bm25 lists of fold") == FOLDS
 
     shutil.rmtree(work / "made/bm25/index/fold=1")
     retrieve(spark, configure(work, aggregation="sum"))
     err = capsys.readouterr().err
-    assert "bm25 index of fold 1: started" in err
-    assert err.count("started") == 1
+    done_again = [line for line in err.splitlines() if "up to date" not in line]
+    assert len(done_again) == 1 and done_again[0].startswith("bm25 index of fold 1: ")
 
 
 def test_a_stopped_run_goes_on(spark, tmp_path, data, done, monkeypatch, capsys) -> None:
@@ -258,8 +258,8 @@ def test_a_stopped_run_goes_on(spark, tmp_path, data, done, monkeypatch, capsys)
     assert retrieve(spark, configure(tmp_path)) == done[1]
     err = capsys.readouterr().err
     assert err.count("up to date") == 3
-    assert "bm25 lists of fold 1: started" in err
-    assert f"{TEXTS} of {TEXTS} texts scored" in err
+    assert "bm25 lists of fold 1: up to date" not in err
+    assert "bm25 lists of fold 1: " in err
 
 
 def _no_training(data: dict[str, Any]) -> dict[str, Any]:

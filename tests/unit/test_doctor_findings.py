@@ -6,12 +6,14 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark import cloudpickle
 
 from jobs import doctor
 from jobs.config import load_config
+from jobs.runtime.installation import own_code
 from udfs.probe import make_probe
 
 FOREIGN = """
@@ -30,8 +32,9 @@ def test_without_java_it_says_so_and_stops(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     lines: list[str] = []
     assert doctor.run(load_config(), lines.append) == 1
-    assert lines[-1].startswith("problem  Java") and "no Java was found" in lines[-1]
-    assert "-> Install one and set JAVA_HOME, or run: pip install 'xmtc-fusion[java]'" in lines[-1]
+    assert lines[-2].startswith("problem  Java") and "no Java was found" in lines[-2]
+    assert "-> Install one and set JAVA_HOME, or run: pip install 'xmtc-fusion[java]'" in lines[-2]
+    assert lines[-1] == "Not ready: 1 problem, see above"
     assert not any("Spark " in line[:25] for line in lines)
 
 
@@ -45,6 +48,53 @@ def test_a_remote_session_needs_no_java_but_a_server(monkeypatch: pytest.MonkeyP
     assert (found[-1].state, found[-1].subject) == ("problem", "Spark")
     assert "no Spark Connect server answers at sc://127.0.0.1:1/" in found[-1].text
     assert not any("secret" in str(finding) for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (None, ["problem  pyspark          missing", "-> pip install pyspark"]),
+        (
+            "raise OSError('half of it is gone')",
+            ["cannot be imported: OSError: half of it is gone", "--force-reinstall"],
+        ),
+        ("import no_such_module_at_all", ["cannot be imported: ModuleNotFoundError", "--force-reinstall"]),
+    ],
+)
+def test_without_pyspark_it_still_answers(tmp_path: Path, source: str | None, words: list[str]) -> None:
+    """In a process of its own, where pyspark is not there, or raises when it is imported."""
+    hidden = "class Hidden:\n    def find_spec(self, name, *_):\n        if name.split('.')[0] == 'pyspark':\n"
+    hidden += "            raise ModuleNotFoundError(name, name=name)\nimport sys\nsys.meta_path.insert(0, Hidden())\n"
+    if source is not None:
+        (tmp_path / "pyspark").mkdir()
+        (tmp_path / "pyspark" / "__init__.py").write_text(source)
+        hidden = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+    code = hidden + "from jobs.cli import main\nsys.exit(main(['doctor']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 5, done.stderr
+    assert all(word in done.stdout for word in words), done.stdout
+    assert done.stdout.splitlines()[-1] == "Not ready: 1 problem, see above"
+    assert "Traceback" not in done.stderr
+
+
+def test_other_packages_of_the_same_name(tmp_path: Path) -> None:
+    place = Path(doctor.__file__).parents[1]
+    assert own_code(place, [str(place)], dict(sys.modules)).state == "ok"
+    (tmp_path / "fusion").mkdir()
+    (tmp_path / "fusion" / "__init__.py").touch()
+    # Behind ours it does no harm.
+    assert own_code(place, [str(place), str(tmp_path)], {}).state == "ok"
+    shadowed = own_code(place, [str(tmp_path), str(place)], {})
+    assert shadowed.state == "problem" and shadowed.remedy
+    assert f"`fusion` is taken from {tmp_path / 'fusion'}, which hides" in shadowed.text
+    other = SimpleNamespace(__path__=[str(tmp_path / "udfs")])
+    assert "`udfs` is taken from" in own_code(place, [str(place)], {"udfs": other}).text
+
+
+def test_verdicts() -> None:
+    assert doctor.verdict(0, 0) == "Ready: jobs can run here"
+    assert doctor.verdict(0, 1) == "Ready: jobs can run here (1 warning, see above)"
+    assert doctor.verdict(2, 1) == "Not ready: 2 problems, 1 warning, see above"
 
 
 def test_workers_without_the_package_can_be_asked() -> None:

@@ -1,0 +1,123 @@
+"""A stage is repeated when code changes that it depends on, and not when other code does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.retrieve_dense import ENTRY as DENSE
+from jobs.retrieve_sparse import ENTRY as SPARSE
+from jobs.runtime.code import NOT_FOLLOWED, import_closure, imported_modules
+from jobs.train_dense import ENCODING, LEARNING
+
+ROOT = Path(__file__).parents[2]
+REGISTRIES = {"FUSIONS", "NORMALIZATIONS", "METRICS"}
+CLOSURES = {
+    "prepare": import_closure("jobs.prepare"),
+    "encode": ENCODING,
+    "train": import_closure(*LEARNING),
+    "dense": import_closure(DENSE),
+    "sparse": import_closure(SPARSE),
+}
+REPEATED = {
+    "udfs/encode.py": {"encode", "train", "dense"},
+    "udfs/finetune.py": {"train", "dense"},
+    "udfs/vectors.py": {"train", "dense"},
+    "fusion/retrieval/projection.py": {"train", "dense"},
+    "jobs/train_dense.py": {"dense"},
+    "jobs/retrieve_dense.py": {"dense"},
+    "udfs/bm25.py": {"sparse"},
+    "fusion/retrieval/postings.py": {"sparse"},
+    "jobs/retrieve_sparse.py": {"sparse"},
+    "jobs/datasets/readers/xc_sparse.py": {"prepare"},
+    "jobs/prepare.py": {"prepare"},
+    "jobs/datasets/tables.py": {"dense", "sparse"},
+    "udfs/storage.py": {"prepare", "train", "dense", "sparse"},
+    "jobs/runtime/log.py": set(),
+    "jobs/cli.py": set(),
+    "jobs/report.py": set(),
+    "fusion/fusions/combmnz.py": set(),
+}
+SCRIPT = """
+import json, sys
+from pathlib import Path
+from fusion.kernel import compiled
+
+closures, edited = json.loads(sys.stdin.read())
+
+def versions():
+    compiled._source.cache_clear()
+    compiled.code_version.cache_clear()
+    return {stage: compiled.code_version(*modules) for stage, modules in closures.items()}
+
+repeated = {}
+for name in edited:
+    path, before = Path(name), versions()
+    text = path.read_text()
+    path.write_text(text + "# another line\\n")
+    repeated[name] = [stage for stage, version in versions().items() if version != before[stage]]
+    path.write_text(text)
+print(json.dumps(repeated))
+"""
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The stages that are done again when a file of a copy of the code has one more line, by file."""
+    folder = tmp_path_factory.mktemp("code")
+    for package in ("fusion", "udfs", "jobs"):
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        input=json.dumps([CLOSURES, list(REPEATED)]),
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("path", REPEATED)
+def test_what_an_edit_repeats(repeated: dict[str, list[str]], path: str) -> None:
+    assert set(repeated[path]) == REPEATED[path]
+
+
+@pytest.mark.parametrize("stage", CLOSURES)
+def test_no_stage_depends_on_registered_algorithms(stage: str) -> None:
+    """A closure follows imports, and who registers an algorithm is not imported by those who look it up."""
+    for module in CLOSURES[stage]:
+        path = ROOT / Path(*module.split("."))
+        source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
+        assert module == "fusion.registry" or not any(name in source for name in REGISTRIES), module
+
+
+def test_what_counts_as_an_import() -> None:
+    source = """
+import numpy
+import udfs.storage
+from udfs import encode
+from fusion.errors import InputError
+from jobs.datasets.readers import check_settings
+def later():
+    from jobs.prepare import run
+if TYPE_CHECKING:
+    from jobs.report import run
+if __name__ == "__main__":
+    from jobs.cli import job_main
+"""
+    direct = {"udfs.storage", "udfs.encode", "fusion.errors", "jobs.datasets.readers"}
+    assert set(imported_modules(source)) == direct | {"jobs.prepare"}
+
+
+def test_an_import_through_others_counts() -> None:
+    closure = import_closure("jobs.retrieve_dense")
+    assert {"jobs.train_dense", "udfs.finetune", "fusion.retrieval.contrastive", "jobs.settings.dense"} <= set(closure)
+    assert not NOT_FOLLOWED & set(closure)

@@ -1,0 +1,62 @@
+"""Where things lie below the work folder, and that only one module knows."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from jobs.config import load_config
+from jobs.runtime.workspace import Workspace
+
+JOBS = Path(__file__).parents[2] / "jobs"
+READERS = {
+    # What doctor looks at is the setting itself, not a place below it.
+    "doctor.py",
+    "runtime/workspace.py",
+}
+
+
+def reads_work_path(source: str) -> list[int]:
+    """The lines that read `work.path` of a configuration."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute)
+        and node.attr == "path"
+        and isinstance(node.value, ast.Attribute | ast.Name)
+        and (node.value.attr if isinstance(node.value, ast.Attribute) else node.value.id) == "work"
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(JOBS.rglob("*.py")), ids=lambda path: path.relative_to(JOBS).as_posix())
+def test_only_the_workspace_reads_the_work_path(path: Path) -> None:
+    if path.relative_to(JOBS).as_posix() not in READERS:
+        assert not reads_work_path(path.read_text(encoding="utf-8"))
+
+
+def test_a_path_built_elsewhere_is_seen() -> None:
+    assert reads_work_path('def f(config):\n    return f"{config.work.path}/x"\n') == [2]
+    assert reads_work_path("x = work.path + '/x'") == [1]
+
+
+def test_the_layout() -> None:
+    place = Workspace.of(load_config(settings={"work.path": "w/", "dataset": "d"}))
+    assert place.samples == "w/d/prepared/samples.parquet"
+    assert place.labels == "w/d/prepared/labels.parquet"
+    assert place.folds == "w/d/prepared/folds.parquet"
+    assert place.statistics == "w/d/prepared/statistics.json"
+    assert (place.bm25_index(3), place.bm25_lists(3)) == ("w/d/bm25/index/fold=3", "w/d/bm25/lists/fold=3")
+    assert (place.vectors("m"), place.fold_vectors(1)) == ("w/d/vectors/m", "w/d/vectors/tuned-fold=1")
+    assert (place.dense_model, place.dense_index) == ("w/d/dense/model", "w/d/dense/index")
+    assert place.candidate_lists("bm25") == "w/d/candidates/bm25/lists.parquet"
+    assert (place.results, place.report, place.nightly_results) == ("w/d/results", "w/d/report", "w/d/nightly")
+    assert (place.night("n"), place.history) == ("w/nightly/n", "w/history")
+    assert place.nightly_lock == Path("w/nightly.lock")
+
+
+@pytest.mark.parametrize("work", ["s3://bucket/work", "/Volumes/a/b/work"])
+def test_no_lock_where_files_cannot_be_made_exclusively(work: str) -> None:
+    assert Workspace(work, "d").nightly_lock is None
+    assert Workspace(work, "d").prepared == f"{work}/d/prepared"
