@@ -52,7 +52,7 @@ from fusion.kernel import compiled
 closures, edited = json.loads(sys.stdin.read())
 
 def versions():
-    compiled._source.cache_clear()
+    compiled.source_of.cache_clear()
     compiled.code_version.cache_clear()
     return {stage: compiled.code_version(*modules) for stage, modules in closures.items()}
 
