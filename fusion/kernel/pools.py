@@ -186,8 +186,7 @@ def merge_lists(lists: Lists, relevant: Relevant, keep_all: bool) -> Pools:
 @compiled
 def _merge_lists(start, stop, label, score, group, relevant_start, relevant_stop, relevant_label, keep_all):  # type: ignore[no-untyped-def]
     pools, retrievers = start.shape
-    entries = 0
-    longest = 0
+    entries, longest = 0, 0
     for p in range(pools):
         size = 0
         for r in range(retrievers):
@@ -202,95 +201,113 @@ def _merge_lists(start, stop, label, score, group, relevant_start, relevant_stop
     scores = np.empty((retrievers, entries), np.float64)
     position = np.empty((retrievers, entries), np.int32)
     figures = np.zeros((pools, retrievers, 6), np.float64)
-    found = np.empty(entries, np.int64)
-    found_offset = np.zeros(pools + 1, np.int64)
+    hit = np.empty(entries, np.int64)
+    hit_offset = np.zeros(pools + 1, np.int64)
     repeated = np.empty(pools, np.int64)
-
     name = np.empty((2, longest), np.int32)
     entry = np.empty((2, longest), np.int32)
-    owner = np.empty(longest, np.int32)
-    kept, at, hits, repeats = 0, 0, 0, 0
-    for p in range(pools):
-        size = 0
-        for r in range(retrievers):
-            for e in range(start[p, r], stop[p, r]):
-                name[0, size] = label[e]
-                entry[0, size] = size
-                owner[size] = r
-                size += 1
-        order = _sort_by_name(name, entry, size)
 
-        first, first_hit = at, hits
-        want, end = relevant_start[p], relevant_stop[p]
-        twice = False
-        before = np.int32(-1)
-        at -= 1
-        for s in range(size):
-            this = name[order, s]
-            e = entry[order, s]
-            r = owner[e]
-            for left in range(r):
-                e -= stop[p, left] - start[p, left]
-            if this != before:
-                before = this
-                at += 1
-                candidate[at] = this
-                for other in range(retrievers):
-                    position[other, at] = -1
-                    scores[other, at] = 0.0
-                while want < end and relevant_label[want] < this:
-                    want += 1
-                if want < end and relevant_label[want] == this:
-                    found[hits] = at
-                    hits += 1
-            twice |= position[r, at] >= 0
-            position[r, at] = e
-            scores[r, at] = score[start[p, r] + e]
-            if group.size:
-                candidate_group[at] = group[start[p, r] + e]
-        at += 1
+    kept, end, hits, repeats = 0, 0, 0, 0
+    for p in range(pools):
+        first, first_hit = end, hits
+        end, twice = _merge_pool(
+            start[p], stop[p], label, score, group, name, entry, end, candidate, candidate_group, scores, position
+        )
         if twice:
             repeated[repeats] = p
             repeats += 1
+        hits = _mark_relevant(candidate, first, end, relevant_label[relevant_start[p] : relevant_stop[p]], hit, hits)
         if hits == first_hit and not keep_all:
-            at = first
+            end = first
             continue
-
         for r in range(retrievers):
-            n = stop[p, r] - start[p, r]
-            if n == 0:
-                continue
-            # In list order, so that the sums are those of a window over the same list, to the bit.
-            total = 0.0
-            for e in range(start[p, r], stop[p, r]):
-                total += score[e]
-            mean = total / n
-            squares = 0.0
-            for e in range(start[p, r], stop[p, r]):
-                squares += (score[e] - mean) * (score[e] - mean)
-            figures[kept, r, 0] = n
-            figures[kept, r, 1] = score[stop[p, r] - 1]
-            figures[kept, r, 2] = score[start[p, r]]
-            figures[kept, r, 3] = total
-            figures[kept, r, 4] = mean
-            figures[kept, r, 5] = np.sqrt(squares / n)
+            if stop[p, r] > start[p, r]:
+                _list_figures(score[start[p, r] : stop[p, r]], figures[kept, r])
         source[kept] = p
         kept += 1
-        offset[kept] = at
-        found_offset[kept] = hits
+        offset[kept] = end
+        hit_offset[kept] = hits
 
     return (
         source[:kept],
         offset[: kept + 1],
-        candidate[:at],
-        candidate_group[:at],
-        scores[:, :at],
-        position[:, :at],
+        candidate[:end],
+        candidate_group[:end],
+        scores[:, :end],
+        position[:, :end],
         figures[:kept],
-        found[:hits],
-        found_offset[: kept + 1],
+        hit[:hits],
+        hit_offset[: kept + 1],
         repeated[:repeats],
     )
+
+
+@compiled
+def _merge_pool(start, stop, label, score, group, name, entry, end, candidate, candidate_group, scores, position):  # type: ignore[no-untyped-def]
+    """Add the candidates of one pool behind `end`, ascending by label; the new end, and whether a list repeats one."""
+    retrievers = start.size
+    size = 0
+    for r in range(retrievers):
+        for e in range(start[r], stop[r]):
+            name[0, size] = label[e]
+            entry[0, size] = size
+            size += 1
+    order = _sort_by_name(name, entry, size)
+    twice = False
+    before = np.int32(-1)
+    at = end - 1
+    for s in range(size):
+        this = name[order, s]
+        # The place in all lists of the pool, one after another, becomes a list and the place in it.
+        e, r = entry[order, s], 0
+        while e >= stop[r] - start[r]:
+            e -= stop[r] - start[r]
+            r += 1
+        if this != before:
+            before = this
+            at += 1
+            candidate[at] = this
+            for other in range(retrievers):
+                position[other, at] = -1
+                scores[other, at] = 0.0
+        twice |= position[r, at] >= 0
+        position[r, at] = e
+        scores[r, at] = score[start[r] + e]
+        if group.size:
+            candidate_group[at] = group[start[r] + e]
+    return at + 1, twice
+
+
+@compiled
+def _mark_relevant(candidate, first, end, relevant, hit, hits):  # type: ignore[no-untyped-def]
+    """Note the candidates that are relevant, both ascending, behind `hits`; the new number of hits."""
+    want = 0
+    for c in range(first, end):
+        while want < relevant.size and relevant[want] < candidate[c]:
+            want += 1
+        if want < relevant.size and relevant[want] == candidate[c]:
+            hit[hits] = c
+            hits += 1
+    return hits
+
+
+@compiled
+def _list_figures(score, figures):  # type: ignore[no-untyped-def]
+    """Size, minimum, maximum, sum, mean and standard deviation of a list, which is best first."""
+    # In list order, so that the sums are those of a window over the same list, to the bit.
+    total = 0.0
+    for e in range(score.size):
+        total += score[e]
+    mean = total / score.size
+    squares = 0.0
+    for e in range(score.size):
+        squares += (score[e] - mean) * (score[e] - mean)
+    figures[0] = score.size
+    figures[1] = score[score.size - 1]
+    figures[2] = score[0]
+    figures[3] = total
+    figures[4] = mean
+    figures[5] = np.sqrt(squares / score.size)
 
 
 @compiled
