@@ -116,8 +116,7 @@ def add_counts(table: pa.Table) -> pa.Table:
         longer = max(len(total), int(places.max(initial=-1)) + 1)
         total = np.concatenate([total, np.zeros(longer - len(total), np.int64)])
         np.add.at(total, places, counts)
-    places = np.flatnonzero(total)
-    return pa.Table.from_batches([_row(fold, part, places, total[places], problems)])
+    return pa.Table.from_batches([_row(fold, part, *_packed(total), problems)])
 
 
 def unpacked(table: pa.Table) -> Iterator[tuple[Ints, Ints]]:

@@ -5,11 +5,11 @@ changes by whole blocks are a subgroup of all sign changes, so the test is exact
 one that draws a sign for every text (Fisher 1935; for retrieval, Smucker, Allan and Carterette 2007): differences
 are symmetric about zero. Texts that share a block only coarsen it.
 
-The Walsh functions of B = 2^m blocks are a group of B sign vectors. Sign vectors are drawn as cosets of it: a random
-sign vector times every Walsh function. Each of them is uniformly distributed, and the fast Walsh-Hadamard transform
-gives all B sums of a coset by B log2 B additions. The group itself, which holds the signs observed, is one of the
-cosets; whatever the signs, the cosets are then a random sample in which the observed vector is as likely to stand in
-any place as in another, which makes p exact (Hemerik and Goeman 2018).
+The Walsh functions of B = 2^m blocks are a group of B sign vectors. Sign vectors are drawn as cosets of this group: a
+random sign vector times every Walsh function. Each of them is uniformly distributed, and a fast Walsh-Hadamard
+transform gives all B sums of a coset by B log2 B additions. One of the cosets is the group itself, which holds the
+observed signs. Under the null hypothesis the observed vector is then as likely as any other in the sample, which makes
+p exact (Hemerik and Goeman 2018, Exact testing with random permutations).
 """
 
 from __future__ import annotations

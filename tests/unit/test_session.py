@@ -1,0 +1,22 @@
+"""What a session on one machine is made with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from jobs.runtime.session import _quiet_log
+
+
+def test_spark_logs_by_our_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    (option,) = _quiet_log().values()
+    place = Path(unquote(urlsplit(option.removeprefix("-Dlog4j2.configurationFile=")).path))
+    assert "rootLogger.level = fatal" in place.read_text()
+
+
+def test_the_users_own_configuration_of_spark_is_respected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert _quiet_log() == {"spark.log.level": "FATAL"}
