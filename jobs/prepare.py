@@ -15,9 +15,9 @@ from fusion.statistics.summary import as_table
 from jobs.config import Config
 from jobs.datasets.folds import TEST, TRAIN, VALIDATION, sampled, with_folds
 from jobs.datasets.input_files import input_fingerprints
-from jobs.datasets.label_table import SHOWN, described, make_label_table, with_label_ids
+from jobs.datasets.label_table import SHOWN, make_label_table, with_descriptions, with_label_ids
 from jobs.datasets.readers import check_settings
-from jobs.datasets.readers.base import TEXT_KEY, Raw
+from jobs.datasets.readers.base import TEXT_KEY, RawDataset
 from jobs.runtime.folders import ResultFolder, read_text
 from jobs.runtime.log import log
 from jobs.runtime.stages import run_stage
@@ -60,7 +60,9 @@ def summary(statistics: Mapping[str, Any], paper: PaperStatistics | None = None)
     return as_table(["dataset", "", "texts N", "labels L", "tail/text", "head/text", "texts/label"], rows)
 
 
-def _write_tables(spark: SparkSession, raw: Raw, settings: PrepareSettings, folder: ResultFolder) -> dict[str, Any]:
+def _write_tables(
+    spark: SparkSession, raw: RawDataset, settings: PrepareSettings, folder: ResultFolder
+) -> dict[str, Any]:
     """Write samples, labels and folds; the figures about them."""
     texts, known = _read_once(spark, raw, settings, folder)
     kept, dropped = _kept(texts, settings)
@@ -69,7 +71,7 @@ def _write_tables(spark: SparkSession, raw: Raw, settings: PrepareSettings, fold
 
     samples = with_label_ids(kept, labels.select("label", "label_id"))
     samples.sortWithinPartitions("text_id").write.parquet(f"{folder.uri}/samples.parquet")
-    known_labels = described(labels, known).repartition(1).sortWithinPartitions("label_id")
+    known_labels = with_descriptions(labels, known).repartition(1).sortWithinPartitions("label_id")
     known_labels.write.parquet(f"{folder.uri}/labels.parquet")
     kept.transform(with_folds(settings)).write.parquet(f"{folder.uri}/folds.parquet")
     folds = _fold_figures(spark, settings, folder)
@@ -82,7 +84,7 @@ def _write_tables(spark: SparkSession, raw: Raw, settings: PrepareSettings, fold
 
 
 def _read_once(
-    spark: SparkSession, raw: Raw, settings: PrepareSettings, folder: ResultFolder
+    spark: SparkSession, raw: RawDataset, settings: PrepareSettings, folder: ResultFolder
 ) -> tuple[DataFrame, DataFrame | None]:
     """The texts and the known labels, kept in scratch tables so that published files are read once."""
     scratch = f"{folder.uri}/{SCRATCH}"
@@ -124,7 +126,7 @@ def _kept(texts: DataFrame, settings: PrepareSettings) -> tuple[DataFrame, dict[
         F.count_distinct(F.when(good, F.col("digest"))).alias("distinct"),
     ).collect()[0]
     if seen["problems"]:
-        raise _unusable(texts, seen["problems"], "text_id", "texts")
+        raise _unusable(texts, seen["problems"], "position", "texts")
     if seen["ids"] < seen["texts_read"]:
         raise _repeated_ids(texts)
     counts = {name: int(seen[name]) for name in ("texts_read", "empty_texts", "texts_without_labels")}

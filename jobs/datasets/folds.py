@@ -25,7 +25,7 @@ def tested_in(settings: PrepareSettings) -> Column:
 
 
 def with_folds(settings: PrepareSettings) -> Callable[[DataFrame], DataFrame]:
-    """From texts (text_id, key) to one row a fold and text (fold, text_id, role)."""
+    """From texts (text_id, key) to one row per fold and text (fold, text_id, role)."""
     # The validation texts of a fold are a share of its training part, drawn anew for each fold. Texts of one key
     # are drawn together: a validation text that is nearly a training text would stop training too late.
     share = round(settings.validation_share * SHARES)

@@ -31,11 +31,11 @@ def _fingerprint(spark: SparkSession, path: str) -> list[str]:
     try:
         # Spark resolves patterns and addresses of any kind; the contents are not read.
         files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
-        found = files.select("path", "length", "modificationTime").collect()
+        rows = files.select("path", "length", "modificationTime").collect()
     except SPARK_ERRORS as error:
         raise reading_error(source_of([path]), error) from None
     digests = []
-    for file, length, changed in sorted(tuple(row) for row in found):
+    for file, length, changed in sorted(tuple(row) for row in rows):
         local = Path(shown(file))
         digests.append(input_fingerprint(str(local)) if local.is_file() else f"{length} {changed}")
     return digests

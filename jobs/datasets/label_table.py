@@ -45,16 +45,13 @@ def make_label_table(texts: DataFrame, known: DataFrame | None, source: str, set
     used = pairs.groupBy("label").agg(F.count("*").alias("frequency")).toArrow()
     used_labels = used["label"].combine_chunks()
     if known is None:
-        labels = _by_label(used_labels)
+        labels = _sorted_labels(used_labels)
     else:
-        listed = known.select("position", "label").toArrow()
-        labels = _by_position(listed, source)
-        strangers = used_labels.filter(pc.invert(pc.is_in(used_labels, value_set=labels)))
-        if len(strangers):
-            raise _unknown(texts, strangers, source)
-    place = pc.index_in(labels, value_set=used_labels)
-    counts = np.append(used["frequency"].to_numpy(), 0)
-    frequencies = counts[pc.fill_null(place, len(used_labels)).to_numpy()].astype(np.int64)
+        labels = _listed_labels(known.select("position", "label").toArrow(), source)
+        unknown = used_labels.filter(pc.invert(pc.is_in(used_labels, value_set=labels)))
+        if len(unknown):
+            raise _unknown_labels(texts, unknown, source)
+    frequencies = _frequencies(labels, used_labels, used["frequency"].to_numpy())
     unused = int((frequencies == 0).sum())
     if settings.unused_labels == "drop":
         labels, frequencies = labels.filter(pa.array(frequencies > 0)), frequencies[frequencies > 0]
@@ -62,7 +59,7 @@ def make_label_table(texts: DataFrame, known: DataFrame | None, source: str, set
     return LabelTable(labels, frequencies, groups, unused)
 
 
-def described(vocabulary: DataFrame, known: DataFrame | None) -> DataFrame:
+def with_descriptions(vocabulary: DataFrame, known: DataFrame | None) -> DataFrame:
     """The table of labels: what is known about each beside its number, frequency and group. No nulls."""
     if known is None:
         rows = vocabulary.withColumns(
@@ -90,27 +87,33 @@ def with_label_ids(texts: DataFrame, vocabulary: DataFrame) -> DataFrame:
     return texts.join(numbers, "text_id").select("text_id", "text", "label_ids")
 
 
-def _by_label(labels: pa.Array) -> pa.Array:
+def _frequencies(labels: pa.Array, used_labels: pa.Array, counts: Array) -> Array:
+    """How many texts carry each label; 0 for those that are not in use."""
+    place = pc.index_in(labels, value_set=used_labels)
+    return np.append(counts, 0)[pc.fill_null(place, len(used_labels)).to_numpy()].astype(np.int64)
+
+
+def _sorted_labels(labels: pa.Array) -> pa.Array:
     return pa.array(sorted(labels.to_pylist(), key=id_order), pa.string())
 
 
-def _by_position(listed: pa.Table, source: str) -> pa.Array:
-    labels = listed["label"].combine_chunks()
-    counts = labels.value_counts()
-    twice = counts.filter(pc.greater(counts.field("counts"), 1))
-    if len(twice):
-        first = sorted(row["values"] for row in twice.to_pylist())[:SHOWN]
-        raise InputError(
-            f"{source}: {len(twice):,} labels stand there more than once (or with different names): "
-            f"{', '.join(map(repr, first))}"
-        )
+def _listed_labels(listed: pa.Table, source: str) -> pa.Array:
+    """The labels of a label file in its order, each once."""
     # The rows of a catalog table have no positions.
-    if listed["position"].null_count:
-        return _by_label(labels)
-    return labels.take(pc.sort_indices(listed["position"]))
+    ordered = listed if listed["position"].null_count else listed.sort_by("position")
+    labels = ordered["label"].combine_chunks()
+    counts = labels.value_counts()
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+    if len(repeated):
+        # In the order in which they first occur, which is that of the file.
+        first = ", ".join(map(repr, repeated[:SHOWN].to_pylist()))
+        raise InputError(
+            f"{source}: {len(repeated):,} labels stand there more than once (or with different names): {first}"
+        )
+    return _sorted_labels(labels) if listed["position"].null_count else labels
 
 
-def _unknown(texts: DataFrame, labels: pa.Array, source: str) -> InputError:
+def _unknown_labels(texts: DataFrame, labels: pa.Array, source: str) -> InputError:
     """The error for labels of texts that the label file lacks."""
     lines = []
     for label in sorted(labels.to_pylist(), key=id_order)[:SHOWN]:

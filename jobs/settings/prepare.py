@@ -34,7 +34,8 @@ class Columns(Section):
     """Several columns are joined by a line break, empty ones left out."""
     labels: str = "labels"
     label: str = "label"
-    name: str = "name"
+    name: str | None = "name"
+    """None if labels have no names but their ids."""
     alt_names: str = "alt_names"
     description: str = "description"
 

@@ -185,20 +185,31 @@ def test_duplicates_and_limit(spark: SparkSession, tmp_path: Path) -> None:
         ),
         (
             [{"text": "x", "labels": ["a"]}],
+            {"label_file": "unnamed.jsonl"},
+            r"unnamed.jsonl: no label has a name, since no record has 'name'; set prepare.columns.name",
+        ),
+        (
+            [{"text": "x", "labels": ["a"], "n": 9 - n} for n in range(8)] + [{"text": "x", "n": "y"}, {"n": 0}],
+            {"columns": {"text_id": "n"}},
+            r"2 of the texts cannot be used. First:\n[^\n]* line 9: [^\n]*\n[^\n]* line 10: ",
+        ),
+        (
+            [{"text": "x", "labels": ["a"]}],
             {"label_file": "twice.txt", "columns": {"label": "label"}},
             "label id 'a' is not a whole number",
         ),
         (
             [{"text": "x", "labels": ["a"]}],
             {"label_file": "twice.jsonl"},
-            "1 labels stand there more than once .*: 'a'",
+            "3 labels stand there more than once .*: 'b', 'c', 'a'",
         ),
     ],
 )
 def test_bad_input(spark, tmp_path, records, settings, message) -> None:
     write_texts(tmp_path, records)
-    (tmp_path / "labels.jsonl").write_text('{"label": "a"}\n')
-    (tmp_path / "twice.jsonl").write_text('{"label": "a"}\n{"label": "a"}\n')
+    (tmp_path / "labels.jsonl").write_text('{"label": "a", "name": "A"}\n')
+    (tmp_path / "unnamed.jsonl").write_text('{"label": "a"}\n')
+    (tmp_path / "twice.jsonl").write_text("".join(f'{{"label": "{label}", "name": "A"}}\n' for label in "bcabcad"))
     (tmp_path / "twice.txt").write_text("a\na\n")
     config = made(tmp_path, **settings)
     with pytest.raises(InputError, match=f"(?s){message}"):

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from fusion.errors import ConfigError, InputError
 from jobs.datasets.readers import READERS, check_settings
-from jobs.datasets.readers.base import Raw
+from jobs.datasets.readers.base import RawDataset
 from jobs.datasets.readers.lines import read_lines
 from jobs.settings.prepare import PrepareSettings
 
@@ -44,22 +44,22 @@ def write(folder: Path, name: str, lines: list[str], end: str = "\n", last: bool
     return path
 
 
-def read(spark: SparkSession, folder: Path, format: str, **settings: object) -> Raw:
+def read(spark: SparkSession, folder: Path, format: str, **settings: object) -> RawDataset:
     chosen = PrepareSettings(format=format, folder=str(folder), **settings)
     return check_settings(chosen).read(spark, chosen)
 
 
-def texts_of(raw: Raw) -> dict[int, tuple[str, list[str]]]:
+def texts_of(raw: RawDataset) -> dict[int, tuple[str, list[str]]]:
     rows = raw.texts.collect()
     assert [row["problem"] for row in rows if row["problem"]] == []
     return {row["text_id"]: (row["text"], row["labels"]) for row in rows}
 
 
-def problems_of(raw: Raw) -> list[str]:
+def problems_of(raw: RawDataset) -> list[str]:
     return sorted(row["problem"] for row in raw.texts.collect() if row["problem"])
 
 
-def labels_of(raw: Raw) -> list[tuple[str, str]]:
+def labels_of(raw: RawDataset) -> list[tuple[str, str]]:
     assert raw.labels is not None
     return [(row["label"], row["name"]) for row in raw.labels.orderBy("position").collect()]
 
@@ -115,9 +115,9 @@ def test_lines_that_are_not_utf8(spark, tmp_path) -> None:
     path = tmp_path / "latin.txt"
     path.write_bytes("one\ncafé\r\nthree\n".encode("latin-1"))
     lines = read_lines(spark, [str(path)])
-    found = lines.rows.select(lines.problem.alias("problem")).collect()
-    assert [row["problem"] is not None for row in found] == [False, True, False]
-    assert found[1]["problem"].startswith(f"{path} line 2: not UTF-8")
+    rows = lines.rows.select(lines.problem.alias("problem")).collect()
+    assert [row["problem"] is not None for row in rows] == [False, True, False]
+    assert rows[1]["problem"].startswith(f"{path} line 2: not UTF-8")
     assert [row["value"] for row in read_lines(spark, [str(path)], "latin-1").rows.collect()] == [
         "one",
         "café",
@@ -158,7 +158,7 @@ def test_label_ids_that_are_none(spark, tmp_path) -> None:
     write_aligned(tmp_path, ["1", "0", "x1,1", "99999999999999999999"])
     write(tmp_path, "names.txt", ["a", "b", "c"])
     raw = read(spark, tmp_path, "lines-ids", label_file="names.txt", first_label=1, **ALIGNED)
-    assert [told.removeprefix(f"{tmp_path}/").split(" by ")[0] for told in problems_of(raw)] == [
+    assert [problem.removeprefix(f"{tmp_path}/").split(" by ")[0] for problem in problems_of(raw)] == [
         "Y.trn.txt line 2: label id '0' is out of range: ids are 1 to 3",
         "Y.trn.txt line 3: label id 'x1' is not a whole number",
         "Y.tst.txt line 1: label id '99999999999999999999' is out of range: ids are 1 to 3",
@@ -286,29 +286,59 @@ def test_jsonl(spark, tmp_path) -> None:
 
 def test_jsonl_problems(spark, tmp_path) -> None:
     lines = [
-        '{"text": "fine", "labels": ["a"], "n": 1}',
+        '{"text": "[fine]", "labels": ["a"], "n": 1}',
         '{"text": "no list", "labels": "a", "n": 1}',
         '{"text": "no labels", "n": 1}',
         '{"labels": ["no text"], "n": 1}',
         "not JSON",
         '{"text": "id", "labels": ["a"], "n": "x"}',
         '{"text": "blank", "labels": ["a", " "], "n": 2}',
+        '{"text": "null", "labels": null, "n": 2}',
+        '{"text": null, "labels": ["a"], "n": 2}',
+        '{"text": ["a list"], "labels": ["a"], "n": 2}',
+        '{"text": "an object", "labels": {"a": 1}, "n": 2}',
+        '{"text": "cut off", "labels": ["a"], "n"',
+        '["a", "list"]',
     ]
     path = write(tmp_path, "t.jsonl", lines)
-    found = problems_of(
-        read(spark, tmp_path, "jsonl", parts=[{"name": "all", "texts": "t.jsonl"}], columns={"text_id": "n"})
-    )
-    expected = [
-        "line 2: not a JSON object with the keys text, n, labels (a list)",
-        "line 3: the key 'labels' is missing",
-        "line 4: the key 'text' is missing",
-        "line 5: not a JSON object",
-        "line 6: n 'x' is not a whole number",
-        "line 7: label ' ' is no name",
+    raw = read(spark, tmp_path, "jsonl", parts=[{"name": "all", "texts": "t.jsonl"}], columns={"text_id": "n"})
+    problems = [row["problem"] for row in raw.texts.orderBy("position").collect() if row["problem"]]
+    assert problems == [
+        f"{path} {problem}"
+        for problem in [
+            "line 2: the key 'labels' is a string, expected a list",
+            "line 3: the key 'labels' is missing; it has text, n",
+            "line 4: the key 'text' is missing; it has labels, n",
+            "line 5: broken JSON: not JSON",
+            "line 6: n 'x' is not a whole number; without prepare.columns.text_id texts are numbered",
+            "line 7: label ' ' is no name",
+            "line 8: the key 'labels' is null, expected a list",
+            "line 9: the key 'text' is null, expected a string or a number",
+            "line 10: the key 'text' is a list, expected a string or a number",
+            "line 11: the key 'labels' is an object, expected a list",
+            'line 12: broken JSON: {"text": "cut off", "labels": ["a"], "n"',
+            "line 13: a list, expected a JSON object",
+        ]
     ]
-    assert len(found) == len(expected)
-    for told, beginning in zip(found, expected, strict=True):
-        assert told.startswith(f"{path} {beginning}")
+
+
+def test_label_records_need_names(spark, tmp_path) -> None:
+    """Or else ids would be read as if they were words; null says that this is meant."""
+    write(tmp_path, "t.jsonl", ['{"text": "a", "labels": ["x"]}'])
+    write(tmp_path, "labels.jsonl", ['{"label": "x", "title": "X"}', '{"label": "y", "name": " "}'])
+    pq.write_table(pa.table({"label": ["x"], "title": ["X"]}), tmp_path / "labels.parquet")
+    parts = [{"name": "all", "texts": "t.jsonl"}]
+    for name in ("labels.jsonl", "labels.parquet"):
+        with pytest.raises(InputError, match=rf"{name}: no label has a name, since no record has 'name'; set prepare"):
+            read(spark, tmp_path, "jsonl", parts=parts, label_file=name)
+        raw = read(spark, tmp_path, "jsonl", parts=parts, label_file=name, columns={"name": None})
+        assert labels_of(raw)[0] == ("x", None)
+        raw = read(spark, tmp_path, "jsonl", parts=parts, label_file=name, columns={"name": "title"})
+        assert labels_of(raw)[0] == ("x", "X")
+    write(tmp_path, "lbl.json", ['{"uid": "x"}'])
+    write(tmp_path, "t.json", ['{"title": "a", "target_ind": [0]}'])
+    with pytest.raises(InputError, match=r"no record has 'title'; leave out prepare.label_file"):
+        read(spark, tmp_path, "xc-json", parts=[{"name": "all", "texts": "t.json"}], label_file="lbl.json")
 
 
 def test_jsonl_with_lines_of_names(spark, tmp_path) -> None:

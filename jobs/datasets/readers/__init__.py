@@ -1,13 +1,13 @@
-"""Readers of published datasets, one small module a form. Importing the package registers all of them."""
+"""Readers of published datasets, one small module per form. Importing the package registers all of them."""
 
 from __future__ import annotations
 
 from jobs.datasets.readers import generic, lines_ids, lines_names, samples_pkl, xc_json, xc_sparse
-from jobs.datasets.readers.base import READERS, Raw, Reader, check_settings, reader
+from jobs.datasets.readers.base import READERS, RawDataset, Reader, check_settings, reader
 
 __all__ = [
     "READERS",
-    "Raw",
+    "RawDataset",
     "Reader",
     "check_settings",
     "generic",

@@ -1,4 +1,4 @@
-"""Two files a part, line by line: texts in the one, their labels in the other."""
+"""Two files per part, line by line: texts in the one, their labels in the other."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def _joined(texts: Lines, labels: Lines, checked: Checked, header: int, offset: 
     )
     rows = left.join(right, "line").select(
         (F.col("line") + offset).alias("text_id"),
+        (F.col("line") + offset).alias("position"),
         "text",
         "labels",
         F.lit(None).cast("string").alias("key"),

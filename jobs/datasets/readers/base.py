@@ -16,18 +16,19 @@ from fusion.registry import Registry
 from jobs.runtime.spark_errors import spark_reason
 from jobs.settings.prepare import Part, PrepareSettings, paths_of
 
-TEXT_COLUMNS = ["text_id", "text", "labels", "key", "problem"]
+TEXT_COLUMNS = ["text_id", "position", "text", "labels", "key", "problem"]
 LABEL_COLUMNS = ["position", "label", "name", "alt_names", "description"]
 TEXT_KEY = "text"
 """The group key that every format has: the text itself."""
 
 
 @dataclass
-class Raw:
+class RawDataset:
     """A dataset as published, not read yet.
 
-    texts: text_id long, text string, labels array<string>, key string (null if there is none), and problem string:
-    what is wrong with the row and where it stands, null if nothing is.
+    texts: text_id long, position long (the order of the files; null in a catalog table, which has none), text string,
+    labels array<string>, key string (null if there is none), and problem string: what is wrong with the row and where
+    it stands, null if nothing is.
     labels: position long, label string, name string, alt_names array<string>, description string; None if the format
     has no list of labels, so that those in use are all.
     """
@@ -42,7 +43,7 @@ class Reader:
     """A published form and how it is read."""
 
     name: str
-    read: Callable[[SparkSession, PrepareSettings], Raw]
+    read: Callable[[SparkSession, PrepareSettings], RawDataset]
     label_lines: bool
     """Whether each part has a file of labels beside its file of texts."""
     columns: bool
@@ -54,10 +55,10 @@ READERS: Registry[Reader] = Registry("format")
 
 def reader(
     name: str, *, label_lines: bool = False, columns: bool = False
-) -> Callable[[Callable[[SparkSession, PrepareSettings], Raw]], Reader]:
+) -> Callable[[Callable[[SparkSession, PrepareSettings], RawDataset]], Reader]:
     """Register a format."""
 
-    def register(read: Callable[[SparkSession, PrepareSettings], Raw]) -> Reader:
+    def register(read: Callable[[SparkSession, PrepareSettings], RawDataset]) -> Reader:
         return READERS.add(Reader(name, read, label_lines, columns))
 
     return register
@@ -70,23 +71,23 @@ def check_settings(settings: PrepareSettings) -> Reader:
             "no dataset: choose one with --config conf/datasets/NAME.yaml, or set prepare.format and prepare.parts "
             f"(formats: {', '.join(READERS.names())})"
         )
-    found = READERS[settings.format]
+    chosen = READERS[settings.format]
     if not settings.parts:
-        raise ConfigError(f"prepare.parts is empty: name the files of the dataset (format {found.name})")
+        raise ConfigError(f"prepare.parts is empty: name the files of the dataset (format {chosen.name})")
     for part in settings.parts:
-        if found.label_lines and not part.labels:
-            raise ConfigError(f"prepare.parts: part {part.name!r} needs a file of labels (format {found.name})")
-        if part.labels and not found.label_lines:
+        if chosen.label_lines and not part.labels:
+            raise ConfigError(f"prepare.parts: part {part.name!r} needs a file of labels (format {chosen.name})")
+        if part.labels and not chosen.label_lines:
             raise ConfigError(
-                f"prepare.parts: part {part.name!r} names a file of labels, but in the format {found.name} "
+                f"prepare.parts: part {part.name!r} names a file of labels, but in the format {chosen.name} "
                 "labels stand with their texts"
             )
-    if settings.group_key not in (None, TEXT_KEY) and not found.columns:
+    if settings.group_key not in (None, TEXT_KEY) and not chosen.columns:
         raise ConfigError(
-            f"prepare.group_key is {settings.group_key!r}, but the format {found.name} has no columns; "
+            f"prepare.group_key is {settings.group_key!r}, but the format {chosen.name} has no columns; "
             f"only {TEXT_KEY!r} can group its texts"
         )
-    return found
+    return chosen
 
 
 def source_of(paths: list[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from fusion.errors import ConfigError
+from fusion.errors import ConfigError, InputError
 from jobs.datasets.readers.base import LABEL_COLUMNS, first_problem
 from jobs.datasets.readers.lines import read_lines
 from jobs.datasets.readers.records import TABLE, Fields, field_of, json_records, parquet_records
@@ -20,7 +20,7 @@ Keys = Literal["position", "label"]
 
 @dataclass
 class LabelFile:
-    """rows: the columns of `base.Raw.labels`."""
+    """rows: the columns of `base.RawDataset.labels`."""
 
     rows: DataFrame
     count: int
@@ -38,41 +38,64 @@ def read_label_file(
     """The label file of the settings, if they name one."""
     if settings.label_file is None:
         return None
-    paths = paths_of(settings, settings.label_file)
     if is_plain(settings.label_file):
-        lines = read_lines(spark, paths, settings.label_encoding)
-        name = F.trim("value")
-        label = _number(F.col("line"), settings) if keys == "position" else name
-        rows = lines.rows.select(
-            F.col("line").alias("position"),
-            label.alias("label"),
-            name.alias("name"),
-            F.array().cast("array<string>").alias("alt_names"),
-            F.lit("").alias("description"),
-            first_problem(lines.problem, _unnamed(label)),
-        )
-        return LabelFile(rows.select(*LABEL_COLUMNS, "problem"), lines.count, lines.source)
+        return _from_lines(spark, settings, settings.label_file, keys)
+    return _from_records(spark, settings, settings.label_file, keys, columns)
 
-    columns = columns or settings.columns
+
+def _from_lines(spark: SparkSession, settings: PrepareSettings, path: str, keys: Keys) -> LabelFile:
+    """Lines of names."""
+    lines = read_lines(spark, paths_of(settings, path), settings.label_encoding)
+    name = F.trim("value")
+    label = _number(F.col("line"), settings) if keys == "position" else name
+    rows = lines.rows.select(
+        F.col("line").alias("position"),
+        label.alias("label"),
+        name.alias("name"),
+        F.array().cast("array<string>").alias("alt_names"),
+        F.lit("").alias("description"),
+        first_problem(lines.problem, _unnamed(label)),
+    )
+    return LabelFile(rows.select(*LABEL_COLUMNS, "problem"), lines.count, lines.source)
+
+
+def _from_records(
+    spark: SparkSession, settings: PrepareSettings, path: str, keys: Keys, fixed: Columns | None
+) -> LabelFile:
+    """Records, whose columns are fixed by the format or named by the settings."""
+    columns = fixed or settings.columns
     fields = Fields(
         lists=(columns.alt_names,),
-        texts=(columns.label, columns.name, columns.description),
+        texts=tuple(name for name in (columns.label, columns.name, columns.description) if name),
         required=(columns.label,) if keys == "label" else (),
     )
-    read = json_records if _suffix(settings.label_file) != "parquet" and TABLE not in paths[0] else parquet_records
-    records = read(spark, paths, settings.label_encoding, fields)
+    is_table = path.startswith(TABLE) or _suffix(path) == "parquet"
+    read = parquet_records if is_table else json_records
+    records = read(spark, paths_of(settings, path), settings.label_encoding, fields)
     if keys == "position" and not records.count:
         raise ConfigError(f"the rows of {records.source} have no order, so they cannot be found by label number")
     label = _number(F.col("position"), settings) if keys == "position" else field_of(columns.label)
     rows = records.rows.select(
         "position",
         label.alias("label"),
-        field_of(columns.name).alias("name"),
+        (field_of(columns.name) if columns.name else F.lit(None).cast("string")).alias("name"),
         field_of(columns.alt_names).alias("alt_names"),
         field_of(columns.description).alias("description"),
         first_problem(F.col("problem"), _unnamed(label)),
     )
+    if columns.name and rows.where((F.trim("name") != "") | F.col("problem").isNotNull()).isEmpty():
+        raise _no_names(records.source, columns.name, fixed is not None)
     return LabelFile(rows.select(*LABEL_COLUMNS, "problem"), records.count, records.source)
+
+
+def _no_names(source: str, column: str, fixed: bool) -> InputError:
+    """The error for a label file without names: labels would be known by their ids only, which say nothing."""
+    remedy = (
+        "leave out prepare.label_file if they have none"
+        if fixed
+        else "set prepare.columns.name to what holds the names, or to null if they have none"
+    )
+    return InputError(f"{source}: no label has a name, since no record has {column!r}; {remedy}")
 
 
 def _number(position: Column, settings: PrepareSettings) -> Column:

@@ -18,7 +18,7 @@ class Checked(NamedTuple):
 def checked_ids(words: Column, place: Column, first: int, labels: int | None, source: str = "") -> Checked:
     """Label numbers from `first` on; where the number of labels is known, none may lie beyond it."""
     last = None if labels is None else first + labels - 1
-    there = f"from {first} on" if last is None else f"{first} to {last} by {source}"
+    known = f"from {first} on" if last is None else f"{first} to {last} by {source}"
 
     def outside(word: Column) -> Column:
         number = word.try_cast("bigint")
@@ -26,8 +26,10 @@ def checked_ids(words: Column, place: Column, first: int, labels: int | None, so
 
     strange = F.filter(words, lambda word: ~F.coalesce(word.rlike("^[0-9]+$"), F.lit(False)))
     problem = F.coalesce(
-        _told(place, "label id ", strange, " is not a whole number"),
-        _told(place, "label id ", F.filter(words, outside), f" is out of range: ids are {there} (prepare.first_label)"),
+        _first_bad(place, "label id ", strange, " is not a whole number"),
+        _first_bad(
+            place, "label id ", F.filter(words, outside), f" is out of range: ids are {known} (prepare.first_label)"
+        ),
     )
     numbers = F.transform(words, lambda word: word.try_cast("bigint").cast("string"))
     return Checked(F.array_distinct(numbers), problem)
@@ -36,10 +38,10 @@ def checked_ids(words: Column, place: Column, first: int, labels: int | None, so
 def checked_names(words: Column, place: Column) -> Checked:
     """Label names, or ids of any kind. None may be empty."""
     blank = F.filter(words, lambda word: F.coalesce(F.trim(word), F.lit("")) == "")
-    return Checked(F.array_distinct(words), _told(place, "label ", blank, " is no name"))
+    return Checked(F.array_distinct(words), _first_bad(place, "label ", blank, " is no name"))
 
 
-def _told(place: Column, before: str, bad: Column, after: str) -> Column:
+def _first_bad(place: Column, before: str, bad: Column, after: str) -> Column:
     """The message about the first bad label; null if there is none."""
     quoted = F.concat(F.lit("'"), F.try_element_at(bad, F.lit(1)), F.lit("'"))
     first = F.coalesce(quoted, F.lit("null"))

@@ -92,8 +92,8 @@ def shown(file: str) -> str:
 def same_length(texts: Lines, labels: Lines, header: int = 0) -> None:
     """Refuse files that cannot belong together, line by line."""
     if texts.count != labels.count - header:
-        told = " after its header" if header else ""
+        after = " after its header" if header else ""
         raise InputError(
-            f"{texts.source} has {texts.count:,} lines and {labels.source} has {labels.count - header:,}{told}: "
+            f"{texts.source} has {texts.count:,} lines and {labels.source} has {labels.count - header:,}{after}: "
             "line n of the one belongs to line n of the other, so they must have the same number"
         )

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.datasets.readers.aligned import aligned_texts
-from jobs.datasets.readers.base import Raw, reader
+from jobs.datasets.readers.base import RawDataset, reader
 from jobs.datasets.readers.label_files import read_label_file
 from jobs.datasets.readers.label_ids import Checked, checked_ids
 from jobs.datasets.readers.lines import Lines
@@ -18,7 +18,7 @@ from jobs.settings.prepare import PrepareSettings
 
 
 @reader("lines-ids", label_lines=True)
-def lines_ids(spark: SparkSession, settings: PrepareSettings) -> Raw:
+def lines_ids(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
     names = read_label_file(spark, settings, "position")
 
     def parse(lines: Lines) -> Checked:
@@ -27,4 +27,4 @@ def lines_ids(spark: SparkSession, settings: PrepareSettings) -> Raw:
         return checked_ids(words, F.col("place"), settings.first_label, known, names.source if names else "")
 
     texts = aligned_texts(spark, settings, parse)
-    return Raw(texts, names.rows, names.source) if names else Raw(texts)
+    return RawDataset(texts, names.rows, names.source) if names else RawDataset(texts)

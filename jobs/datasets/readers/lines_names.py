@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.datasets.readers.aligned import aligned_texts
-from jobs.datasets.readers.base import Raw, reader
+from jobs.datasets.readers.base import RawDataset, reader
 from jobs.datasets.readers.label_files import read_label_file
 from jobs.datasets.readers.label_ids import Checked, checked_names
 from jobs.datasets.readers.lines import Lines
@@ -20,7 +20,7 @@ SEPARATORS = {"space": r"\s+", "tab": r"\t", "comma": ","}
 
 
 @reader("lines-names", label_lines=True)
-def lines_names(spark: SparkSession, settings: PrepareSettings) -> Raw:
+def lines_names(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
     def parse(lines: Lines) -> Checked:
         words = F.split("value", SEPARATORS[settings.label_separator])
         names = F.filter(F.transform(words, lambda word: F.trim(word)), lambda name: name != "")
@@ -28,4 +28,4 @@ def lines_names(spark: SparkSession, settings: PrepareSettings) -> Raw:
 
     labels = read_label_file(spark, settings, "label")
     texts = aligned_texts(spark, settings, parse)
-    return Raw(texts, labels.rows, labels.source) if labels else Raw(texts)
+    return RawDataset(texts, labels.rows, labels.source) if labels else RawDataset(texts)

@@ -1,4 +1,4 @@
-"""Texts from records: one record a text, its labels in a list."""
+"""Texts from records: one record per text, its labels in a list."""
 
 from __future__ import annotations
 
@@ -52,15 +52,16 @@ def _texts(
     if columns.text_id is not None:
         given = field_of(columns.text_id)
         text_id = given.try_cast("bigint")
-        told = F.concat(
+        no_number = F.concat(
             F.col("place"),
             F.lit(f": {columns.text_id} '"),
             F.coalesce(given, F.lit("null")),
             F.lit("' is not a whole number; without prepare.columns.text_id texts are numbered"),
         )
-        problems.append(F.when(text_id.isNull(), told))
+        problems.append(F.when(text_id.isNull(), no_number))
     rows = records.rows.select(
         text_id.alias("text_id"),
+        (F.col("position") + offset).alias("position"),
         text.alias("text"),
         checked.labels.alias("labels"),
         (field_of(key) if key else F.lit(None).cast("string")).alias("key"),

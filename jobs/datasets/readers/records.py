@@ -11,6 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, StringType, StructField, Stru
 
 from fusion.errors import InputError
 from jobs.datasets.readers.base import first_problem, local_table, reading_error, source_of
+from jobs.datasets.readers.json_problems import json_problem
 from jobs.datasets.readers.lines import read_lines, shown
 from jobs.inputs.sources import read_table
 from jobs.runtime.spark_errors import SPARK_ERRORS
@@ -28,9 +29,9 @@ class Fields:
     lists: Sequence[str] = ()
     texts: Sequence[str] = ()
     required: Sequence[str] = ()
-    """Those that must be there: in every JSON line, or as a column of the table."""
+    """Those that must be there: in every JSON line, or as columns of the table."""
     any_of: Sequence[str] = ()
-    """Of these every JSON line must have one, and a table all."""
+    """Every JSON line must have one of these, and a table all of them."""
 
     @property
     def kinds(self) -> dict[str, DataType]:
@@ -66,24 +67,13 @@ def json_records(spark: SparkSession, paths: list[str], encoding: Encoding, fiel
     record = F.from_json("value", whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
     filled = lines.rows.where(F.trim("value") != "")
     rows = filled.select(
-        F.col("line").alias("position"), "place", lines.problem.alias("line_problem"), record.alias("record")
+        F.col("line").alias("position"), "place", "value", lines.problem.alias("line_problem"), record.alias("record")
     )
-    kinds = ", ".join([*fields.texts, *(f"{name} (a list)" for name in fields.lists)])
-    broken = field_of(CORRUPT).isNotNull() | F.col("record").isNull()
-    problems = [
-        F.col("line_problem"),
-        F.when(broken, F.concat("place", F.lit(f": not a JSON object with the keys {kinds}"))),
-        *(
-            F.when(field_of(name).isNull(), F.concat("place", F.lit(f": the key {name!r} is missing")))
-            for name in fields.required
-        ),
-    ]
-    if fields.any_of:
-        keys = ", ".join(map(repr, fields.any_of))
-        none = F.coalesce(*(field_of(name) for name in fields.any_of), F.lit(None)).isNull()
-        told = f"the key {fields.any_of[0]!r} is missing" if len(fields.any_of) == 1 else f"none of the keys {keys}"
-        problems.append(F.when(none, F.concat("place", F.lit(f": {told}"))))
-    return Records(rows.select("position", "place", first_problem(*problems), "record"), lines.count, lines.source)
+    corrupt = field_of(CORRUPT).isNotNull() | F.col("record").isNull()
+    problem = first_problem(
+        F.col("line_problem"), json_problem(corrupt, fields.lists, fields.texts, fields.required, fields.any_of)
+    )
+    return Records(rows.select("position", "place", problem, "record"), lines.count, lines.source)
 
 
 def parquet_records(spark: SparkSession, paths: list[str], encoding: Encoding, fields: Fields) -> Records:
@@ -125,17 +115,17 @@ def _struct(table: DataFrame, source: str, fields: Fields) -> Column:
             f"{source}: missing column{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}; "
             f"it has {', '.join(table.columns) or 'none'} (prepare.columns says what they are called)"
         )
-    found = []
+    columns = []
     for name, kind in fields.kinds.items():
         if name not in table.columns:
-            found.append(F.lit(None).cast(kind).alias(name))
+            columns.append(F.lit(None).cast(kind).alias(name))
             continue
         given = table.schema[name].dataType
         if isinstance(given, ArrayType) != isinstance(kind, ArrayType):
             wanted = "a list" if isinstance(kind, ArrayType) else "a single value"
             raise InputError(f"{source}: column {name!r} is {given.simpleString()}, expected {wanted}")
-        found.append(F.col(f"`{name}`").cast(kind).alias(name))
-    return F.struct(*found).alias("record")
+        columns.append(F.col(f"`{name}`").cast(kind).alias(name))
+    return F.struct(*columns).alias("record")
 
 
 def _null(kind: str, name: str) -> Column:

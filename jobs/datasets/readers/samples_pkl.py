@@ -9,18 +9,27 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.datasets.readers.base import LABEL_COLUMNS, TEXT_COLUMNS, Raw, file_parts, local_table, reader, source_of
+from jobs.datasets.readers.base import (
+    LABEL_COLUMNS,
+    TEXT_COLUMNS,
+    RawDataset,
+    file_parts,
+    local_table,
+    reader,
+    source_of,
+)
 from jobs.settings.prepare import PrepareSettings
 from udfs.pickles import SAMPLES_SCHEMA, read_samples
 
 
 @reader("samples-pkl")
-def samples_pkl(spark: SparkSession, settings: PrepareSettings) -> Raw:
+def samples_pkl(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
     paths = [path for _, paths in file_parts(settings) for path in paths]
-    # A pickle cannot be read in pieces: one task a file, in a worker, so that the driver holds none of it.
+    # A pickle cannot be read in pieces: one task per file, in a worker, so that the driver holds none of it.
     files = local_table(spark, ["path"], [(path,) for path in paths]).repartition(len(paths), "path")
     samples = files.mapInArrow(read_samples, SAMPLES_SCHEMA)
-    texts = samples.withColumn("key", F.lit(None).cast("string")).select(*TEXT_COLUMNS)
+    added = {"key": F.lit(None).cast("string"), "position": F.col("text_id")}
+    texts = samples.withColumns(added).select(*TEXT_COLUMNS)
     names = samples.select(F.explode(F.arrays_zip("labels", "names")).alias("pair"))
     labels = names.select(F.col("pair.labels").alias("label"), F.col("pair.names").alias("name")).distinct()
     rows = labels.select(
@@ -31,4 +40,4 @@ def samples_pkl(spark: SparkSession, settings: PrepareSettings) -> Raw:
         F.lit("").alias("description"),
         F.lit(None).cast("string").alias("problem"),
     )
-    return Raw(texts, rows.select(*LABEL_COLUMNS, "problem"), source_of(paths))
+    return RawDataset(texts, rows.select(*LABEL_COLUMNS, "problem"), source_of(paths))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, SparkSession
 
-from jobs.datasets.readers.base import Raw, reader
+from jobs.datasets.readers.base import RawDataset, reader
 from jobs.datasets.readers.label_files import read_label_file
 from jobs.datasets.readers.label_ids import Checked, checked_ids
 from jobs.datasets.readers.record_texts import record_texts
@@ -20,7 +20,7 @@ LABELS = Columns(label="uid", name="title", description="content")
 
 
 @reader("xc-json", columns=True)
-def xc_json(spark: SparkSession, settings: PrepareSettings) -> Raw:
+def xc_json(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
     names = read_label_file(spark, settings, "position", LABELS)
 
     def check(labels: Column, place: Column) -> Checked:
@@ -28,4 +28,4 @@ def xc_json(spark: SparkSession, settings: PrepareSettings) -> Raw:
         return checked_ids(labels, place, settings.first_label, known, names.source if names else "")
 
     texts = record_texts(spark, settings, TEXTS, json_records, check)
-    return Raw(texts, names.rows, names.source) if names else Raw(texts)
+    return RawDataset(texts, names.rows, names.source) if names else RawDataset(texts)

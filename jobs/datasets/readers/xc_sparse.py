@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from fusion.errors import InputError
 from jobs.datasets.readers.aligned import aligned_texts
-from jobs.datasets.readers.base import LABEL_COLUMNS, Raw, reader
+from jobs.datasets.readers.base import LABEL_COLUMNS, RawDataset, reader
 from jobs.datasets.readers.label_files import read_label_file
 from jobs.datasets.readers.label_ids import Checked, checked_ids
 from jobs.datasets.readers.lines import Lines
@@ -21,7 +21,7 @@ from jobs.settings.prepare import PrepareSettings
 
 
 @reader("xc-sparse", label_lines=True)
-def xc_sparse(spark: SparkSession, settings: PrepareSettings) -> Raw:
+def xc_sparse(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
     names = read_label_file(spark, settings, "position")
     sizes: dict[str, int] = {names.source: names.count} if names else {}
 
@@ -29,8 +29,8 @@ def xc_sparse(spark: SparkSession, settings: PrepareSettings) -> Raw:
         labels = _header(lines)
         sizes[lines.source] = labels
         if len(set(sizes.values())) > 1:
-            told = "; ".join(f"{source}: {size:,}" for source, size in sizes.items())
-            raise InputError(f"the files differ in the number of labels: {told}")
+            counts = "; ".join(f"{source}: {size:,}" for source, size in sizes.items())
+            raise InputError(f"the files differ in the number of labels: {counts}")
         # A text without labels is a line that begins with a space, or with a feature.
         first = F.element_at(F.split("value", r"\s"), 1)
         words = F.filter(F.split(F.when(first.contains(":"), "").otherwise(first), ","), lambda word: word != "")
@@ -38,7 +38,7 @@ def xc_sparse(spark: SparkSession, settings: PrepareSettings) -> Raw:
 
     texts = aligned_texts(spark, settings, parse, header=1)
     if names:
-        return Raw(texts, names.rows, names.source)
+        return RawDataset(texts, names.rows, names.source)
     source, size = next(iter(sizes.items()))
     numbers = spark.range(size).select(
         F.col("id").alias("position"),
@@ -48,16 +48,16 @@ def xc_sparse(spark: SparkSession, settings: PrepareSettings) -> Raw:
         F.lit("").alias("description"),
         F.lit(None).cast("string").alias("problem"),
     )
-    return Raw(texts, numbers.select(*LABEL_COLUMNS, "problem"), source)
+    return RawDataset(texts, numbers.select(*LABEL_COLUMNS, "problem"), source)
 
 
 def _header(lines: Lines) -> int:
     """The number of labels that the header states."""
-    found = lines.rows.where("line = 0").select("value").collect()[0]["value"]
-    header = re.fullmatch(r"\s*(\d+)\s+(\d+)\s+(\d+)\s*", found)
+    first_line = lines.rows.where("line = 0").select("value").collect()[0]["value"]
+    header = re.fullmatch(r"\s*(\d+)\s+(\d+)\s+(\d+)\s*", first_line)
     if header is None:
         raise InputError(
-            f"{lines.source} line 1: expected a header 'N D L' (texts, features, labels), found {found[:80]!r}"
+            f"{lines.source} line 1: expected a header 'N D L' (texts, features, labels), found {first_line[:80]!r}"
         )
     texts, labels = int(header[1]), int(header[3])
     if texts != lines.count - 1:
