@@ -53,13 +53,13 @@ def bundle() -> dict[str, Any]:
 @cache
 def resources(kind: str) -> dict[str, tuple[Path, dict[str, Any]]]:
     """The resources of a kind by name, each with the file it stands in."""
-    found = {}
+    by_name = {}
     for pattern in bundle()["include"]:
         for path in sorted(BUNDLE.glob(pattern)):
             for name, resource in load(path)["resources"].get(kind, {}).items():
-                assert name not in found, f"{name} is defined twice"
-                found[name] = (path, resource)
-    return found
+                assert name not in by_name, f"{name} is defined twice"
+                by_name[name] = (path, resource)
+    return by_name
 
 
 def job(name: str) -> dict[str, Any]:
