@@ -20,13 +20,15 @@ from jobs.inputs.list_rows import load_lists
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Frequencies
 from jobs.results.details import detail_tables, label_bands
+from jobs.results.examples import example_table
 from jobs.results.result import Result
 from jobs.results.schemas import METRICS_SCHEMA, QUERY_METRICS, RUN_FILE
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
 from jobs.settings import Names
-from udfs.hit_counts import COVERAGE, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
+from udfs.example_texts import from_bytes
+from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
 from udfs.input_counts import JUDGED
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
@@ -71,7 +73,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     if config.evaluate.details:
         frequencies = engine.tables.frequencies(lists.judgements)
         tests = config.evaluate
-        counted = Details(label_bands(frequencies), tests.blocks, tests.randomizations, tests.seed)
+        counted = Details(label_bands(frequencies), tests.blocks, tests.randomizations, tests.seed, tests.examples)
         evaluation = replace(evaluation, details=counted)
 
     plan = Plan(grid, config.grid.scope, evaluation.views)
@@ -88,6 +90,10 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     if config.evaluate.per_query:
         queries = engine.rows(lists, plan, query_figures(evaluation), query_schema(evaluation, lists.types.text))
     details = _details(packed, metrics, evaluation, frequencies) if frequencies else {}
+    if packed_examples := _part(packed, EXAMPLES):
+        details["examples"] = example_table(
+            from_bytes(packed_examples), metrics, evaluation, lists, engine.tables, sources
+        )
     return Result(metrics, input_counts, details, queries, engine.name)
 
 
@@ -136,7 +142,8 @@ def _details(
     packed: pa.Table, metrics: pa.Table, evaluation: Evaluation, frequencies: Frequencies
 ) -> dict[str, pa.Table]:
     """The tables of what was counted over all folds."""
-    rows = packed.filter(pc.equal(packed["fold"], NO_FOLD))
+    here = pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.not_equal(packed["part"], EXAMPLES))
+    rows = packed.filter(here)
     coverage, sums = evaluation.new_coverage(), evaluation.new_sums()
     for part, (places, counts) in zip(rows["part"].to_pylist(), unpacked(rows), strict=True):
         if part == COVERAGE:
@@ -144,6 +151,12 @@ def _details(
         else:
             sums.unpack(part, places, counts)
     return detail_tables(coverage, sums, metrics, evaluation, frequencies)
+
+
+def _part(packed: pa.Table, part: str) -> list[bytes]:
+    """What was sent as a part that holds no counts."""
+    rows: list[bytes] = packed.filter(pc.equal(packed["part"], part))["counts"].to_pylist()
+    return rows
 
 
 def _metrics(tallies: dict[int, Tally], evaluation: Evaluation) -> pa.Table:

@@ -21,11 +21,11 @@ from jobs.runtime.engines import choose_engine
 from jobs.runtime.stages import stage_fingerprint
 from jobs.runtime.workspace import Workspace
 from udfs.explain_text import TextPlan, TextScores, explain_text
+from udfs.text_batches import LIST_ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LIST_COLUMNS = ("text_id", "fold", "list", "label_ids", "scores")
 COMPARED_IDS = 20_000
 """Ids among which a near one is looked for."""
 
@@ -39,11 +39,11 @@ def run(spark: SparkSession | None, config: Config, sources: Sources | None = No
     sources.require(judged=False)
     judged = sources.judgements is not None
     tables = choose_engine(config, sources, spark).tables
-    lists = load_lists(tables, sources, judged, [settings.text])
+    lists = load_lists(tables, sources, judged)
     (view,) = chosen_views([settings.label_group], lists.layout.views)
-    rows = tables.arrow(lists.rows, LIST_COLUMNS)
+    rows = tables.arrow(lists.of_texts([settings.text]), LIST_ROW)
     if not len(rows):
-        raise _unknown_text(tables, sources, settings.text)
+        raise _unknown_text([str(name) for name in tables.distinct(lists.rows, "text_id")], settings.text)
     plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope)
     explained = explain_text(rows, plan)
     return _with_names(explained, plan, settings.text, tables, sources)
@@ -93,9 +93,7 @@ def _with_names(
     )
 
 
-def _unknown_text(tables: Tables[Any], sources: Sources, text_id: str) -> InputError:
-    every = load_lists(tables, sources, sources.judgements is not None)
-    known = [str(name) for name in tables.distinct(every.rows, "text_id")]
+def _unknown_text(known: Sequence[str], text_id: str) -> InputError:
     near = get_close_matches(text_id, list(islice(known, COMPARED_IDS)), n=3, cutoff=0.5)
     hint = f"; near ids: {', '.join(near)}" if near else f"; the first: {', '.join(sorted(known)[:3])}"
     return InputError(f"no text {text_id!r} among the {len(known):,} texts of the inputs (and their folds){hint}")

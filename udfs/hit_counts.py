@@ -13,12 +13,13 @@ import pyarrow as pa
 from fusion.grid import SINGLE, Cell, Grid
 from fusion.kernel.blocks import Hits, Scope, find_hits
 from fusion.label_groups import ALL
-from fusion.metrics import Measure
+from fusion.metrics import Measure, decisive
 from fusion.statistics.coverage import Coverage, common_candidates
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
 from fusion.types import Array, Ints
+from udfs.example_texts import ExampleTexts, from_bytes, most_extreme, to_bytes
 from udfs.input_counts import count_keys
 from udfs.list_codes import LabelGroups, Layout
 from udfs.problems import Problems
@@ -26,11 +27,12 @@ from udfs.text_batches import Batch, Work, report_repeated
 
 COUNTS_SCHEMA = "fold int, part string, places binary, counts binary, problems string"
 """A vector of counts: of a fold (part `hits`), or of all folds (fold NO_FOLD; part `coverage`, or the name of what is
-compared). `places` says which are given; empty: all, in order."""
+compared). `places` says which are given; empty: all, in order. Part `examples` holds no counts but rows of texts (see
+udfs/example_texts.py); its `places` says how many are kept."""
 COUNTS = ("fold", "part")
 """What identifies a vector of counts."""
 NO_FOLD = -1
-HITS, COVERAGE = "hits", "coverage"
+HITS, COVERAGE, EXAMPLES = "hits", "coverage", "examples"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Details:
     randomizations: int
     """Sign vectors; 0: no such test."""
     seed: int
+    examples: int = 0
+    """Texts most helped and most hurt that are kept of every cell against every retriever."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,13 @@ class Evaluation:
         blocks = self.details.blocks if vectors else 0
         return PairedSums(self.views, self.measures, self._width, blocks, vectors, seed)
 
+    def new_examples(self) -> ExampleTexts | None:
+        """None where no examples are kept."""
+        if self.details is None or not self.details.examples:
+            return None
+        columns, retrievers = len(self.grid.columns), len(self.layout.retrievers)
+        return ExampleTexts(self.views, columns, retrievers, decisive(self.measures), self.details.examples)
+
     @property
     def _width(self) -> int:
         return 1 + max(self.columns.values())
@@ -111,6 +122,10 @@ def add_counts(table: pa.Table) -> pa.Table:
     """For `applyInArrow` by fold and part: packed counts added up."""
     problems = Problems.from_json(text for text in table["problems"].to_pylist() if text)
     fold, part = table["fold"][0].as_py(), table["part"][0].as_py()
+    if part == EXAMPLES:
+        keep = table["places"][0].as_py()
+        rows = most_extreme(from_bytes(table["counts"].to_pylist()), int(np.frombuffer(keep, np.int64)[0]))
+        return pa.Table.from_batches([_packed_row(fold, part, keep, to_bytes(rows), problems)])
     total = np.zeros(0, np.int64)
     for places, counts in unpacked(table):
         longer = max(len(total), int(places.max(initial=-1)) + 1)
@@ -140,6 +155,7 @@ class Counter:
         self.grid = evaluation.grid
         self.problems = problems
         self.tallies: dict[int, Tally] = {}
+        self.examples = evaluation.new_examples()
 
     def add(self, batch: Batch) -> None:
         evaluation = self.evaluation
@@ -149,6 +165,8 @@ class Counter:
             return
         relevant_all = batch.texts.relevant_counts(evaluation.layout.group_names, ALL)
         lists = None if evaluation.details is None else _ListFacts.of(batch, evaluation.details)
+        if self.examples is not None:
+            self.examples.begin(batch.text_id, batch.fold)
         for v, view in enumerate(evaluation.views):
             relevant = batch.texts.relevant_counts(evaluation.layout.group_names, view)
             counted = batch.judged if view == ALL else batch.judged & (relevant > 0)
@@ -161,6 +179,8 @@ class Counter:
                 tally.add_hits(v, hits[v].ranks[mine], relevant_all[text], relevant[text])
             if lists is not None:
                 self._add_details(lists, v, batch, hits[v], counted, [relevant_all, relevant])
+        if self.examples is not None:
+            self.examples.end()
 
     def _add_details(
         self, lists: _ListFacts, view: int, batch: Batch, hits: Hits, counted: Array, relevant: list[Ints]
@@ -172,7 +192,8 @@ class Counter:
         labels = batch.texts.relevant_labels(self.evaluation.layout.group_names, hits.view, counted)
         band_of = [bands.lookup(batch.decode(these)) for these in (labels, hits.label)]
         self.coverage.add_bands(view, band_of[0], hits, band_of[1])
-        self.sums.add(hits, counted, relevant, lists.block)
+        watch = None if self.examples is None else self.examples.watch(hits.view)
+        self.sums.add(hits, counted, relevant, lists.block, watch)
 
     def packed(self) -> Iterator[pa.RecordBatch]:
         if self.problems:
@@ -184,6 +205,10 @@ class Counter:
             yield _row(NO_FOLD, COVERAGE, *self.coverage.packed())
             for part, counts in self.sums.packed():
                 yield _row(NO_FOLD, part, *_packed(counts))
+        if self.examples is not None:
+            keep = np.array([self.examples.keep], np.int64).tobytes()
+            for rows in self.examples.packed():
+                yield _packed_row(NO_FOLD, EXAMPLES, keep, rows)
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -252,12 +277,16 @@ _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def _row(fold: int, part: str, places: Ints, counts: Ints, problems: Problems | None = None) -> pa.RecordBatch:
+    return _packed_row(fold, part, places.tobytes(), counts.tobytes(), problems)
+
+
+def _packed_row(fold: int, part: str, places: bytes, counts: bytes, problems: Problems | None = None) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {
             "fold": pa.array([fold], pa.int32()),
             "part": pa.array([part], pa.string()),
-            "places": pa.array([places.tobytes()], pa.binary()),
-            "counts": pa.array([counts.tobytes()], pa.binary()),
+            "places": pa.array([places], pa.binary()),
+            "counts": pa.array([counts], pa.binary()),
             "problems": pa.array([problems.to_json() if problems else None], pa.string()),
         }
     )

@@ -18,6 +18,9 @@ from udfs.label_ids import number_labels
 from udfs.list_codes import JUDGEMENT, Layout
 from udfs.problems import Problem, Problems
 
+LIST_ROW = ("text_id", "fold", "list", "label_ids", "scores")
+"""The columns of a list row."""
+
 
 @dataclass
 class Batch:

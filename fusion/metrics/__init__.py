@@ -10,7 +10,7 @@ from fusion.metrics.ndcg import ndcg
 from fusion.metrics.precision import precision
 from fusion.registry import METRICS
 
-__all__ = ["LARGEST_K", "Measure", "ndcg", "parse_measures", "precision"]
+__all__ = ["LARGEST_K", "Measure", "decisive", "decisiveness", "ndcg", "parse_measures", "precision"]
 
 LARGEST_K = 128
 """Counts are kept for every rank up to k and every number of relevant labels up to k."""
@@ -24,6 +24,16 @@ class Measure(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.metric}@{self.k}"
+
+
+def decisiveness(measure: Measure) -> tuple[bool, int]:
+    """The greater it is, the more a measure says where one has to do: nDCG first, then depth."""
+    return measure.metric == "ndcg", measure.k
+
+
+def decisive(measures: Iterable[Measure]) -> Measure:
+    """The measure that ranks the cells where one has to do: the deepest nDCG."""
+    return max(measures, key=decisiveness)
 
 
 def parse_measures(names: str | Iterable[str]) -> list[Measure]:

@@ -17,6 +17,7 @@ from fusion.kernel.blocks import Hits
 from fusion.kernel.compiled import compiled
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
+from fusion.statistics.extremes import Extremes
 from fusion.statistics.random_signs import randomization_p
 from fusion.statistics.significance import Paired, paired_t_of_sums
 from fusion.statistics.tally import IDEALS, hit_weights
@@ -56,6 +57,14 @@ def distinct_aspects(views: Sequence[str], measures: Sequence[Measure]) -> dict[
     return same_as
 
 
+class Watch(NamedTuple):
+    """An aspect of which the extreme texts are kept; `places` numbers the texts."""
+
+    aspect: Aspect
+    extremes: Extremes
+    places: Ints
+
+
 class PairedSums:
     """The sums of every distinct aspect, in whole numbers of UNIT.
 
@@ -85,9 +94,11 @@ class PairedSums:
         self.products: Ints = np.zeros((size, sizes, columns, columns), np.int64)
         self.blocks: Floats = np.zeros((size, blocks, columns))
 
-    def add(self, hits: Hits, counted: Array, relevant: Sequence[Ints], block: Ints) -> None:
+    def add(
+        self, hits: Hits, counted: Array, relevant: Sequence[Ints], block: Ints, watch: Watch | None = None
+    ) -> None:
         """The texts that `counted` marks, with their hits in one view and their numbers of relevant labels: all, and
-        those of the view. `block` is the block of each text."""
+        those of the view. `block` is the block of each text. `watch` sees the figures of one aspect on the way."""
         here = [a for a, aspect in enumerate(self.aspects) if aspect.view == hits.view]
         part = slice(here[0], here[-1] + 1)
         size = np.searchsorted(FEWEST_LABELS, relevant[0], side="right")
@@ -115,6 +126,9 @@ class PairedSums:
             )
             ends = np.searchsorted(size[chosen], np.arange(1, self.queries.shape[1] + 1))
             _add_products(self.products[part], self._figures, ends)
+            if watch is not None:
+                figures = self._figures[self._place[watch.aspect] - here[0], : len(chosen)]
+                watch.extremes.add(figures, watch.places[chosen])
 
     @cached_property
     def _figures(self) -> Floats:

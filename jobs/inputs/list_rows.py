@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple
 
@@ -34,11 +34,12 @@ class ListRows(Generic[T]):
     types: RowTypes
     judgements: T | None
     judgements_source: str
+    of_texts: Callable[[Sequence[str]], T]
+    """The rows of some texts, by their ids as strings; the others are left out before anything is shuffled."""
 
 
-def load_lists(tables: Tables[T], sources: Sources, judged: bool, texts: Sequence[str] | None = None) -> ListRows[T]:
-    """The candidates of all retrievers and, if `judged`, the relevant labels of the test texts. With `texts`, only the
-    rows of these; what they mean is still read from the whole inputs."""
+def load_lists(tables: Tables[T], sources: Sources, judged: bool) -> ListRows[T]:
+    """The candidates of all retrievers and, if `judged`, the relevant labels of the test texts."""
     sources.require(judged)
     runs = _runs(tables, sources.candidates)
     judgements, judged_by = None, source_name(sources.judgements, "judgements")
@@ -49,20 +50,21 @@ def load_lists(tables: Tables[T], sources: Sources, judged: bool, texts: Sequenc
     folds = _folds(tables, sources.folds) if sources.folds is not None else None
     divided = layout.slots != (ALL,)
 
-    def placed(table: T) -> T:
-        return tables.in_fold(table if texts is None else tables.having(table, "text_id", texts), folds)
+    def rows_of(texts: Sequence[str] | None) -> T:
+        def placed(table: T) -> T:
+            return tables.in_fold(table if texts is None else tables.having(table, "text_id", texts), folds)
 
-    rows = [
-        tables.list_rows(
-            placed(run.rows),
-            Placed(number * len(layout.slots), layout.slots, layout.groups, divided),
-            types,
-        )
-        for number, run in enumerate(runs.values())
-    ]
-    if judgements is not None and judged:
-        rows.append(tables.judgement_rows(placed(judgements), types))
-    return ListRows(tables.union(rows), layout, types, judgements, judged_by)
+        rows = [
+            tables.list_rows(
+                placed(run.rows), Placed(number * len(layout.slots), layout.slots, layout.groups, divided), types
+            )
+            for number, run in enumerate(runs.values())
+        ]
+        if judgements is not None and judged:
+            rows.append(tables.judgement_rows(placed(judgements), types))
+        return tables.union(rows)
+
+    return ListRows(rows_of(None), layout, types, judgements, judged_by, rows_of)
 
 
 def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source]) -> dict[str, Run[T]]:

@@ -9,6 +9,7 @@ from itertools import chain, count, groupby
 from typing import NamedTuple
 
 from fusion.label_groups import ALL, HEAD, TAIL
+from fusion.metrics import decisiveness
 from fusion.statistics.summary import MeanStd
 from jobs.reporting.data import TESTS, Column, Comparison, Dataset, Report, Value
 
@@ -62,7 +63,7 @@ def measure_name(column: Column) -> str:
 
 def decisive(columns: Iterable[Column]) -> Column:
     """The column that ranks the cells where one has to do: the deepest nDCG, by the paper's protocol."""
-    return max(columns, key=lambda column: (column.ideal == ALL, column.metric == "ndcg", column.k))
+    return max(columns, key=lambda column: (column.ideal == ALL, *decisiveness(column.measure)))
 
 
 def columns_by_group(dataset: Dataset) -> dict[str, list[Column]]:

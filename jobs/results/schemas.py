@@ -130,6 +130,30 @@ BAND_TESTS_SCHEMA = pa.schema(
     ]
 )
 """Pairs of text and relevant label that only the cell, or only the single retriever, has among its first k."""
+EXAMPLES_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("outcome", pa.string()),
+        ("place", pa.int32()),
+        ("text_id", pa.string()),
+        ("fold", pa.int32()),
+        ("excerpt", pa.string()),
+        ("metric", pa.string()),
+        ("k", pa.int32()),
+        ("normalization", pa.string()),
+        ("fusion", pa.string()),
+        ("retriever", pa.string()),
+        ("value", pa.float64()),
+        ("retriever_value", pa.float64()),
+        ("list", pa.string()),
+        ("label_ids", pa.list_(pa.string())),
+        ("label_names", pa.list_(pa.string())),
+        ("scores", pa.list_(pa.float64())),
+        ("relevant", pa.list_(pa.bool_())),
+    ]
+)
+"""One row per list of a text that the best cell helps or hurts most against the better single retriever. `list` names a
+retriever, `fused` or `relevant`; scores of relevant labels are fused ones, null where no list holds the label."""
 DETAILS = {
     "comparisons": COMPARISONS_SCHEMA,
     "pairs": PAIRS_SCHEMA,
@@ -137,6 +161,7 @@ DETAILS = {
     "agreement": AGREEMENT_SCHEMA,
     "bands": BANDS_SCHEMA,
     "band_tests": BAND_TESTS_SCHEMA,
+    "examples": EXAMPLES_SCHEMA,
 }
 """The tables beside the metrics, by name."""
 
