@@ -12,6 +12,7 @@ from scipy import special, stats
 from fusion.grid import SINGLE, Cell, Grid
 from fusion.metrics import Measure
 from fusion.registry import FUSIONS
+from jobs.reporting.assemble import deciding_test, verdict_of
 from jobs.reporting.data import (
     Agreement,
     Band,
@@ -63,8 +64,9 @@ def sample_report(
 ) -> Report:
     """A report on 1 to 4 datasets. `folds` counts those the datasets should have, `missing` names those they lack."""
     there = tuple(fold for fold in range(folds) if fold not in missing)
+    deciding = deciding_test(test, len(there))
     made = [
-        _dataset(np.random.default_rng([seed, i]), name, texts, tuple(columns), there, tuple(missing), test)
+        _dataset(np.random.default_rng([seed, i]), name, texts, tuple(columns), there, tuple(missing), deciding)
         for i, (name, texts) in enumerate(list(DATASETS.items())[:datasets])
     ]
     kept = tuple(
@@ -96,9 +98,10 @@ def _dataset(
     table = {column: _column(rng, column, quality, folds) for column in columns}
     values = {column: _values(table[column], folds, queries[column.label_group], test) for column in columns}
     rows = tuple(Row(cell, {column: values[column][cell] for column in columns}) for cell in [*SINGLES, *CELLS])
-    gains = tuple(_gain(column, table[column], values[column], queries[column.label_group]) for column in columns)
+    gains = tuple(_gain(column, table[column], values[column], queries[column.label_group], test) for column in columns)
     return Dataset(
         name=name,
+        test=test,
         folds=folds,
         missing_folds=missing,
         queries=queries,
@@ -154,7 +157,7 @@ def _compare(one: _Figure, other: _Figure, texts: int) -> Comparison:
     differences = np.subtract(one.folds, other.folds)
     difference = float(differences.mean())
     if not differences.any():
-        return Comparison(0.0, 0.0, 0.0, 0.0, None if len(differences) < 2 else 1.0, 1.0, 1.0)
+        return Comparison(0.0, 0.0, 0.0, 0.0, None if len(differences) < 2 else 1.0, 1.0, 1.0, texts)
     error = one.spread / math.sqrt(texts)
     p = min(1.0, 10 * 2 * float(special.ndtr(-abs(difference) / error)))
     return Comparison(
@@ -165,6 +168,7 @@ def _compare(one: _Figure, other: _Figure, texts: int) -> Comparison:
         _t_test(differences) if len(differences) > 1 else None,
         p,
         max(p, 1e-4),
+        texts,
     )
 
 
@@ -190,21 +194,13 @@ def _values(figures: dict[Cell, _Figure], folds: tuple[int, ...], texts: int, te
     return values
 
 
-def _gain(column: Column, figures: dict[Cell, _Figure], values: dict[Cell, Value], texts: int) -> Gain:
+def _gain(column: Column, figures: dict[Cell, _Figure], values: dict[Cell, Value], texts: int, test: Test) -> Gain:
     best = next(cell for cell in CELLS if values[cell].best)
     better = max(SINGLES, key=lambda cell: values[cell].mean)
     comparison = _compare(figures[best], figures[better], texts)
-    tests = (comparison.p_folds, comparison.p_queries)
-    told = all(p is not None and p < ALPHA for p in tests)
-    sure = "better" if comparison.difference > 0 else "worse"
+    verdict = verdict_of(comparison, len(figures[best].folds), test, ALPHA)
     return Gain(
-        column,
-        {cell.fusion: values[cell] for cell in SINGLES},
-        better.fusion,
-        best,
-        values[best],
-        comparison,
-        "not tested" if None in tests else sure if told else "not told apart",
+        column, {cell.fusion: values[cell] for cell in SINGLES}, better.fusion, best, values[best], comparison, verdict
     )
 
 

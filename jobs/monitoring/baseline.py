@@ -9,13 +9,13 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from fusion.grid import SINGLE
+from fusion.grid import SINGLE, Cell
 from fusion.metrics import Measure
 from fusion.statistics.gate import Change, Sums, change
 from fusion.statistics.paired import UNIT
 from jobs.monitoring.history import History
 from jobs.monitoring.reevaluate import LABEL_COUNTS, QUERIES, Evaluated
-from jobs.reporting.formats import input_count_text
+from jobs.reporting.formats import cell_name, input_count_text
 from jobs.results.schemas import RUN_FILE
 from jobs.runtime.folders import read_parquet, read_text
 from jobs.settings.nightly import DriftSettings
@@ -37,7 +37,7 @@ class Watched(NamedTuple):
     against: str
 
     def __str__(self) -> str:
-        return f"{self.label_group} {self.metric}@{self.k} of {cell_name(self.normalization, self.fusion)}"
+        return f"{self.label_group} {self.metric}@{self.k} of {cell_name(Cell(self.normalization, self.fusion))}"
 
 
 class Moved(NamedTuple):
@@ -50,11 +50,6 @@ class Moved(NamedTuple):
     @property
     def alarm(self) -> bool:
         return self.change is not None and self.change > self.allowed
-
-
-def cell_name(normalization: str, fusion: str) -> str:
-    """A cell, or a retriever without fusion, as people read it."""
-    return f"{fusion} alone" if normalization == SINGLE else f"{normalization}+{fusion}"
 
 
 def watched_figures(spark: SparkSession, evaluated: Evaluated) -> DataFrame:

@@ -7,8 +7,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from jobs.monitoring.baseline import cell_name
+from fusion.grid import Cell
 from jobs.monitoring.history import History
+from jobs.reporting.formats import cell_name
 from jobs.settings.nightly import NightlySettings
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 200, 48, 34, 10
@@ -27,7 +28,7 @@ def trend_page(history: History, settings: NightlySettings) -> str:
     rows = history.read("watched", ids)
     for row in rows.collect() if rows is not None else []:
         if (row["dataset"], row["run_id"]) in verdicts:
-            cell = cell_name(row["normalization"], row["fusion"])
+            cell = cell_name(Cell(row["normalization"], row["fusion"]))
             what = f"{row['label_group']} labels, {row['metric']}@{row['k']} of {cell}"
             series[row["dataset"], what][row["run_id"]] = row
     parts = []

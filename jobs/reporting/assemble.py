@@ -11,7 +11,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.registry import FUSIONS
 from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
-from jobs.reporting.data import Agreement, Band, Column, Comparison, Dataset, Gain, Row, Test, Value, Verdict
+from jobs.reporting.data import Agreement, Band, Column, Comparison, Dataset, Gain, Outcome, Row, Test, Value, Verdict
 from jobs.reporting.paper import paper_figures
 from jobs.results.stored import Results
 
@@ -22,6 +22,7 @@ ByTexts = Mapping[tuple[Column, Cell, Cell], dict[str, Any]]
 
 def assemble(results: Results, test: Test, alpha: float) -> Dataset:
     """All figures of a dataset."""
+    test = deciding_test(test, len(results.folds))
     figures = _figures(results)
     by_texts = _by_texts(results)
     values: dict[Column, dict[Cell, Value]] = {}
@@ -32,12 +33,13 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         values[column] = _values(column, cells, best, by_texts, test, alpha)
         singles = {cell: mean for cell, mean in means.items() if cell.normalization == SINGLE}
         if singles:
-            gains.append(_gain(column, cells, values[column], best, best_of(singles), by_texts, alpha))
+            gains.append(_gain(column, cells, values[column], best, best_of(singles), by_texts, test, alpha))
     named = dict.fromkeys(cell for found in values.values() for cell in found)
     rows = [Row(cell, {column: found[cell] for column, found in values.items() if cell in found}) for cell in named]
     ours = {column: {cell: value.mean for cell, value in found.items()} for column, found in values.items()}
     return Dataset(
         name=results.config.dataset,
+        test=test,
         folds=results.folds,
         missing_folds=results.missing_folds,
         queries=_queries(results),
@@ -53,6 +55,11 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         version=results.version,
         config=results.config.to_yaml(),
     )
+
+
+def deciding_test(test: Test, folds: int) -> Test:
+    """One fold is no sample of folds: there the texts decide, whatever was asked for."""
+    return "queries" if folds == 1 and test == "folds" else test
 
 
 def _figures(results: Results) -> dict[Column, dict[Cell, Folds]]:
@@ -98,9 +105,8 @@ def _compared(column: Column, cells: Mapping[Cell, Folds], cell: Cell, other: Ce
     row = by_texts.get((column, cell, other))
     if row is None:
         return Comparison(sum(differences) / len(shared) if shared else float("nan"), p_folds=p_folds)
-    return Comparison(
-        row["difference"], row["low"], row["high"], row["effect"], p_folds, row["p"], row["p_randomization"]
-    )
+    tests = p_folds, row["p"], row["p_randomization"]
+    return Comparison(row["difference"], row["low"], row["high"], row["effect"], *tests, row["queries"])
 
 
 def _corrected(against: dict[Cell, Comparison]) -> dict[Cell, Comparison]:
@@ -127,22 +133,27 @@ def _gain(
     best: Cell,
     single: Cell,
     by_texts: ByTexts,
+    test: Test,
     alpha: float,
 ) -> Gain:
     # The best of many cells is best by luck, too: it is tested as one of them.
     fused = [cell for cell in cells if cell.normalization != SINGLE]
     comparison = _corrected({cell: _compared(column, cells, cell, single, by_texts) for cell in fused})[best]
     singles = {cell.fusion: value for cell, value in values.items() if cell.normalization == SINGLE}
-    return Gain(column, singles, single.fusion, best, values[best], comparison, _verdict(comparison, alpha))
+    verdict = verdict_of(comparison, len(cells[best]), test, alpha)
+    return Gain(column, singles, single.fusion, best, values[best], comparison, verdict)
 
 
-def _verdict(comparison: Comparison, alpha: float) -> Verdict:
-    """Folds alone are too few to trust: the texts must say the same."""
-    if comparison.p_folds is None or comparison.p_queries is None:
-        return "not tested"
-    if comparison.p_folds >= alpha or comparison.p_queries >= alpha:
-        return "not told apart"
-    return "better" if comparison.difference > 0 else "worse"
+def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> Verdict:
+    """Folds alone are too few to trust: the texts must say the same. One fold leaves the texts alone to decide."""
+    tests: tuple[Test, ...] = ("folds", "queries") if folds > 1 else (test,)
+    ps = [comparison.p(each) for each in tests]
+    outcome: Outcome = "better" if comparison.difference > 0 else "worse"
+    if any(p is None for p in ps):
+        outcome = "not tested"
+    elif any(p is not None and p >= alpha for p in ps):
+        outcome = "not told apart"
+    return Verdict(outcome, folds, comparison.texts)
 
 
 def _queries(results: Results) -> dict[str, int]:

@@ -9,13 +9,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.metrics import Measure
 
 Test = Literal["folds", "queries", "randomization"]
-Verdict = Literal["better", "worse", "not told apart", "not tested"]
-
-TESTS: dict[Test, str] = {
-    "folds": "two-sided paired t-test over the folds' means",
-    "queries": "two-sided paired t-test over all folds' texts, Holm-corrected over the cells",
-    "randomization": "paired randomisation test (random signs) over all folds' texts, Holm-corrected over the cells",
-}
+Outcome = Literal["better", "worse", "not told apart", "not tested"]
 
 
 class Column(NamedTuple):
@@ -43,9 +37,24 @@ class Comparison:
     p_folds: float | None = None
     p_queries: float | None = None
     p_randomization: float | None = None
+    texts: int | None = None
 
     def p(self, test: Test) -> float | None:
         return {"folds": self.p_folds, "queries": self.p_queries, "randomization": self.p_randomization}[test]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether one cell is better than another, and what that rests on: with one fold on the texts alone, with more on
+    folds and texts together."""
+
+    outcome: Outcome
+    folds: int
+    texts: int | None = None
+
+    @property
+    def told_apart(self) -> bool:
+        return self.outcome in ("better", "worse")
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,6 @@ class Gain:
     comparison: Comparison
     """The best cell against the better single retriever."""
     verdict: Verdict
-    """`better` or `worse` only if the folds and the texts both say so."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,8 @@ class Dataset:
     """The results of one dataset."""
 
     name: str
+    test: Test
+    """What decides the bold face here: as set, but with one fold a test over texts."""
     folds: tuple[int, ...]
     missing_folds: tuple[int, ...]
     queries: dict[str, int]
@@ -174,6 +184,6 @@ class Report:
     title: str
     datasets: tuple[Dataset, ...]
     test: Test
-    """What decides the bold face."""
+    """What decides the bold face where there is more than one fold."""
     alpha: float
     version: str

@@ -15,7 +15,8 @@ from fusion.errors import SetupError
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from jobs.reporting.data import Agreement, Column, Dataset, Report, Value
-from jobs.reporting.tables import columns_by_group, decisive, file_names, measure_name
+from jobs.reporting.formats import cell_name, measure_name, percent, span
+from jobs.reporting.tables import columns_by_group, decisive, file_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +131,7 @@ def _grid(dataset: Dataset, group: str, columns: list[Column]) -> Figure:
             red, green, blue, _ = mesh.to_rgba(np.array([value.mean]))[0]
             light = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.45
             ax.text(
-                x + 0.5, y + 0.5, f"{100 * value.mean:.1f}", ha="center", va="center", size=5.5,
+                x + 0.5, y + 0.5, percent(value.mean), ha="center", va="center", size=5.5,
                 color="black" if light else "white", weight="bold" if value.bold else "normal", in_layout=False,
             )  # fmt: skip
             if value.best:
@@ -159,7 +160,7 @@ def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
             y = measures.index(measure_name(column)) + shift
             if against.low is not None and against.high is not None:
                 ax.plot([100 * against.low, 100 * against.high], [y, y], color=colour, solid_capstyle="butt")
-            face = colour if verdict in ("better", "worse") else "white"
+            face = colour if verdict.told_apart else "white"
             ax.plot(100 * against.difference, y, mark, color=colour, markerfacecolor=face)
         ax.plot([], [], mark, color=colour, label=f"{group} labels")
     ax.axvline(0, color="black", linewidth=0.6)
@@ -197,11 +198,10 @@ def _frequency(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
                 linestyle="-" if fused else DASHES[i % len(DASHES)],
                 markersize=6 if fused else 3.5,
             )  # fmt: skip
-        spans = ((band.rarest, band.commonest) for band in bands)
-        ticks = [f"{low:,}" if low == high else f"{low:,}\N{EN DASH}{high:,}" for low, high in spans]
+        ticks = [span(band.rarest, band.commonest) for band in bands]
         ax.set_xticks(range(len(bands)), ticks, rotation=45, ha="right", rotation_mode="anchor")
         ax.set_xlim(-0.5, len(bands) - 0.5)
-        ax.set_title(f"{group} labels" + (f"\nbest: {best[0]}" if best else ""))
+        ax.set_title(f"{group} labels" + (f"\nbest: {cell_name(best[0])}" if best else ""))
         ax.grid(axis="y", color="0.9", linewidth=0.4)
     axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel(f"found in the first {k} (%)")

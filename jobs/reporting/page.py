@@ -11,8 +11,8 @@ from string import Template
 from typing import Any
 
 from fusion.grid import Cell
-from jobs.reporting.data import TESTS, Agreement, Band, Comparison, Dataset, Gain, PaperFigures, Report, Value
-from jobs.reporting.formats import input_count_text
+from jobs.reporting.data import Agreement, Band, Comparison, Dataset, Gain, PaperFigures, Report, Value
+from jobs.reporting.formats import TESTS, input_count_text, verdict
 
 _SCRIPTS = ("data.js", "marks.js", "tables.js", "figures.js", "page.js")
 """In the order they need each other; the last one starts the page."""
@@ -67,6 +67,7 @@ def _dataset(dataset: Dataset) -> dict[str, Any]:
     row_of = {row.cell: i for i, row in enumerate(dataset.rows)}
     return {
         "name": dataset.name,
+        "test": dataset.test,
         "folds": dataset.folds,
         "missing": dataset.missing_folds,
         "queries": dataset.queries,
@@ -118,7 +119,8 @@ def _gain(gain: Gain, dataset: Dataset, row_of: dict[Cell, int]) -> dict[str, An
         "better_single": gain.better_single,
         "best": row_of[gain.best],
         "comparison": _comparison(gain.comparison),
-        "verdict": gain.verdict,
+        "outcome": gain.verdict.outcome,
+        "verdict": verdict(gain.verdict),
     }
 
 

@@ -10,23 +10,9 @@ from itertools import groupby
 
 from fusion.label_groups import ALL
 from jobs.reporting.data import Column, Dataset, Report
-from jobs.reporting.formats import input_count_text
-from jobs.reporting.tables import (
-    BEST,
-    MINUS,
-    NOTHING,
-    Entry,
-    Table,
-    agreement_table,
-    file_names,
-    gain_table,
-    grid_tables,
-    measure_name,
-    overview_table,
-    paper_tables,
-    tie_table,
-    warnings,
-)
+from jobs.reporting.formats import MINUS, NOTHING, column_name, count, input_count_text
+from jobs.reporting.summary_tables import agreement_table, gain_table, overview_table, paper_tables, tie_table
+from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
 
 FIGURES = {
     "grid": "All fusions: bold figures are not told from the best, which is framed; far below the median all is dark",
@@ -146,7 +132,7 @@ def report_markdown(report: Report, figures: Mapping[str, str] | None = None) ->
     for dataset, file_name in zip(report.datasets, file_names(d.name for d in report.datasets).values(), strict=True):
         of_dataset = {name: path for name, path in (figures or {}).items() if name.startswith(f"{file_name}_")}
         parts.append(f"## {_mark(dataset.name)}")
-        parts += [f"> [!WARNING]\n> {_mark(warning)}" for warning in warnings(report, dataset)]
+        parts += [f"> [!WARNING]\n> {_mark(warning)}" for warning in warnings(dataset)]
         if dataset.gains:
             parts += ["### Best fusions and single retrievers", markdown(gain_table(report, dataset))]
         for name, path in of_dataset.items():
@@ -157,12 +143,11 @@ def report_markdown(report: Report, figures: Mapping[str, str] | None = None) ->
         parts += ["### All fusions", *map(markdown, grid_tables(report, dataset)), markdown(tie_table(report, dataset))]
         if dataset.paper:
             ranks = dataset.paper.rank_correlation.items()
-            alike = ", ".join(f"{column.label_group} {measure_name(column)} {rank:.2f}" for column, rank in ranks)
+            alike = ", ".join(f"{column_name(column)} {rank:.2f}" for column, rank in ranks)
             parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
             parts += _folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
-        counts = "".join(
-            f"- {count:,} {_mark(input_count_text(key))}\n" for key, count in dataset.input_counts.items() if count
-        )
+        told = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
+        counts = "".join(f"- {count(number)} {_mark(text)}\n" for text, number in told.items())
         sources = ", ".join(f"`{source}`" for source in dataset.sources)
         run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
         parts += ["### What was run", run, counts, *_folded("Configuration", [f"~~~yaml\n{dataset.config}~~~"])]

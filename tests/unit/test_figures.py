@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fusion.errors import SetupError
-from jobs.reporting.data import Column, Report
+from jobs.reporting.data import Column, Report, Verdict
 from jobs.reporting.figures import figures, save
 from jobs.reporting.printing import FIGURES, report_markdown
 from tests.reports import COLUMNS, sample_report
@@ -71,7 +71,7 @@ def test_the_heat_map_marks_what_is_flagged(report: Report) -> None:
 def test_gains_are_hollow_unless_told_apart(report: Report) -> None:
     dataset = report.datasets[0]
     gains = [gain for gain in dataset.gains if gain.column.ideal == "all"]
-    doubtful = tuple(replace(gain, verdict="not told apart") for gain in dataset.gains)
+    doubtful = tuple(replace(gain, verdict=Verdict("not told apart", 5)) for gain in dataset.gains)
     for verdicts, hollow in ((dataset.gains, False), (doubtful, True)):
         ax = dict(figures(replace(report, datasets=(replace(dataset, gains=verdicts),))))["eurlex-4k_gain"].axes[0]
         points = [line for line in ax.lines if line.get_marker() != "None" and len(line.get_xdata())]

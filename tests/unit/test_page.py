@@ -59,7 +59,7 @@ def test_holds_gains_bands_agreement_and_the_paper(report):
     for gain, shown in zip(dataset.gains, found["gains"], strict=True):
         assert dataset.columns[shown["column"]] == gain.column
         assert cells[shown["best"]] == gain.best
-        assert (shown["better_single"], shown["verdict"]) == (gain.better_single, gain.verdict)
+        assert (shown["better_single"], shown["outcome"]) == (gain.better_single, gain.verdict.outcome)
         assert all(map(close, shown["comparison"], vars(gain.comparison).values()))
     assert {group: len(bands) for group, bands in found["bands"].items()} == {"tail": 8, "head": 2, "all": 10}
     band = dataset.bands["head"][1]
