@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -22,9 +21,11 @@ from jobs.config import Config, overlaid
 from jobs.monitoring.baseline import Moved, Watched, changes, drift, watched_figures
 from jobs.monitoring.history import RUNS, History
 from jobs.monitoring.lock import exclusive
+from jobs.monitoring.night_verdict import WATCHED_SCHEMA, verdict_of, watched_rows
 from jobs.monitoring.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
 from jobs.monitoring.tracking import check_installed, track, without_nan
 from jobs.monitoring.trend import trend_page
+from jobs.reporting import night as words
 from jobs.runtime.folders import remove_folder, result_folder
 from jobs.runtime.log import log, log_context, log_line, recorded
 from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
@@ -50,6 +51,8 @@ class Night:
 
     run_id: str
     started: str
+    tolerance: float
+    """How far a figure may fall, as a share of 1."""
     evaluated: dict[str, Evaluated] = field(default_factory=dict)
     absent: dict[str, Absent] = field(default_factory=dict)
     """By configuration file."""
@@ -112,7 +115,7 @@ def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
     settings = config.nightly
     history = History(spark, settings.history or f"{config.work.path.rstrip('/')}/history")
     earlier = [row for row in history.runs() if row["run_id"] != run_id]
-    night = Night(run_id, _now())
+    night = Night(run_id, _now(), settings.tolerance / 100)
     pinned = settings.baseline if settings.baseline != run_id else None
     if pinned is not None and pinned not in {row["run_id"] for row in earlier}:
         raise ConfigError(f"nightly.baseline: there is no complete run {pinned!r} in the history")
@@ -139,7 +142,7 @@ def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
         if compared:
             night.baselines[name] = compared[0]
         for row in compared:
-            night.changes |= changes(spark, history, evaluated, row["run_id"], settings.tolerance / 100)
+            night.changes |= changes(spark, history, evaluated, row["run_id"], night.tolerance)
         night.drift[name] = drift(spark, history, evaluated, night.against(name), settings.drift)
     night.fallen = alarms(night.changes, settings.alpha)
     for evaluated in night.evaluated.values():
@@ -172,7 +175,6 @@ def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evalu
     for name in ("metrics", LABEL_COUNTS):
         history.write(name, spark.read.parquet(f"{evaluated.path}/{name}.parquet"), run_id, evaluated.dataset)
     figures = watched_figures(spark, evaluated)
-    history.write("watched", figures, run_id, evaluated.dataset)
     queries = spark.read.parquet(f"{evaluated.path}/{QUERIES}")
     history.write(
         "query_figures", queries.withColumn("text_id", F.col("text_id").cast("string")), run_id, evaluated.dataset
@@ -181,8 +183,10 @@ def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evalu
 
 
 def _complete(spark: SparkSession, history: History, night: Night, evaluated: Evaluated) -> None:
-    """The drift, and last of all the row that makes the run part of the history."""
+    """The watched figures with what became of them, the drift, and last of all the row that makes the run part of the
+    history."""
     name = evaluated.dataset
+    history.write("watched", spark.createDataFrame(watched_rows(night, name), WATCHED_SCHEMA), night.run_id, name)
     moved = [(quantity, *found, found.alarm) for quantity, found in night.drift[name].items()]
     schema = "quantity string, value double, change double, allowed double, alarm boolean"
     history.write("drift", spark.createDataFrame(moved, schema), night.run_id, name)
@@ -227,10 +231,12 @@ def _publish(history: History, config: Config, night: Night) -> None:
     shown = config.model_copy(update={"report": settings})
     with result_folder(OutputSettings(path=place, mode="overwrite"), shown) as folder:
         folder.write_text(SUMMARY, text)
-        folder.write_text(TREND, trend_page(history, config.nightly))
+        verdict = verdict_of(night)
+        folder.write_text(TREND, trend_page(history, config.nightly, verdict))
         try:
             if night.evaluated:
-                report.write(report.assembled(shown), folder, report.can_draw(settings), [("Night by night", TREND)])
+                of_night = replace(report.assembled(shown), night=verdict)
+                report.write(of_night, folder, report.can_draw(settings), [("Night by night", TREND)])
         except XmtcError as error:
             # Datasets with grids of their own have no report in common; the night has its verdict all the same.
             log(f"no report: {error}")
@@ -264,7 +270,13 @@ def summary(night: Night) -> dict[str, Any]:
                 "changed_inputs": night.changed_inputs(name),
                 "figures": night.figures.get(name, []),
                 "watched": [
-                    {**watched._asdict(), **change._asdict(), "alarm": watched in night.fallen}
+                    {
+                        **watched._asdict(),
+                        **change._asdict(),
+                        "alarm": watched in night.fallen,
+                        # False: the two means are over different texts and do not compare by themselves.
+                        "same_texts": change.paired or not (change.new or change.gone),
+                    }
                     for watched, change in night.changes.items()
                     if watched.dataset == name
                 ],
@@ -282,41 +294,7 @@ def summary(night: Night) -> dict[str, Any]:
 
 def message(night: Night) -> str:
     """The lines that matter, for people."""
-    lines = [f"run {night.run_id}: exit code {night.exit_code}"]
-    for path, absent in night.absent.items():
-        lines.append(f"{absent.dataset}: {absent.verdict}: {path}: {absent.reason}")
-    for name, evaluated in night.evaluated.items():
-        lines.append(f"{name}: {night.verdict(name)}; {_against(night, name)}; {_work(evaluated)}")
-        lines += [f"  {line}" for line in _alarm_lines(night, name)]
-    return "\n".join(lines)
-
-
-def _alarm_lines(night: Night, name: str) -> Iterator[str]:
-    for watched, p in night.fallen.items():
-        if watched.dataset == name:
-            found = night.changes[watched]
-            how = f"over {found.texts:,} unchanged texts" if found.paired else "between texts of either night"
-            if found.new or found.gone:
-                how += f" ({found.new:,} are new or judged otherwise, {found.gone:,} gone)"
-            yield (
-                f"{watched} fell from {100 * found.baseline:.2f} ({watched.against}) to {100 * found.tonight:.2f}: "
-                f"{100 * found.difference:+.2f} [{100 * found.low:+.2f}, {100 * found.high:+.2f}] {how}, p {p:.2g}"
-            )
-    for quantity, moved in night.drift[name].items():
-        if moved.alarm:
-            yield f"{quantity} moved by {moved.change:.3f}, more than {moved.allowed:g}"
-
-
-def _against(night: Night, name: str) -> str:
-    if name not in night.baselines:
-        return "no baseline yet"
-    inputs = f"data ({', '.join(night.changed_inputs(name))})"
-    changed = [inputs if what == "data" else what for what in night.changed(name)]
-    return f"against {night.against(name)}, changed since: {', '.join(changed) or 'nothing'}"
-
-
-def _work(evaluated: Evaluated) -> str:
-    return "evaluated" if evaluated.built else "nothing to do, figures kept"
+    return words.message(verdict_of(night))
 
 
 def _place(config: Config, run_id: str) -> str:

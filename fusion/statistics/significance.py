@@ -12,9 +12,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
-from fusion.types import Array
+from fusion.types import Array, Floats, Ints
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -71,6 +71,25 @@ def _paired(pairs: int, mean: float, deviation: float) -> Paired:
 def randomization_p(observed: float, flipped: Array) -> float:
     """The share of sign flips, the one observed among them, whose sum is at least as far from zero."""
     return (1 + int((np.abs(flipped) >= abs(observed)).sum())) / (1 + len(flipped))
+
+
+def exact_sign_p(only_one: Ints, only_other: Ints) -> Floats:
+    """Two-sided p of McNemar's exact test: a binomial test of the two counts against a fair coin; 1 without any."""
+    few, both = np.minimum(only_one, only_other), only_one + only_other
+    p: Floats = np.minimum(1.0, 2 * bdtr(few.astype(np.float64), both, 0.5))
+    return p
+
+
+def wilson_interval(hits: Ints, trials: Ints) -> tuple[Floats, Floats]:
+    """The 95% interval of a share (Wilson 1927), which never leaves 0 to 1."""
+    z = float(ndtri(0.975))
+    share, weight = hits / trials, z * z / trials
+    middle = (share + weight / 2) / (1 + weight)
+    reach = np.sqrt(weight * (share * (1 - share) + weight / 4)) / (1 + weight)
+    # At the ends the bound is 0 or 1 but for rounding errors.
+    low = np.where(hits == 0, 0.0, np.maximum(middle - reach, 0))
+    high = np.where(hits == trials, 1.0, np.minimum(middle + reach, 1))
+    return low, high
 
 
 def holm(p: Mapping[Key, float]) -> dict[Key, float]:

@@ -22,6 +22,10 @@ from jobs.settings.nightly import DriftSettings
 from udfs.input_counts import EMPTY_LISTS, JUDGED, split_key
 
 LABEL_FREQUENCIES = "label frequencies"
+FIGURE_SCHEMA = (
+    "normalization string, fusion string, label_group string, metric string, k int, "
+    "mean double, low double, high double, queries long"
+)
 CELL = ["normalization", "fusion", "label_group"]
 
 
@@ -60,8 +64,7 @@ def watched_figures(spark: SparkSession, evaluated: Evaluated) -> DataFrame:
         for measure, sums in zip(measures, figures, strict=True):
             found = change(sums, sums, sums, 0.0)
             rows.append((*cell, measure.metric, measure.k, found.difference, found.low, found.high, sums.texts))
-    schema = "normalization string, fusion string, label_group string, metric string, k int"
-    return spark.createDataFrame(rows, f"{schema}, mean double, low double, high double, queries long")
+    return spark.createDataFrame(rows, FIGURE_SCHEMA)
 
 
 def changes(

@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from fusion.grid import SINGLE, Cell
-from fusion.registry import FUSIONS
 from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
-from jobs.reporting.data import Agreement, Band, Column, Comparison, Dataset, Gain, Outcome, Row, Test, Value, Verdict
+from jobs.reporting.bands import frequency_bands
+from jobs.reporting.data import Agreement, Column, Comparison, Dataset, Gain, Row, Test, Value
+from jobs.reporting.formats import shown_cell
 from jobs.reporting.paper import paper_figures
+from jobs.reporting.recommend import recommendation, verdict_of
 from jobs.results.stored import Results
 
 Folds = dict[int, float]
@@ -26,17 +28,26 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
     figures = _figures(results)
     by_texts = _by_texts(results)
     values: dict[Column, dict[Cell, Value]] = {}
+    against_single: dict[Column, dict[Cell, Comparison]] = {}
     gains = []
     for column, cells in figures.items():
         means = {cell: mean_std(list(folds.values())).mean for cell, folds in cells.items()}
-        best = best_of({cell: mean for cell, mean in means.items() if cell.normalization != SINGLE})
+        fused = {cell: mean for cell, mean in means.items() if cell.normalization != SINGLE}
+        best = best_of(fused)
         values[column] = _values(column, cells, best, by_texts, test, alpha)
         singles = {cell: mean for cell, mean in means.items() if cell.normalization == SINGLE}
         if singles:
-            gains.append(_gain(column, cells, values[column], best, best_of(singles), by_texts, test, alpha))
-    named = dict.fromkeys(cell for found in values.values() for cell in found)
+            # The best of many cells is best by luck, too: it is tested as one of them.
+            single = best_of(singles)
+            against = _corrected({cell: _compared(column, cells, cell, single, by_texts) for cell in fused})
+            against_single[column] = against
+            verdict = verdict_of(against[best], len(cells[best]), test, alpha)
+            alone = {cell.fusion: values[column][cell] for cell in singles}
+            gains.append(Gain(column, alone, single.fusion, best, values[column][best], against[best], verdict))
+    named = dict.fromkeys(cell for of_column in values.values() for cell in of_column)
     rows = [Row(cell, {column: found[cell] for column, found in values.items() if cell in found}) for cell in named]
-    ours = {column: {cell: value.mean for cell, value in found.items()} for column, found in values.items()}
+    means_of = {column: {cell: value.mean for cell, value in found.items()} for column, found in values.items()}
+    bands = frequency_bands(results)
     return Dataset(
         name=results.config.dataset,
         test=test,
@@ -46,9 +57,12 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         columns=tuple(figures),
         rows=tuple(sorted(rows, key=lambda row: not row.single)),
         gains=tuple(gains),
-        bands=_bands(results),
+        recommendation=recommendation(results, values, gains, against_single, bands, test, alpha),
+        bands=bands,
+        pairs=_pairs(results),
+        rankings=(),
         agreement=_agreement(results),
-        paper=paper_figures(results.config.dataset, ours),
+        paper=paper_figures(results.config.dataset, means_of),
         input_counts=results.input_counts,
         sources=results.sources,
         evaluated=results.evaluated,
@@ -110,12 +124,13 @@ def _compared(column: Column, cells: Mapping[Cell, Folds], cell: Cell, other: Ce
 
 
 def _corrected(against: dict[Cell, Comparison]) -> dict[Cell, Comparison]:
-    """Holm's correction of the tests over texts. Cells that are one and the same fusion are one hypothesis."""
+    """Holm's correction of the tests over texts. A fusion that reads ranks is one hypothesis, not one per
+    normalisation."""
     fused = {cell: comparison for cell, comparison in against.items() if cell.normalization != SINGLE}
-    queries = holm({_hypothesis(cell): c.p_queries for cell, c in fused.items() if c.p_queries is not None})
-    signs = holm({_hypothesis(cell): c.p_randomization for cell, c in fused.items() if c.p_randomization is not None})
+    queries = holm({shown_cell(cell): c.p_queries for cell, c in fused.items() if c.p_queries is not None})
+    signs = holm({shown_cell(cell): c.p_randomization for cell, c in fused.items() if c.p_randomization is not None})
     corrected = {
-        cell: replace(c, p_queries=queries.get(_hypothesis(cell)), p_randomization=signs.get(_hypothesis(cell)))
+        cell: replace(c, p_queries=queries.get(shown_cell(cell)), p_randomization=signs.get(shown_cell(cell)))
         for cell, c in fused.items()
     }
     return {**against, **corrected}
@@ -123,37 +138,7 @@ def _corrected(against: dict[Cell, Comparison]) -> dict[Cell, Comparison]:
 
 def _hypothesis(cell: Cell) -> Cell:
     """A fusion that reads ranks gives one result under every normalisation."""
-    return Cell("", cell.fusion) if FUSIONS[cell.fusion].reads == "ranks" else cell
-
-
-def _gain(
-    column: Column,
-    cells: Mapping[Cell, Folds],
-    values: Mapping[Cell, Value],
-    best: Cell,
-    single: Cell,
-    by_texts: ByTexts,
-    test: Test,
-    alpha: float,
-) -> Gain:
-    # The best of many cells is best by luck, too: it is tested as one of them.
-    fused = [cell for cell in cells if cell.normalization != SINGLE]
-    comparison = _corrected({cell: _compared(column, cells, cell, single, by_texts) for cell in fused})[best]
-    singles = {cell.fusion: value for cell, value in values.items() if cell.normalization == SINGLE}
-    verdict = verdict_of(comparison, len(cells[best]), test, alpha)
-    return Gain(column, singles, single.fusion, best, values[best], comparison, verdict)
-
-
-def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> Verdict:
-    """Folds alone are too few to trust: the texts must say the same. One fold leaves the texts alone to decide."""
-    tests: tuple[Test, ...] = ("folds", "queries") if folds > 1 else (test,)
-    ps = [comparison.p(each) for each in tests]
-    outcome: Outcome = "better" if comparison.difference > 0 else "worse"
-    if any(p is None for p in ps):
-        outcome = "not tested"
-    elif any(p is not None and p >= alpha for p in ps):
-        outcome = "not told apart"
-    return Verdict(outcome, folds, comparison.texts)
+    return shown_cell(cell)
 
 
 def _queries(results: Results) -> dict[str, int]:
@@ -164,16 +149,16 @@ def _queries(results: Results) -> dict[str, int]:
     return found
 
 
-def _bands(results: Results) -> dict[str, tuple[Band, ...]]:
-    found: dict[str, dict[int, Band]] = defaultdict(dict)
-    for row in results.details["bands"].to_pylist() if "bands" in results.details else []:
-        bands = found[row["label_group"]]
-        if row["band"] not in bands:
-            ends = row["rarest"], row["commonest"]
-            bands[row["band"]] = Band(row["band"], *ends, row["labels"], row["pairs"], {})
-        cell = Cell(row["normalization"], row["fusion"])
-        bands[row["band"]].found.setdefault(cell, {})[row["k"]] = row["value"]
-    return {group: tuple(bands[number] for number in sorted(bands)) for group, bands in found.items()}
+def _pairs(results: Results) -> dict[Column, dict[tuple[Cell, Cell], Comparison]]:
+    """Any two distinct results; cells that share one stand under the first of them."""
+    found: dict[Column, dict[tuple[Cell, Cell], Comparison]] = defaultdict(dict)
+    for row in results.details["pairs"].to_pylist() if "pairs" in results.details else []:
+        column = Column(row["label_group"], row["metric"], row["k"], row["ideal"])
+        cells = Cell(row["normalization"], row["fusion"]), Cell(row["against_normalization"], row["against_fusion"])
+        effect = row["difference"] / row["deviation"] if row["deviation"] else None
+        tests = None, row["p"], row["p_randomization"]
+        found[column][cells] = Comparison(row["difference"], row["low"], row["high"], effect, *tests, row["queries"])
+    return found
 
 
 def _agreement(results: Results) -> tuple[Agreement, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -189,7 +188,7 @@ def _frequency(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
         bands = dataset.bands[group]
         best = _best(dataset, decisive(columns[group]))
         for i, cell in enumerate([*singles, best[0]] if best else singles):
-            shares = [100 * band.found.get(cell, {}).get(k, math.nan) for band in bands]
+            shares = [band.found[cell][k] for band in bands]
             fused = cell.normalization != SINGLE
             name = "best fusion" if fused else cell.fusion
             ax.plot(

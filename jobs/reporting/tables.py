@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from itertools import count as numbers
 from typing import NamedTuple
 
+from fusion.grid import Cell
 from fusion.label_groups import ALL, HEAD, TAIL
-from jobs.reporting.data import Column, Dataset, Report, Value
-from jobs.reporting.formats import TESTS, cell_name, column_name, count, figure, metric_name
+from jobs.reporting.data import Column, Dataset, Report, Row, Value
+from jobs.reporting.formats import TESTS, cell_name, column_name, count, figure, metric_name, shown_cell
 
 WIDEST = 12
 """Columns of figures that fit on a page."""
@@ -60,11 +61,15 @@ def columns_by_group(dataset: Dataset) -> dict[str, list[Column]]:
     metrics = list(dict.fromkeys(column.metric for column in columns))
     columns.sort(key=lambda column: (metrics.index(column.metric), column.k))
     groups = dict.fromkeys(column.label_group for column in dataset.columns if column in columns)
-    order = {TAIL: 0, HEAD: 1, ALL: 3}
     return {
         group: [column for column in columns if column.label_group == group]
-        for group in sorted(groups, key=lambda group: order.get(group, 2))
+        for group in sorted(groups, key=group_order)
     }
+
+
+def group_order(group: str) -> int:
+    """Tail, head, other groups, all labels."""
+    return {TAIL: 0, HEAD: 1, ALL: 3}.get(group, 2)
 
 
 def printed(value: Value | None) -> Entry:
@@ -130,8 +135,24 @@ def out_of_order(dataset: Dataset, columns: Collection[Column]) -> str:
     )
 
 
-def grid_tables(report: Report, dataset: Dataset) -> Iterator[Table]:
-    """The paper's table: single retrievers and cells, with their figures under their label groups."""
+def distinct_rows(dataset: Dataset) -> list[Row]:
+    """Each distinct result once, the best of the most important column first: a fusion that reads only ranks gives the
+    same under every normalisation."""
+    found: dict[Cell, Row] = {}
+    for row in dataset.rows:
+        found.setdefault(shown_cell(row.cell), Row(shown_cell(row.cell), row.values))
+    columns = [column for column in dataset.columns if column.label_group == ALL] or list(dataset.columns)
+    column = decisive(columns)
+    means = {cell: row.values[column].mean if column in row.values else -1.0 for cell, row in found.items()}
+    return sorted(found.values(), key=lambda row: -means[row.cell])
+
+
+def grid_tables(report: Report, dataset: Dataset, rows: Sequence[Row] | None = None) -> Iterator[Table]:
+    """The paper's table: single retrievers and cells, with their figures under their label groups. Chosen rows stand
+    in their own order, all rows by their normalisation."""
+    blocks = [list(rows)] if rows is not None else []
+    if rows is None:
+        blocks = [list(block) for _, block in groupby(dataset.rows, key=lambda row: row.cell.normalization)]
     pages: list[dict[str, list[Column]]] = []
     for group, columns in columns_by_group(dataset).items():
         if not pages or group == ALL or sum(map(len, pages[-1].values())) + len(columns) > WIDEST:
@@ -146,8 +167,8 @@ def grid_tables(report: Report, dataset: Dataset) -> Iterator[Table]:
             [("", "", "norm."), ("", "", "fusion"), *headings],
             "ll" + "r" * len(columns),
             [
-                [[*map(Entry, row.cell), *(printed(row.values.get(column)) for column in columns)] for row in rows]
-                for _, rows in groupby(dataset.rows, key=lambda row: row.cell.normalization)
+                [[*map(Entry, row.cell), *(printed(row.values.get(column)) for column in columns)] for row in block]
+                for block in blocks
             ],
             warnings(dataset),
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pyarrow as pa
 
 RUN_FILE = "run.json"
@@ -40,6 +43,47 @@ COMPARISONS_SCHEMA = pa.schema(
         ("p_randomization", pa.float64()),
     ]
 )
+PAIRS_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("metric", pa.string()),
+        ("k", pa.int32()),
+        ("ideal", pa.string()),
+        ("normalization", pa.string()),
+        ("fusion", pa.string()),
+        ("against_normalization", pa.string()),
+        ("against_fusion", pa.string()),
+        ("queries", pa.int64()),
+        ("difference", pa.float64()),
+        ("deviation", pa.float64()),
+        ("p", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("p_randomization", pa.float64()),
+    ]
+)
+TEXT_SIZES_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("metric", pa.string()),
+        ("k", pa.int32()),
+        ("ideal", pa.string()),
+        ("fewest", pa.int32()),
+        ("most", pa.int32()),
+        ("queries", pa.int64()),
+        ("normalization", pa.string()),
+        ("fusion", pa.string()),
+        ("retriever", pa.string()),
+        ("value", pa.float64()),
+        ("retriever_value", pa.float64()),
+        ("difference", pa.float64()),
+        ("deviation", pa.float64()),
+        ("p", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+    ]
+)
+"""Texts with `fewest` to `most` relevant labels; `most` is null where there is no end."""
 AGREEMENT_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
@@ -64,5 +108,37 @@ BANDS_SCHEMA = pa.schema(
         ("fusion", pa.string()),
         ("k", pa.int32()),
         ("value", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
     ]
 )
+BAND_TESTS_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("band", pa.int32()),
+        ("k", pa.int32()),
+        ("normalization", pa.string()),
+        ("fusion", pa.string()),
+        ("retriever", pa.string()),
+        ("pairs", pa.int64()),
+        ("only_cell", pa.int64()),
+        ("only_retriever", pa.int64()),
+        ("p", pa.float64()),
+        ("p_holm", pa.float64()),
+    ]
+)
+"""Pairs of text and relevant label that only the cell, or only the single retriever, has among its first k."""
+DETAILS = {
+    "comparisons": COMPARISONS_SCHEMA,
+    "pairs": PAIRS_SCHEMA,
+    "text_sizes": TEXT_SIZES_SCHEMA,
+    "agreement": AGREEMENT_SCHEMA,
+    "bands": BANDS_SCHEMA,
+    "band_tests": BAND_TESTS_SCHEMA,
+}
+"""The tables beside the metrics, by name."""
+
+
+def table_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """A table of the rows; what a row leaves out is null."""
+    return pa.Table.from_pylist(list(rows), schema)

@@ -13,10 +13,9 @@ import yaml
 
 from fusion.errors import ConfigError, InputError
 from jobs.config import Config, make_config
-from jobs.results.schemas import AGREEMENT_SCHEMA, BANDS_SCHEMA, COMPARISONS_SCHEMA, METRICS_SCHEMA, RUN_FILE
+from jobs.results.schemas import DETAILS, METRICS_SCHEMA, RUN_FILE
 from jobs.runtime.folders import CONFIG_FILE, modified, read_parquet, read_text
 
-DETAILS = {"comparisons": COMPARISONS_SCHEMA, "agreement": AGREEMENT_SCHEMA, "bands": BANDS_SCHEMA}
 FIGURE = ["fold", "normalization", "fusion", "label_group", "metric", "k", "ideal"]
 """What identifies a row of the metrics."""
 

@@ -1,0 +1,98 @@
+"""The cell to deploy, where it stands in each label group, and where it loses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fusion.grid import SINGLE, Cell
+from fusion.label_groups import ALL
+from fusion.statistics.recommendation import recommend
+from jobs.reporting.bands import frequency_slices, text_slices
+from jobs.reporting.data import (
+    Band,
+    Column,
+    Comparison,
+    Gain,
+    Outcome,
+    Recommendation,
+    Standing,
+    Test,
+    Value,
+    Verdict,
+)
+from jobs.reporting.formats import shown_cell
+from jobs.reporting.tables import decisive, group_order
+from jobs.results.stored import Results
+
+
+def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> Verdict:
+    """Folds alone are too few to trust: the texts must say the same. One fold leaves the texts alone to decide."""
+    tests: tuple[Test, ...] = ("folds", "queries") if folds > 1 else (test,)
+    ps = [comparison.p(each) for each in tests]
+    outcome: Outcome = "better" if comparison.difference > 0 else "worse"
+    if any(p is None for p in ps):
+        outcome = "not tested"
+    elif any(p is not None and p >= alpha for p in ps):
+        outcome = "not told apart"
+    return Verdict(outcome, folds, comparison.texts)
+
+
+def recommendation(
+    results: Results,
+    values: Mapping[Column, Mapping[Cell, Value]],
+    gains: Sequence[Gain],
+    against_single: Mapping[Column, Mapping[Cell, Comparison]],
+    bands: Mapping[str, Sequence[Band]],
+    test: Test,
+    alpha: float,
+) -> Recommendation | None:
+    """By the smallest mean regret over all columns of the paper's protocol."""
+    means = {
+        column: {cell: value.mean for cell, value in of_column.items() if cell.normalization != SINGLE}
+        for column, of_column in values.items()
+        if column.ideal == ALL
+    }
+    means = {column: fused for column, fused in means.items() if fused}
+    if not means:
+        return None
+    chosen = recommend(means)
+    standings = []
+    gain_of = {gain.column: gain for gain in gains}
+    # All labels matter most: that is what is deployed.
+    for group in sorted({column.label_group for column in means}, key=lambda group: (group != ALL, group_order(group))):
+        column = decisive(column for column in means if column.label_group == group)
+        gain = gain_of.get(column)
+        comparison = against_single.get(column, {}).get(chosen.cell)
+        verdict = verdict_of(comparison, len(values[column][chosen.cell].folds), test, alpha) if comparison else None
+        standing = _standing(column, chosen.cell, values[column], gain, comparison, verdict)
+        slices = text_slices(results, column, chosen.cell, alpha)
+        if bands.get(group):
+            k = max(next(iter(bands[group][0].found.values())))
+            slices = frequency_slices(bands[group], chosen.cell, list(standing.singles), k, alpha) + slices
+        standings.append(Standing(**{**vars(standing), "slices": tuple(slices)}))
+    return Recommendation(chosen.cell, chosen.regret, chosen.winners, tuple(standings))
+
+
+def _standing(
+    column: Column,
+    cell: Cell,
+    values: Mapping[Cell, Value],
+    gain: Gain | None,
+    comparison: Comparison | None,
+    verdict: Verdict | None,
+) -> Standing:
+    fused = {other: value for other, value in values.items() if other.normalization != SINGLE}
+    bold = {shown_cell(other) for other, value in fused.items() if value.bold}
+    return Standing(
+        column=column,
+        cell=cell,
+        value=values[cell],
+        best=next(other for other, value in fused.items() if value.best),
+        best_value=next(value for value in fused.values() if value.best),
+        others_tied=len(bold - {shown_cell(cell)}) if values[cell].bold else 0,
+        cells=len({shown_cell(other) for other in fused}),
+        singles=gain.singles if gain else {},
+        better_single=gain.better_single if gain else None,
+        comparison=comparison,
+        verdict=verdict,
+    )
