@@ -17,7 +17,7 @@ from fusion.registry import FUSIONS
 from fusion.statistics.tally import Tally
 from jobs.config import Config
 from jobs.inputs.list_rows import Frequencies, label_frequencies, load_lists
-from jobs.results.details import agreement, bands, comparisons, label_bands
+from jobs.results.details import detail_tables, label_bands
 from jobs.results.schemas import METRICS_SCHEMA, RUN_FILE
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
@@ -47,7 +47,7 @@ class Result:
     metrics: pa.Table
     input_counts: dict[str, int]
     details: dict[str, pa.Table]
-    """`comparisons`, `agreement` and `bands`; empty if not asked for."""
+    """Those of `jobs.results.schemas.DETAILS`; empty if not asked for."""
     queries: DataFrame | None = None
     """Every text's figures, if asked for."""
 
@@ -81,7 +81,8 @@ def compute(spark: SparkSession, config: Config) -> Result:
     frequencies = None
     if config.evaluate.details and lists.judgements is not None:
         frequencies = label_frequencies(lists.judgements)
-        counted = Details(label_bands(frequencies), config.evaluate.randomizations, config.evaluate.seed)
+        tests = config.evaluate
+        counted = Details(label_bands(frequencies), tests.blocks, tests.randomizations, tests.seed)
         evaluation = replace(evaluation, details=counted)
 
     def engine(work: Work, schema: str) -> Callable[[DataFrame], DataFrame]:
@@ -154,11 +155,7 @@ def _details(
             coverage.unpack(places, counts)
         else:
             sums.unpack(part, places, counts)
-    return {
-        "comparisons": comparisons(sums, metrics, evaluation),
-        "agreement": agreement(coverage, evaluation),
-        "bands": bands(coverage, evaluation, frequencies),
-    }
+    return detail_tables(coverage, sums, metrics, evaluation, frequencies)
 
 
 def _metrics(tallies: dict[int, Tally], evaluation: Evaluation) -> pa.Table:

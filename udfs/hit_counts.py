@@ -14,8 +14,10 @@ from fusion.grid import SINGLE, Cell, Grid
 from fusion.kernel.blocks import Hits, Scope, find_hits
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
-from fusion.statistics.coverage import Coverage
+from fusion.statistics.counts import packed
+from fusion.statistics.coverage import Coverage, common_candidates
 from fusion.statistics.paired import PairedSums
+from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
 from fusion.types import Array, Ints
 from udfs.input_counts import count_keys
@@ -36,7 +38,10 @@ class Details:
 
     bands: LabelGroups
     """The frequency band of every judged label."""
-    flips: int
+    blocks: int
+    """Blocks of texts that the randomisation test gives random signs."""
+    randomizations: int
+    """Sign vectors; 0: no such test."""
     seed: int
 
 
@@ -75,11 +80,14 @@ class Evaluation:
         return Tally(self.views, self._width, self.k, len(self.count_keys))
 
     def new_coverage(self) -> Coverage:
-        return Coverage(self.views, len(self.layout.retrievers), self._width, self.k)
+        cutoffs = [measure.k for measure in self.measures]
+        return Coverage(self.views, len(self.layout.retrievers), self._width, cutoffs)
 
     def new_sums(self) -> PairedSums:
         assert self.details is not None
-        return PairedSums(self.views, self.measures, self._width, self.details.flips, self.details.seed)
+        vectors, seed = self.details.randomizations, self.details.seed
+        blocks = self.details.blocks if vectors else 0
+        return PairedSums(self.views, self.measures, self._width, blocks, vectors, seed)
 
     @property
     def _width(self) -> int:
@@ -134,6 +142,7 @@ class Counter:
         if self.problems:
             return
         relevant_all = batch.texts.relevant_counts(evaluation.layout.group_names, ALL)
+        lists = None if evaluation.details is None else _ListFacts.of(batch, evaluation.details)
         for v, view in enumerate(evaluation.views):
             relevant = batch.texts.relevant_counts(evaluation.layout.group_names, view)
             counted = batch.judged if view == ALL else batch.judged & (relevant > 0)
@@ -144,20 +153,20 @@ class Counter:
                 mine = here[hits[v].text]
                 text = hits[v].text[mine]
                 tally.add_hits(v, hits[v].ranks[mine], relevant_all[text], relevant[text])
-            if evaluation.details is not None:
-                self._add_details(evaluation.details, v, batch, hits[v], counted, [relevant_all, relevant])
+            if lists is not None:
+                self._add_details(lists, v, batch, hits[v], counted, [relevant_all, relevant])
 
     def _add_details(
-        self, details: Details, view: int, batch: Batch, hits: Hits, counted: Array, relevant: list[Ints]
+        self, lists: _ListFacts, view: int, batch: Batch, hits: Hits, counted: Array, relevant: list[Ints]
     ) -> None:
-        self.coverage.add(view, batch.texts, counted, hits, relevant)
-        groups = self.evaluation.layout.group_names
-        labels = batch.texts.relevant_labels(groups, hits.view, counted)
-        mine = counted[hits.text]
-        kept = Hits(hits.view, hits.text[mine], hits.label[mine], hits.ranks[mine])
-        found = details.bands.lookup(batch.decode(kept.label))
-        self.coverage.add_bands(view, details.bands.lookup(batch.decode(labels)), kept, found)
-        self.sums.add(kept, counted, relevant, text_keys(batch.text_id))
+        """Hits are relevant labels, so their texts all count in the view."""
+        assert self.evaluation.details is not None
+        bands = self.evaluation.details.bands
+        self.coverage.add(view, batch.texts.slots, lists.common, counted, hits, relevant)
+        labels = batch.texts.relevant_labels(self.evaluation.layout.group_names, hits.view, counted)
+        band_of = [bands.lookup(batch.decode(these)) for these in (labels, hits.label)]
+        self.coverage.add_bands(view, band_of[0], hits, band_of[1])
+        self.sums.add(hits, counted, relevant, lists.block)
 
     def packed(self) -> Iterator[pa.RecordBatch]:
         if self.problems:
@@ -168,7 +177,7 @@ class Counter:
         if self.evaluation.details is not None:
             yield _row(NO_FOLD, COVERAGE, *self.coverage.packed())
             for part, counts in self.sums.packed():
-                yield _row(NO_FOLD, part, _NOTHING[0], counts)
+                yield _row(NO_FOLD, part, *packed(counts))
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -203,6 +212,18 @@ class Counter:
                 *missing[judged].sum(axis=0),
                 *((best[judged] <= 0) & (best[judged] > -np.inf)).sum(axis=(0, 2)),
             ]
+
+
+@dataclass(frozen=True)
+class _ListFacts:
+    """What the details need of a batch in every view."""
+
+    common: Ints
+    block: Ints
+
+    @classmethod
+    def of(cls, batch: Batch, details: Details) -> _ListFacts:
+        return cls(common_candidates(batch.texts), blocks_of(text_keys(batch.text_id), details.blocks))
 
 
 def judged_hits(batch: Batch, evaluation: Evaluation, grid: Grid, problems: Problems) -> list[Hits]:

@@ -1,15 +1,14 @@
 """Sums over texts from which any two columns can be compared text by text, without keeping the texts.
 
 A text's figure enters as a whole number of UNIT, so every sum is exact, however the texts were spread. Of two columns
-i and j the sums of x_i, x_i^2 and x_i x_j give the t-test of their differences. For the randomisation test each text
-has `flips` random signs s drawn from its own id; as sum(s (x_i - x_j)) = sum(s x_i) - sum(s x_j), the sums of single
-columns are enough.
+i and j the sums of x_i, x_i^2 and x_i x_j give the t-test of their differences; they are kept by the number of
+relevant labels of the text. For the randomisation test the sums of blocks of texts are enough (see random_signs).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,13 +17,16 @@ from fusion.kernel.blocks import Hits
 from fusion.kernel.compiled import compiled
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
-from fusion.statistics.significance import Paired, paired_t_of_sums, randomization_p
+from fusion.statistics.random_signs import randomization_p
+from fusion.statistics.significance import Paired, paired_t_of_sums
 from fusion.statistics.tally import IDEALS, hit_weights
 from fusion.types import Array, Floats, Ints
 
 UNIT = 2.0**-18
-"""About 4e-6. Sums of squares stay below 2^53 up to 100,000 texts a block and below 2^63 up to 10^8 texts."""
-TEXTS_PER_BLOCK = 512
+"""About 4e-6. Sums of squares stay below 2^53 up to 100,000 texts at a time and below 2^63 up to 10^8 texts."""
+TEXTS_AT_A_TIME = 1024
+FEWEST_LABELS = (1, 2, 3, 6, 11)
+"""Texts are told apart by their number of relevant labels: 1, 2, 3 to 5, 6 to 10, 11 and more."""
 
 
 class Aspect(NamedTuple):
@@ -38,136 +40,207 @@ class Aspect(NamedTuple):
         return f"{self.view} {self.measure} {self.ideal}"
 
 
-def aspects(views: Sequence[str], measures: Sequence[Measure]) -> list[Aspect]:
-    """All that differ: a measure that does not look at the number of relevant labels has one ideal."""
-    found = []
+def distinct_aspects(views: Sequence[str], measures: Sequence[Measure]) -> dict[Aspect, Aspect]:
+    """Every aspect, and the first one that has the same figures: nDCG@1 is P@1, and a measure that does not look at
+    the number of relevant labels is the same under both ideals."""
+    k = max(measure.k for measure in measures)
+    first: dict[tuple[str, str, bytes], Aspect] = {}
+    same_as = {}
     for view in views:
         for ideal in IDEALS[:1] if view == ALL else IDEALS:
             for measure in measures:
-                weights = hit_weights(measure, measure.k)[:, 1:]
-                if ideal == IDEALS[0] or (weights != weights[:, :1]).any():
-                    found.append(Aspect(view, measure, ideal))
-    return found
+                weights = hit_weights(measure, k)[:, 1:]
+                depends = bool((weights != weights[:, :1]).any())
+                aspect = Aspect(view, measure, ideal)
+                same_as[aspect] = first.setdefault((view, ideal if depends else "", weights.tobytes()), aspect)
+    return same_as
 
 
 class PairedSums:
-    """The sums of every aspect: `sums[aspect, column]`, `products[aspect, column, column]`,
-    `flipped[flip, aspect, column]` and `queries[aspect]`."""
+    """The sums of every distinct aspect, in whole numbers of UNIT.
 
-    def __init__(self, views: Sequence[str], measures: Sequence[Measure], columns: int, flips: int, seed: int) -> None:
-        self.aspects = aspects(views, measures)
+    `queries[aspect, size]` (size 0: texts without relevant labels, then FEWEST_LABELS), `sums[aspect, size, column]`,
+    `products[aspect, size, i, j]` of columns i <= j (sizes without the first) and `blocks[aspect, block, column]`.
+    """
+
+    def __init__(
+        self,
+        views: Sequence[str],
+        measures: Sequence[Measure],
+        columns: int,
+        blocks: int = 0,
+        vectors: int = 0,
+        seed: int = 0,
+    ) -> None:
+        """`vectors` sign vectors over so many blocks are drawn from the seed; without blocks there is no such test."""
+        self.same_as = distinct_aspects(views, measures)
+        self.aspects = list(dict.fromkeys(self.same_as.values()))
+        self._place = {aspect: self.aspects.index(same) for aspect, same in self.same_as.items()}
         self._k = max(measure.k for measure in measures)
-        self._weights = {
-            view: np.array([hit_weights(a.measure, self._k) for a in self.aspects if a.view == view]) for view in views
-        }
-        self._seed = seed
-        size = len(self.aspects)
-        self.queries: Ints = np.zeros(size, np.int64)
-        self.sums: Ints = np.zeros((size, columns), np.int64)
-        self.products: Ints = np.zeros((size, columns, columns), np.int64)
-        self.flipped: Floats = np.zeros((flips, size, columns))
+        self._columns, self._vectors, self._seed = columns, vectors, seed
+        size, sizes = len(self.aspects), len(FEWEST_LABELS)
+        self.queries: Ints = np.zeros((size, 1 + sizes), np.int64)
+        # Sums are whole numbers far below 2^53, which floats hold exactly; products are not.
+        self.sums: Floats = np.zeros((size, sizes, columns))
+        self.products: Ints = np.zeros((size, sizes, columns, columns), np.int64)
+        self.blocks: Floats = np.zeros((size, blocks, columns))
 
-    def add(self, hits: Hits, counted: Array, relevant: Sequence[Ints], keys: Ints) -> None:
+    def add(self, hits: Hits, counted: Array, relevant: Sequence[Ints], block: Ints) -> None:
         """The texts that `counted` marks, with their hits in one view and their numbers of relevant labels: all, and
-        those of the view.
-
-        `keys`: a number for each text that depends on its id alone.
-        """
+        those of the view. `block` is the block of each text."""
         here = [a for a, aspect in enumerate(self.aspects) if aspect.view == hits.view]
-        by_group = np.array([self.aspects[a].ideal != ALL for a in here])
-        self.queries[here] += int(counted.sum())
-        order = np.searchsorted(hits.text, np.arange(0, len(counted) + TEXTS_PER_BLOCK, TEXTS_PER_BLOCK))
-        columns = self.sums.shape[1]
-        for block, (first, last) in enumerate(pairwise(order)):
-            if first == last:
-                continue
-            begin = block * TEXTS_PER_BLOCK
-            part = slice(begin, min(begin + TEXTS_PER_BLOCK, len(counted)))
-            number = np.minimum(np.stack([number[part] for number in relevant]), self._k)
-            figures = np.zeros((part.stop - begin, len(here), columns))
+        part = slice(here[0], here[-1] + 1)
+        size = np.searchsorted(FEWEST_LABELS, relevant[0], side="right")
+        self.queries[part] += np.bincount(size[counted], minlength=self.queries.shape[1])
+        first = np.searchsorted(hits.text, np.arange(len(counted) + 1))
+        texts = np.flatnonzero(counted & (first[1:] > first[:-1]))
+        # By size, so that the products of a size are added up in one go.
+        texts = texts[np.argsort(size[texts], kind="stable")]
+        number = np.minimum(np.stack(list(relevant)), self._k)
+        weights, by_group = self._weights[hits.view]
+        for begin in range(0, len(texts), TEXTS_AT_A_TIME):
+            chosen = texts[begin : begin + TEXTS_AT_A_TIME]
             _add_up(
-                figures,
-                hits.text[first:last] - begin,
-                hits.ranks[first:last],
-                self._weights[hits.view],
+                self._figures,
+                self.sums[part],
+                self.blocks[part],
+                chosen,
+                first,
+                hits.ranks,
+                weights,
                 number,
                 by_group,
+                size - 1,
+                block,
             )
-            figures[~counted[part]] = 0
-            whole = np.rint(figures / UNIT)
-            self.sums[here] += whole.sum(axis=0).astype(np.int64)
-            for i, a in enumerate(here):
-                self.products[a] += (whole[:, i].T @ whole[:, i]).astype(np.int64)
-            if len(self.flipped):
-                signs = _random_signs(keys[part], len(self.flipped), self._seed)
-                sums = signs @ whole.reshape(len(whole), -1)
-                self.flipped[:, here] += sums.reshape(len(signs), len(here), columns)
+            ends = np.searchsorted(size[chosen], np.arange(1, self.queries.shape[1] + 1))
+            _add_products(self.products[part], self._figures, ends)
+
+    @cached_property
+    def _figures(self) -> Floats:
+        """Room for the figures [aspect, text, column] of some texts, used again and again: new memory is slow."""
+        most = max(len(by_group) for _, by_group in self._weights.values())
+        return np.empty((most, TEXTS_AT_A_TIME, self._columns))
+
+    @cached_property
+    def _weights(self) -> dict[str, tuple[Floats, Ints]]:
+        """By view: what a hit is worth [number of relevant labels, rank, aspect] in units, and which number counts."""
+        of: dict[str, list[Aspect]] = {}
+        for aspect in self.aspects:
+            of.setdefault(aspect.view, []).append(aspect)
+        return {
+            view: (
+                np.ascontiguousarray(np.stack([hit_weights(a.measure, self._k).T for a in mine], axis=2) / UNIT),
+                np.array([int(a.ideal != ALL) for a in mine]),
+            )
+            for view, mine in of.items()
+        }
 
     def packed(self) -> Iterator[tuple[str, Ints]]:
-        """One vector of whole numbers an aspect, by its name."""
+        """One vector of whole numbers per aspect, by its name."""
+        rows, columns = np.triu_indices(self._columns)
         for a, aspect in enumerate(self.aspects):
-            flipped = self.flipped[:, a].astype(np.int64)
-            numbers = [self.queries[a : a + 1], self.sums[a], self.products[a].ravel(), flipped.ravel()]
-            yield str(aspect), np.concatenate(numbers)
+            products = self.products[a][:, rows, columns]
+            parts = [self.queries[a], self.sums[a], products, self.blocks[a]]
+            yield str(aspect), np.concatenate([numbers.ravel().astype(np.int64) for numbers in parts])
 
     def unpack(self, name: str, places: Ints, counts: Ints) -> None:
         """Add a packed vector, of which `places` are given."""
         a = [str(aspect) for aspect in self.aspects].index(name)
-        columns = self.sums.shape[1]
-        ends = np.cumsum([1, columns, columns * columns])
-        numbers = np.zeros(ends[-1] + self.flipped[:, a].size, np.int64)
+        rows, columns = np.triu_indices(self._columns)
+        sizes = len(FEWEST_LABELS)
+        ends = np.cumsum([self.queries[a].size, self.sums[a].size, sizes * len(rows)])
+        numbers = np.zeros(ends[-1] + self.blocks[a].size, np.int64)
         numbers[places] = counts
-        queries, sums, products, flipped = np.split(numbers, ends)
-        self.queries[a] += queries[0]
-        self.sums[a] += sums
-        self.products[a] += products.reshape(columns, columns)
-        self.flipped[:, a] += flipped.reshape(-1, columns)
+        queries, sums, products, blocks = np.split(numbers, ends)
+        self.queries[a] += queries
+        self.sums[a] += sums.reshape(sizes, -1)
+        self.products[a][:, rows, columns] += products.reshape(sizes, -1)
+        self.blocks[a] += blocks.reshape(self.blocks[a].shape)
 
-    def compare(self, aspect: Aspect, i: int, j: int) -> tuple[Paired, float | None]:
-        """Column i against column j: the t-test over all texts, and the p-value of the randomisation test."""
-        a = self.aspects.index(aspect)
-        sums, products = self.sums[a], self.products[a]
-        total = int(sums[i]) - int(sums[j])
-        squares = int(products[i, i]) - 2 * int(products[i, j]) + int(products[j, j])
-        test = paired_t_of_sums(int(self.queries[a]), total, squares, UNIT)
-        if not len(self.flipped):
-            return test, None
-        return test, randomization_p(total, self.flipped[:, a, i] - self.flipped[:, a, j])
+    def texts(self, aspect: Aspect, size: int) -> int:
+        """The number of texts of one size."""
+        return int(self.queries[self._place[aspect], 1 + size])
+
+    def mean(self, aspect: Aspect, column: int, size: int) -> float:
+        """The mean figure of a column over the texts of one size."""
+        return UNIT * float(self.sums[self._place[aspect], size, column]) / self.texts(aspect, size)
+
+    def compare(self, aspect: Aspect, i: int, j: int, size: int | None = None) -> Paired:
+        """Column i against column j: the t-test over all texts, or over those of one size."""
+        a = self._place[aspect]
+        part = slice(None) if size is None else slice(size, size + 1)
+        queries = int(self.queries[a].sum()) if size is None else self.texts(aspect, size)
+        sums, products = self.sums[a, part], self.products[a, part]
+        total = int(sums[:, i].sum()) - int(sums[:, j].sum())
+        mixed = int(products[:, min(i, j), max(i, j)].sum())
+        squares = int(products[:, i, i].sum()) - 2 * mixed + int(products[:, j, j].sum())
+        return paired_t_of_sums(queries, total, squares, UNIT)
+
+    def randomization(self, aspect: Aspect, i: int, j: int) -> float | None:
+        """The p-value of the randomisation test of column i against column j."""
+        return None if self._p is None else float(self._p[self._place[aspect], i, j])
+
+    @cached_property
+    def _p(self) -> Floats | None:
+        tested = self._vectors and self.blocks.shape[1]
+        return randomization_p(self.blocks, self._vectors, self._seed) if tested else None
 
 
 @compiled
-def _add_up(figures, text, ranks, weights, number, by_group):  # type: ignore[no-untyped-def]
-    """figures[text, aspect, column]: the worth of a text's hits. `number[0]` counts all relevant labels, `number[1]`
-    those of the view."""
+def _add_up(figures, sums, blocks, texts, first, ranks, weights, number, by_group, size, block):  # type: ignore[no-untyped-def]
+    """figures[aspect, n, column]: the worth of the hits of texts[n], rounded to whole units and added to the sums of
+    its size and of its block. `number[0]` counts all relevant labels, `number[1]` those of the view."""
+    aspects = by_group.size
+    columns = ranks.shape[1]
     cutoff = weights.shape[1] - 1
-    for j in range(ranks.shape[0]):
-        t = text[j]
-        for a in range(figures.shape[1]):
-            worth = weights[a, :, number[1 if by_group[a] else 0, t]]
-            for column in range(figures.shape[2]):
+    worth = np.empty((cutoff + 1, aspects))
+    total = np.empty((columns, aspects))
+    for n in range(texts.size):
+        t = texts[n]
+        for a in range(aspects):
+            for rank in range(cutoff + 1):
+                worth[rank, a] = weights[number[by_group[a], t], rank, a]
+        total[:] = 0
+        for j in range(first[t], first[t + 1]):
+            for column in range(columns):
                 rank = ranks[j, column]
                 if 0 < rank <= cutoff:
-                    figures[t, a, column] += worth[rank]
+                    for a in range(aspects):
+                        total[column, a] += worth[rank, a]
+        for a in range(aspects):
+            of_text, of_size = figures[a, n], sums[a, size[t]]
+            for column in range(columns):
+                whole = np.rint(total[column, a])
+                of_text[column] = whole
+                of_size[column] += whole
+            if blocks.shape[1]:
+                of_block = blocks[a, block[t]]
+                for column in range(columns):
+                    of_block[column] += of_text[column]
 
 
 @compiled
-def _random_signs(keys, flips, seed):  # type: ignore[no-untyped-def]
-    """+1 or -1 for each flip and text (flips x texts), from the bits of splitmix64 (Steele et al. 2014)."""
-    signs = np.empty((flips, keys.size))
-    for t in range(keys.size):
-        state = np.uint64(keys[t]) ^ _mixed(np.uint64(seed) + np.uint64(0x9E3779B97F4A7C15))
-        word = np.uint64(0)
-        for flip in range(flips):
-            if flip % 64 == 0:
-                state += np.uint64(0x9E3779B97F4A7C15)
-                word = _mixed(state)
-            signs[flip, t] = 1.0 if word & np.uint64(1) else -1.0
-            word >>= np.uint64(1)
-    return signs
-
-
-@compiled
-def _mixed(z):  # type: ignore[no-untyped-def]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+def _add_products(products, figures, ends):  # type: ignore[no-untyped-def]
+    """The products of columns i <= j, added up over the texts ends[s] to ends[s + 1] of every size s. BLAS would do
+    the same, but with threads of its own, which slow down processes that keep every core busy already."""
+    aspects, sizes, columns, _ = products.shape
+    for a in range(aspects):
+        for s in range(sizes):
+            begin, end = ends[s], ends[s + 1]
+            if begin == end:
+                continue
+            total = np.zeros((columns, columns))
+            # Four texts at a time, so that a sum is fetched once for four additions; missing ones weigh nothing.
+            for n in range(begin, end, 4):
+                second, third, fourth = n + 1 < end, n + 2 < end, n + 3 < end
+                w, x = figures[a, n], figures[a, n + 1 if second else n]
+                y, z = figures[a, n + 2 if third else n], figures[a, n + 3 if fourth else n]
+                for i in range(columns):
+                    wi, xi, yi, zi = w[i], x[i] * second, y[i] * third, z[i] * fourth
+                    row = total[i]
+                    for j in range(i, columns):
+                        row[j] += (wi * w[j] + xi * x[j]) + (yi * y[j] + zi * z[j])
+            for i in range(columns):
+                for j in range(i, columns):
+                    products[a, s, i, j] += np.int64(total[i, j])

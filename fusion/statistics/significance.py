@@ -1,8 +1,8 @@
-"""Whether two cells differ: paired t-tests, a randomisation test, Holm's correction, and who wins a column.
+"""Whether two cells differ: paired t-tests, a sign test of counts, Holm's correction, and who wins a column.
 
-Student's paired t over n differences d: t = mean(d) / (s / sqrt(n)), with n - 1 degrees of freedom. The randomisation
-test (Fisher 1935; for retrieval, Smucker, Allan and Carterette 2007) asks how often random signs give a sum as large
-as the observed one. Holm (1979) keeps the chance of any false rejection among m tests below alpha.
+Student's paired t over n differences d: t = mean(d) / (s / sqrt(n)), with n - 1 degrees of freedom. McNemar's exact
+test (1947) asks whether a fair coin would divide the pairs that only one of two finds as unequally. Holm (1979) keeps
+the chance of any false rejection among m tests below alpha.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
-from fusion.types import Array, Floats, Ints
+from fusion.types import Floats, Ints
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -66,11 +66,6 @@ def _paired(pairs: int, mean: float, deviation: float) -> Paired:
     p = 2 * float(stdtr(pairs - 1, -abs(statistic)))
     reach = error * float(stdtrit(pairs - 1, 0.975))
     return Paired(pairs, mean, deviation, statistic, p, mean - reach, mean + reach, mean / deviation)
-
-
-def randomization_p(observed: float, flipped: Array) -> float:
-    """The share of sign flips, the one observed among them, whose sum is at least as far from zero."""
-    return (1 + int((np.abs(flipped) >= abs(observed)).sum())) / (1 + len(flipped))
 
 
 def exact_sign_p(only_one: Ints, only_other: Ints) -> Floats:

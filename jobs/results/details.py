@@ -1,69 +1,38 @@
-"""The tables beside the metrics: comparisons of cells text by text, and what the retrievers' lists hold."""
+"""The tables beside the metrics: what the retrievers' lists hold, and how labels fare by how frequent they are."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL, frequency_bands
-from fusion.metrics import Measure
 from fusion.statistics.coverage import BANDS, Coverage
-from fusion.statistics.paired import Aspect, PairedSums
-from fusion.statistics.significance import best_of
+from fusion.statistics.paired import PairedSums
+from fusion.statistics.significance import exact_sign_p, holm, wilson_interval
 from fusion.statistics.tally import IDEALS
 from jobs.inputs.list_rows import Frequencies
-from jobs.results.schemas import AGREEMENT_SCHEMA, BANDS_SCHEMA, COMPARISONS_SCHEMA
+from jobs.results.comparisons import comparisons, pairs, text_sizes
+from jobs.results.schemas import AGREEMENT_SCHEMA, BAND_TESTS_SCHEMA, BANDS_SCHEMA, table_of
 from udfs.hit_counts import Evaluation
 from udfs.label_ids import number_labels
 from udfs.list_codes import LabelGroups
 
 
-def comparisons(sums: PairedSums, metrics: pa.Table, evaluation: Evaluation) -> pa.Table:
-    """Every cell and single retriever against the best cell of each column of figures, and against the retrievers."""
-    values: dict[tuple[str, Measure, str], dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in metrics.to_pylist():
-        if row["value"] is not None:
-            cell = Cell(row["normalization"], row["fusion"])
-            values[row["label_group"], Measure(row["metric"], row["k"]), row["ideal"]][cell].append(row["value"])
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for (group, measure, ideal), cells in values.items():
-            fused = {cell: sum(found) / len(found) for cell, found in cells.items() if cell.normalization != SINGLE}
-            others = [best_of(fused), *(cell for cell in cells if cell.normalization == SINGLE)]
-            # A measure that does not look at the ideal was counted once.
-            aspect = Aspect(group, measure, ideal)
-            aspect = aspect if aspect in sums.aspects else Aspect(group, measure, IDEALS[0])
-            for other in others:
-                for cell in cells:
-                    if cell == other:
-                        continue
-                    test, p_randomization = sums.compare(aspect, evaluation.columns[cell], evaluation.columns[other])
-                    yield {
-                        "label_group": group,
-                        "metric": measure.metric,
-                        "k": measure.k,
-                        "ideal": ideal,
-                        "normalization": cell.normalization,
-                        "fusion": cell.fusion,
-                        "against_normalization": other.normalization,
-                        "against_fusion": other.fusion,
-                        "queries": test.pairs,
-                        "difference": test.difference,
-                        "deviation": test.deviation,
-                        "statistic": test.statistic,
-                        "p": test.p,
-                        "low": test.low,
-                        "high": test.high,
-                        "effect": test.effect,
-                        "p_randomization": p_randomization,
-                    }
-
-    return _table(rows(), COMPARISONS_SCHEMA)
+def detail_tables(
+    coverage: Coverage, sums: PairedSums, metrics: pa.Table, evaluation: Evaluation, frequencies: Frequencies
+) -> dict[str, pa.Table]:
+    """All tables beside the metrics, by name."""
+    return {
+        "comparisons": comparisons(sums, metrics, evaluation),
+        "pairs": pairs(sums, evaluation),
+        "text_sizes": text_sizes(sums, evaluation),
+        "agreement": agreement(coverage, evaluation),
+        "bands": bands(coverage, evaluation, frequencies),
+        "band_tests": band_tests(coverage, evaluation),
+    }
 
 
 def agreement(coverage: Coverage, evaluation: Evaluation) -> pa.Table:
@@ -90,7 +59,7 @@ def agreement(coverage: Coverage, evaluation: Evaluation) -> pa.Table:
                     of = {"label_group": group, "metric": measure.metric, "ideal": ideal}
                     yield {**of, "quantity": "ceiling", "k": measure.k, "value": value}
 
-    return _table(rows(), AGREEMENT_SCHEMA)
+    return table_of(rows(), AGREEMENT_SCHEMA)
 
 
 def bands(coverage: Coverage, evaluation: Evaluation, frequencies: Frequencies) -> pa.Table:
@@ -101,38 +70,78 @@ def bands(coverage: Coverage, evaluation: Evaluation, frequencies: Frequencies) 
     group_of = groups.lookup(frequencies.ids) if groups else None
 
     def rows() -> Iterator[dict[str, Any]]:
-        for v, view in enumerate(evaluation.views):
-            inside = np.ones(len(band_of), bool)
+        for v, band, relevant in _bands_with_pairs(coverage):
+            view = evaluation.views[v]
+            inside = band_of == band
             if view != ALL and groups is not None and group_of is not None:
-                inside = group_of == groups.names.index(view)
-            for band in range(BANDS):
-                counts, pairs = frequencies.counts[inside & (band_of == band)], int(coverage.band_pairs[v, band])
-                if not pairs:
-                    continue
-                shares = np.cumsum(coverage.band_hits[v, band], axis=1) / pairs
-                for k in sorted({measure.k for measure in evaluation.measures}):
-                    for cell, column in evaluation.columns.items():
-                        yield {
-                            "label_group": view,
-                            "band": band + 1,
-                            "rarest": int(counts.min()),
-                            "commonest": int(counts.max()),
-                            "labels": len(counts),
-                            "pairs": pairs,
-                            "normalization": cell.normalization,
-                            "fusion": cell.fusion,
-                            "k": k,
-                            "value": float(shares[column, k - 1]),
-                        }
+                inside = inside & (group_of == groups.names.index(view))
+            counts = frequencies.counts[inside]
+            hits, _ = coverage.pairs_found(v, band)
+            low, high = wilson_interval(hits, np.full_like(hits, relevant))
+            for c, k in enumerate(coverage.cutoffs):
+                for cell, column in evaluation.columns.items():
+                    yield {
+                        "label_group": view,
+                        "band": band + 1,
+                        "rarest": int(counts.min()),
+                        "commonest": int(counts.max()),
+                        "labels": len(counts),
+                        "pairs": relevant,
+                        "normalization": cell.normalization,
+                        "fusion": cell.fusion,
+                        "k": k,
+                        "value": float(hits[column, c] / relevant),
+                        "low": float(low[column, c]),
+                        "high": float(high[column, c]),
+                    }
 
-    return _table(rows(), BANDS_SCHEMA)
+    return table_of(rows(), BANDS_SCHEMA)
+
+
+def band_tests(coverage: Coverage, evaluation: Evaluation) -> pa.Table:
+    """Each cell against each single retriever, band by band: the relevant pairs that only one of the two has among its
+    first k, and McNemar's exact test of these, Holm-corrected over the bands."""
+    found = {(v, band): coverage.pairs_found(v, band) for v, band, _ in _bands_with_pairs(coverage)}
+    retrievers = evaluation.layout.retrievers
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for v, view in enumerate(evaluation.views):
+            mine = [band for of, band in found if of == v]
+            if not mine:
+                continue
+            hits, both = (np.stack(arrays) for arrays in zip(*(found[v, band] for band in mine), strict=True))
+            of_single = hits[:, -len(retrievers) :]
+            only_cell, only_retriever = hits[:, :, None] - both, of_single[:, None] - both
+            p = exact_sign_p(only_cell, only_retriever)
+            for c, k in enumerate(coverage.cutoffs):
+                for cell, column in evaluation.grid.column_of.items():
+                    for r, retriever in enumerate(retrievers):
+                        corrected = holm(dict(enumerate(p[:, column, r, c].tolist())))
+                        for b, band in enumerate(mine):
+                            yield {
+                                "label_group": view,
+                                "band": band + 1,
+                                "k": k,
+                                "normalization": cell.normalization,
+                                "fusion": cell.fusion,
+                                "retriever": retriever,
+                                "pairs": int(coverage.band_pairs[v, band]),
+                                "only_cell": int(only_cell[b, column, r, c]),
+                                "only_retriever": int(only_retriever[b, column, r, c]),
+                                "p": float(p[b, column, r, c]),
+                                "p_holm": corrected[b],
+                            }
+
+    return table_of(rows(), BAND_TESTS_SCHEMA)
+
+
+def _bands_with_pairs(coverage: Coverage) -> Iterator[tuple[int, int, int]]:
+    """View, band and number of relevant pairs, where there are any."""
+    for v, band in np.argwhere(coverage.band_pairs):
+        yield int(v), int(band), int(coverage.band_pairs[v, band])
 
 
 def label_bands(frequencies: Frequencies) -> LabelGroups:
     """The frequency band of every judged label, as the workers look it up."""
     found = frequency_bands(number_labels(frequencies.ids)[0], frequencies.counts, BANDS)
     return LabelGroups(tuple(str(band + 1) for band in range(BANDS)), frequencies.ids, found)
-
-
-def _table(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema)

@@ -55,7 +55,8 @@ class EvaluateSettings(Section):
     label_groups: Names = "auto"
     per_query: bool = False
     details: bool = True
-    randomizations: int = Field(1000, ge=0, le=100_000)
+    randomizations: int = Field(100_000, ge=0, le=1_000_000)
+    blocks: int = Field(1024, ge=2, le=65_536)
     seed: int = Field(0, ge=0)
 
     @property

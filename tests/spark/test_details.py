@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from fusion.label_groups import ALL, frequency_bands
 from fusion.statistics.coverage import BANDS
 from jobs import evaluate
 from jobs.config import load_config
+from jobs.results.schemas import DETAILS
 from tests.lists import random_relevant, random_texts, write_tables
 
 MEASURES = ["ndcg@5", "precision@3"]
@@ -64,10 +67,58 @@ def test_comparisons_equal_scipys_on_the_texts(
             assert row.p_randomization == pytest.approx(expected.pvalue, abs=0.08)
             checked += 1
     assert checked > 40
+    check_pairs(pq.read_table(out / "pairs.parquet").to_pandas(), compared)
+    check_text_sizes(pq.read_table(out / "text_sizes.parquet").to_pandas(), by_cell)
 
 
-def test_frequency_bands(spark: SparkSession, settings: dict[str, object], relevant: list[set[int]]) -> None:
-    result = evaluate.run(spark, load_config(None, settings))
+def check_pairs(pairs: pd.DataFrame, compared: pd.DataFrame) -> None:
+    """Any two of the four distinct columns, once; those that are also compared with the best have the same tests."""
+    cells = pairs[["normalization", "fusion", "against_normalization", "against_fusion"]].drop_duplicates()
+    assert [tuple(row) for row in cells.itertuples(index=False)] == [
+        ("zmuv", "combmnz", "zmuv", "isr"),
+        ("zmuv", "combmnz", "single", "bm25"),
+        ("zmuv", "combmnz", "single", "dense"),
+        ("zmuv", "isr", "single", "bm25"),
+        ("zmuv", "isr", "single", "dense"),
+        ("single", "bm25", "single", "dense"),
+    ]
+    assert set(pairs["ideal"]) == {"all"}
+    assert len(pairs) == 6 * 3 * len(MEASURES)
+    key = list(pairs.columns[:9])
+    both = pairs.merge(compared, on=key, suffixes=("", "_compared"))
+    assert len(both) >= 5 * 3 * len(MEASURES)
+    for name in ("difference", "deviation", "p", "low", "high", "p_randomization"):
+        assert (both[name] == both[f"{name}_compared"]).all(), name
+
+
+def check_text_sizes(sizes: pd.DataFrame, by_cell: dict[tuple[str, ...], pd.DataFrame]) -> None:
+    """Each cell against each retriever over the texts of a size, by their number of relevant labels."""
+    texts = by_cell["single", "bm25", ALL]
+    number = pd.Series(
+        {text: len(labels) for text, labels in enumerate(random_relevant(np.random.default_rng(6), TEXTS))}
+    )
+    number = number.loc[texts.index]
+    assert set(sizes["fewest"]) <= {1, 2, 3, 6, 11}
+    everyone = sizes.query("label_group == 'all' and fusion == 'combmnz' and retriever == 'dense' and metric == 'ndcg'")
+    assert everyone["queries"].sum() == (number > 0).sum()
+    for row in sizes.itertuples():
+        most = np.inf if np.isnan(row.most) else row.most
+        name = f"{row.metric}@{row.k}"
+        a = by_cell[row.normalization, row.fusion, row.label_group][name]
+        a = a[(number.loc[a.index] >= row.fewest) & (number.loc[a.index] <= most)]
+        b = by_cell["single", row.retriever, row.label_group][name].loc[a.index]
+        assert row.queries == len(a)
+        assert (row.value, row.retriever_value) == pytest.approx((a.mean(), b.mean()), abs=4e-6)
+        if len(a) > 2 and (a != b).sum() > 2:
+            assert row.p == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-2)
+
+
+@pytest.fixture(scope="module")
+def result(spark: SparkSession, settings: dict[str, object]) -> evaluate.Result:
+    return evaluate.run(spark, load_config(None, settings))
+
+
+def test_frequency_bands(result: evaluate.Result, relevant: list[set[int]]) -> None:
     counts = np.bincount([label for labels in relevant for label in labels], minlength=50)
     bands = frequency_bands(np.arange(50), counts, BANDS)
     rows = result.details["bands"].to_pylist()
@@ -83,15 +134,42 @@ def test_frequency_bands(spark: SparkSession, settings: dict[str, object], relev
     assert hits == pytest.approx((figures["value"] * figures["queries"]).sum() * 3)
 
 
-@pytest.mark.parametrize("more", [{"spark.partitions": 1}, {"spark.partitions": 16}, {"grid.engine": "windows"}])
+def test_bands_against_the_single_retrievers(result: evaluate.Result) -> None:
+    """Discordant pairs have the difference that the shares of the bands have, and McNemar's test is scipy's."""
+    shares = {
+        (row["label_group"], row["band"], row["k"], row["normalization"], row["fusion"]): row
+        for row in result.details["bands"].to_pylist()
+    }
+    tests = result.details["band_tests"].to_pandas()
+    # Three cells against two retrievers at two cut-offs, in each of the bands that have pairs.
+    bands = {key[:2] for key in shares}
+    assert len(tests) == 3 * 2 * 2 * len(bands)
+    assert (tests["only_cell"] + tests["only_retriever"]).max() > 5
+    for row in tests.itertuples():
+        cell = shares[row.label_group, row.band, row.k, row.normalization, row.fusion]
+        single = shares[row.label_group, row.band, row.k, "single", row.retriever]
+        gain = (cell["value"] - single["value"]) * row.pairs
+        assert row.only_cell - row.only_retriever == pytest.approx(gain)
+        if row.only_cell + row.only_retriever:
+            assert row.p == pytest.approx(stats.binomtest(row.only_cell, row.only_cell + row.only_retriever).pvalue)
+        interval = stats.binomtest(round(cell["value"] * row.pairs), row.pairs).proportion_ci(method="wilson")
+        assert (cell["low"], cell["high"]) == pytest.approx(interval)
+    for _, family in tests.groupby(["label_group", "k", "normalization", "fusion", "retriever"]):
+        np.testing.assert_allclose(family["p_holm"], multipletests(family["p"], method="holm")[1])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"spark.partitions": 1}, {"spark.partitions": 7}, {"spark.partitions": 64}, {"grid.engine": "windows"}],
+)
 def test_details_do_not_depend_on_how_texts_are_spread(
-    spark: SparkSession, settings: dict[str, object], more: dict[str, object]
+    spark: SparkSession, settings: dict[str, object], result: evaluate.Result, more: dict[str, object]
 ) -> None:
-    expected = evaluate.run(spark, load_config(None, settings)).details
     found = evaluate.run(spark, load_config(None, {**settings, **more})).details
-    assert list(found) == ["comparisons", "agreement", "bands"]
-    for name, table in expected.items():
+    assert list(found) == list(DETAILS)
+    for name, table in result.details.items():
         assert table.equals(found[name]), name
+        assert table.schema == DETAILS[name]
 
 
 def test_details_can_be_left_out(spark: SparkSession, settings: dict[str, object]) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fusion.grid import Cell, Grid
-from fusion.kernel.blocks import find_hits
+from fusion.kernel.blocks import Hits, find_hits
 from fusion.label_groups import ALL, frequency_bands
 from fusion.metrics import Measure
-from fusion.statistics.coverage import BANDS, Coverage
+from fusion.statistics.coverage import BANDS, Coverage, common_candidates
 from tests.lists import random_relevant, random_texts, to_texts
 
 GROUPS = ("tail", "head")
@@ -24,12 +24,13 @@ def test_overlap_and_shares(retrievers: int, monkeypatch: pytest.MonkeyPatch) ->
     texts, grid = to_texts(made, relevant), Grid([Cell("zmuv", "combsum")])
     hits, _ = find_hits(texts, grid, VIEWS, GROUPS, "group")
     monkeypatch.setattr("fusion.statistics.coverage.LARGEST_LABEL", 20)
-    coverage = Coverage(VIEWS, retrievers, len(grid.columns) + retrievers, K)
+    coverage = Coverage(VIEWS, retrievers, len(grid.columns) + retrievers, [K])
+    common = common_candidates(texts)
     names = list(made[0])
     for v, view in enumerate(VIEWS):
         numbers = [texts.relevant_counts(GROUPS, ALL), texts.relevant_counts(GROUPS, view)]
         counted = numbers[1] > 0
-        coverage.add(v, texts, counted, hits[v], numbers)
+        coverage.add(v, texts.slots, common, counted, hits[v], numbers)
 
         expected_common = np.zeros((retrievers, retrievers), int)
         found, alone, union, total, ceiling = np.zeros(retrievers), np.zeros(retrievers), 0, 0, []
@@ -60,7 +61,7 @@ def test_bands_count_pairs_and_ranks() -> None:
     texts, relevant = random_texts(rng, 40), random_relevant(rng, 40)
     made, grid = to_texts(texts, relevant), Grid([Cell("zmuv", "combsum")])
     hits, _ = find_hits(made, grid, VIEWS, GROUPS, "group")
-    coverage = Coverage(VIEWS, 2, len(grid.columns) + 2, K)
+    coverage = Coverage(VIEWS, 2, len(grid.columns) + 2, [K, 1, 3, K])
     everyone = np.ones(40, bool)
     for v, view in enumerate(VIEWS):
         labels = made.relevant_labels(GROUPS, view, everyone)
@@ -72,6 +73,19 @@ def test_bands_count_pairs_and_ranks() -> None:
             ranks = hits[v].ranks[hits[v].label % BANDS == band, 0]
             expected = [(ranks == rank).sum() for rank in range(1, K + 1)]
             assert coverage.band_hits[v, band, 0].tolist() == expected
+
+
+def test_pairs_that_only_one_of_two_finds() -> None:
+    """Ranks in a fused column and in two single retrievers' lists (0: not listed), one row per relevant label."""
+    ranks = np.array([[1, 1, 0], [2, 4, 1], [5, 0, 9], [0, 3, 3], [6, 6, 1]], np.int32)
+    hits = Hits(ALL, np.arange(5), np.arange(5, dtype=np.int32), ranks)
+    coverage = Coverage((ALL,), 2, 3, [1, 3, 5])
+    coverage.add_bands(0, np.zeros(5, np.int64), hits, np.array([0, 0, 0, 0, 1]))
+    of_column, both = coverage.pairs_found(0, 0)
+    assert of_column.tolist() == [[1, 2, 3], [1, 2, 3], [1, 2, 2]]
+    assert both[0].tolist() == [[1, 1, 2], [0, 1, 1]]
+    assert both[1].tolist() == [of_column[1].tolist(), [0, 1, 2]]
+    assert coverage.pairs_found(0, 1)[1].sum(axis=(0, 1)).tolist() == [1, 1, 1]
 
 
 def test_frequency_bands_go_from_the_rarest() -> None:

@@ -8,15 +8,17 @@ from scipy import stats
 
 from fusion.kernel.blocks import Hits
 from fusion.metrics import Measure
-from fusion.statistics.paired import UNIT, Aspect, PairedSums, aspects
+from fusion.statistics.paired import FEWEST_LABELS, UNIT, Aspect, PairedSums, distinct_aspects
+from fusion.statistics.random_signs import blocks_of
+from fusion.statistics.significance import Paired
 from fusion.statistics.tally import hit_weights
 
 MEASURES = [Measure("ndcg", 1), Measure("ndcg", 5), Measure("precision", 5)]
-TEXTS, COLUMNS, FLIPS = 1200, 4, 200
+TEXTS, COLUMNS, BLOCKS, VECTORS = 2500, 4, 256, 20_000
 
 
 class Sample:
-    """Texts with one to four relevant labels and their ranks in four columns."""
+    """Texts with one to six relevant labels, up to four of them in the view, and their ranks in four columns."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
@@ -27,18 +29,18 @@ class Sample:
         # The second column is a little better than the first.
         self.ranks = rng.integers(0, 12, (len(self.text), COLUMNS)).astype(np.int32)
         self.ranks[:, 1] = np.where(rng.random(len(self.text)) < 0.2, 1, self.ranks[:, 0])
-        self.keys = rng.integers(0, 2**62, TEXTS)
+        self.block = blocks_of(np.arange(TEXTS), BLOCKS)
 
     def sums(self, start: int = 0, stop: int = TEXTS) -> PairedSums:
-        sums = PairedSums(("tail",), MEASURES, COLUMNS, FLIPS, 7)
+        sums = new_sums()
         mine = (self.text >= start) & (self.text < stop)
         part = slice(start, stop)
         hits = Hits("tail", self.text[mine] - start, self.text[mine].astype(np.int32), self.ranks[mine])
-        sums.add(hits, self.counted[part], [self.relevant_all[part], self.relevant[part]], self.keys[part])
+        sums.add(hits, self.counted[part], [self.relevant_all[part], self.relevant[part]], self.block[part])
         return sums
 
     def figures(self, aspect: Aspect) -> np.ndarray:
-        """One row a counted text, one column a column, in units."""
+        """One row per counted text, one column per column, rounded to units."""
         number = self.relevant_all if aspect.ideal == "all" else self.relevant
         worth = hit_weights(aspect.measure, 12)[self.ranks, number[self.text][:, None]]
         found = np.zeros((TEXTS, COLUMNS))
@@ -46,63 +48,93 @@ class Sample:
         return np.rint(found[self.counted] / UNIT) * UNIT
 
 
+def new_sums() -> PairedSums:
+    return PairedSums(("tail",), MEASURES, COLUMNS, BLOCKS, VECTORS, 7)
+
+
 @pytest.fixture(scope="module")
 def sample() -> Sample:
     return Sample()
 
 
-def test_what_does_not_look_at_the_ideal_is_counted_once() -> None:
-    found = aspects(("tail", "all"), MEASURES)
-    assert Aspect("tail", Measure("ndcg", 5), "group") in found
-    assert [str(a) for a in found if a.ideal == "group"] == ["tail ndcg@5 group"]
-    assert len(found) == 4 + 3
+def test_what_has_the_same_figures_is_counted_once() -> None:
+    measures = [*MEASURES, Measure("precision", 1)]
+    same_as = distinct_aspects(("tail", "all"), measures)
+    assert len(same_as) == 4 * 2 + 4
+    assert [str(aspect) for aspect in dict.fromkeys(same_as.values())] == [
+        *("tail ndcg@1 all", "tail ndcg@5 all", "tail precision@5 all", "tail ndcg@5 group"),
+        *("all ndcg@1 all", "all ndcg@5 all", "all precision@5 all"),
+    ]
+    assert str(same_as[Aspect("tail", Measure("precision", 1), "group")]) == "tail ndcg@1 all"
 
 
 def test_comparisons_equal_scipys_on_the_texts(sample: Sample) -> None:
     sums = sample.sums()
-    for aspect in sums.aspects:
+    for aspect in sums.same_as:
         figures = sample.figures(aspect)
         for i, j in [(0, 1), (3, 2)]:
-            test, _ = sums.compare(aspect, i, j)
-            expected = stats.ttest_rel(figures[:, i], figures[:, j])
-            assert test.pairs == len(figures)
-            assert test.statistic == pytest.approx(expected.statistic, rel=1e-10)
-            assert test.p == pytest.approx(expected.pvalue, rel=1e-10)
+            check(sums.compare(aspect, i, j), figures[:, i], figures[:, j])
+
+
+def test_comparisons_by_the_number_of_relevant_labels(sample: Sample) -> None:
+    sums = sample.sums()
+    ends = [*FEWEST_LABELS[1:], np.inf]
+    number = sample.relevant_all[sample.counted]
+    for aspect in sums.same_as:
+        texts = 0
+        for size, (fewest, end) in enumerate(zip(FEWEST_LABELS, ends, strict=True)):
+            figures = sample.figures(aspect)[(number >= fewest) & (number < end)]
+            texts += len(figures)
+            assert sums.texts(aspect, size) == len(figures)
+            if len(figures):
+                check(sums.compare(aspect, 2, 1, size), figures[:, 2], figures[:, 1])
+                assert sums.mean(aspect, 2, size) == pytest.approx(figures[:, 2].mean(), rel=1e-12)
+        assert texts == sample.counted.sum()
+    assert sums.texts(aspect, 3) > 30
+    assert sums.texts(aspect, 4) == 0
+
+
+def check(test: Paired, a: np.ndarray, b: np.ndarray) -> None:
+    expected = stats.ttest_rel(a, b)
+    assert test.pairs == len(a)
+    assert test.statistic == pytest.approx(expected.statistic, rel=1e-10)
+    assert test.p == pytest.approx(expected.pvalue, rel=1e-10)
 
 
 def test_randomization_agrees_with_the_t_test(sample: Sample) -> None:
     sums = sample.sums()
     aspect = sums.aspects[1]
-    t, p = sums.compare(aspect, 1, 0)
-    assert t.p < 1e-6
-    assert p == 1 / (1 + FLIPS)
-    t, p = sums.compare(aspect, 2, 3)
-    assert p is not None
-    assert p == pytest.approx(t.p, abs=0.12)
-    assert sums.compare(aspect, 2, 2) == (sums.compare(aspect, 2, 2)[0], 1.0)
+    assert sums.compare(aspect, 1, 0).p < 1e-6
+    # 256 sign vectors per coset: the number asked for is rounded up.
+    assert sums.randomization(aspect, 1, 0) == pytest.approx(1 / (79 * 256), rel=1e-12)
+    assert sums.randomization(aspect, 2, 3) == pytest.approx(sums.compare(aspect, 2, 3).p, abs=0.05)
+    assert sums.randomization(aspect, 3, 2) == sums.randomization(aspect, 2, 3)
+    assert sums.randomization(aspect, 2, 2) == 1
+
+
+def test_no_randomization_without_blocks_or_vectors() -> None:
+    for blocks, vectors in [(0, 1000), (16, 0)]:
+        sums = PairedSums(("tail",), MEASURES, 2, blocks, vectors, 0)
+        assert sums.randomization(sums.aspects[0], 0, 1) is None
+
+
+def test_texts_without_relevant_labels_count_as_queries() -> None:
+    sums = PairedSums(("all",), [Measure("precision", 1)], 1)
+    nothing = Hits("all", np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, 1), np.int32))
+    sums.add(nothing, np.array([True, True, False]), [np.array([0, 2, 2])] * 2, np.zeros(3, np.int64))
+    assert sums.compare(sums.aspects[0], 0, 0).pairs == 2
+    assert [sums.texts(sums.aspects[0], size) for size in range(5)] == [0, 1, 0, 0, 0]
 
 
 def test_parts_add_up_to_the_whole(sample: Sample) -> None:
-    """Signs come from the texts' ids, so that it does not matter where a text was counted."""
+    """A text's block comes from its id, so that it does not matter where the text was counted."""
     whole = sample.sums()
-    added = PairedSums(("tail",), MEASURES, COLUMNS, FLIPS, 7)
+    added = new_sums()
     for start, stop in [(700, TEXTS), (0, 3), (3, 700)]:
         for name, counts in sample.sums(start, stop).packed():
             places = np.flatnonzero(counts)
             added.unpack(name, places, counts[places])
-    for name in ("queries", "sums", "products", "flipped"):
+    for name in ("queries", "sums", "products", "blocks"):
         np.testing.assert_array_equal(getattr(added, name), getattr(whole, name))
-    assert whole.flipped.any()
-
-
-def test_signs_are_fair_and_seeded(sample: Sample) -> None:
-    sums = sample.sums()
-    ones = PairedSums(("tail",), [Measure("precision", 1)], 1, 1000, 3)
-    everyone = np.ones(TEXTS, bool)
-    hits = Hits("tail", np.arange(TEXTS), np.zeros(TEXTS, np.int32), np.ones((TEXTS, 1), np.int32))
-    ones.add(hits, everyone, [np.ones(TEXTS, np.int64)] * 2, np.arange(TEXTS))
-    # Sums of 1,200 fair signs: mean 0, variance 1,200.
-    drawn = ones.flipped[:, 0, 0] * UNIT
-    assert abs(drawn.mean()) < 4 * np.sqrt(TEXTS / 1000)
-    assert drawn.var() == pytest.approx(TEXTS, rel=0.2)
-    assert not np.array_equal(sums.flipped[0], sums.flipped[1])
+    np.testing.assert_array_equal(whole.blocks.sum(axis=1), whole.sums.sum(axis=1))
+    assert whole.blocks.any(axis=(0, 2)).all()

@@ -9,7 +9,15 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from fusion.statistics.significance import best_of, holm, paired_t, paired_t_of_sums, randomization_p, winners
+from fusion.statistics.significance import (
+    best_of,
+    exact_sign_p,
+    holm,
+    paired_t,
+    paired_t_of_sums,
+    wilson_interval,
+    winners,
+)
 
 
 @pytest.mark.parametrize("n", [2, 5, 500])
@@ -52,16 +60,21 @@ def test_holm_equals_statsmodels() -> None:
         np.testing.assert_allclose(list(found.values()), expected, rtol=1e-12)
 
 
-def test_randomization_equals_scipys_exact_test() -> None:
+def test_exact_sign_test_equals_scipys() -> None:
     rng = np.random.default_rng(2)
-    d = rng.normal(0.3, 1, 10)
-    exact = stats.permutation_test(
-        (d,), lambda x, axis: x.sum(axis=axis), permutation_type="samples", n_resamples=np.inf, vectorized=True
-    )
-    signs = 1 - 2 * ((np.arange(2**10)[:, None] >> np.arange(10)) & 1)
-    # All sign patterns, of which the observed one is counted once more.
-    found = randomization_p(d.sum(), signs @ d)
-    assert found == pytest.approx((1 + exact.pvalue * 2**10) / (1 + 2**10), rel=1e-12)
+    counts = np.vstack([rng.integers(0, size, (20, 2)) for size in (4, 40, 4000)])
+    found = exact_sign_p(counts[:, 0], counts[:, 1])
+    for (one, other), p in zip(counts.tolist(), found, strict=True):
+        expected = stats.binomtest(one, one + other).pvalue if one + other else 1.0
+        assert p == pytest.approx(expected, rel=1e-10)
+
+
+def test_wilson_interval_equals_scipys() -> None:
+    hits, trials = np.array([0, 1, 7, 50, 50]), np.array([3, 3, 20, 1000, 50])
+    low, high = wilson_interval(hits, trials)
+    for n in range(len(hits)):
+        expected = stats.binomtest(int(hits[n]), int(trials[n])).proportion_ci(method="wilson")
+        assert (low[n], high[n]) == pytest.approx((expected.low, expected.high), rel=1e-10, abs=1e-15)
 
 
 def test_winners() -> None:
