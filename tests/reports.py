@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +14,8 @@ from scipy import special, stats
 from fusion.grid import SINGLE, Cell, Grid
 from fusion.metrics import Measure
 from fusion.registry import FUSIONS
-from jobs.reporting.assemble import deciding_test, verdict_of
+from fusion.statistics.significance import wilson_interval
+from jobs.reporting.assemble import compared_columns, deciding_test
 from jobs.reporting.data import (
     Agreement,
     Band,
@@ -21,11 +24,17 @@ from jobs.reporting.data import (
     Dataset,
     Gain,
     PaperFigures,
+    RankedCell,
+    Ranking,
+    Recommendation,
     Report,
     Row,
+    Share,
     Test,
     Value,
 )
+from jobs.reporting.formats import shown_cell
+from jobs.reporting.recommend import recommendation, verdict_of
 
 DATASETS = {"Eurlex-4K": 19_314, "Wiki10-31K": 20_762, "Amazon-670K": 643_474, "AmazonCat-13K": 1_493_021}
 """Names and numbers of texts."""
@@ -75,12 +84,20 @@ def sample_report(
                 **vars(dataset),
                 "paper": dataset.paper if paper else None,
                 "bands": dataset.bands if bands else {},
+                "recommendation": dataset.recommendation if bands else _without_slices(dataset.recommendation),
+                "pairs": dataset.pairs if bands else {},
+                "rankings": dataset.rankings if bands else (),
                 "agreement": dataset.agreement if agreement else (),
             }
         )
         for dataset in made
     )
     return Report("Rank fusion for extreme multi-label text classification", kept, test, ALPHA, "0.3.0")
+
+
+def _without_slices(found: Recommendation | None) -> Recommendation | None:
+    standings = tuple(replace(standing, slices=()) for standing in found.standings) if found else ()
+    return replace(found, standings=standings) if found else None
 
 
 def _dataset(
@@ -99,6 +116,7 @@ def _dataset(
     values = {column: _values(table[column], folds, queries[column.label_group], test) for column in columns}
     rows = tuple(Row(cell, {column: values[column][cell] for column in columns}) for cell in [*SINGLES, *CELLS])
     gains = tuple(_gain(column, table[column], values[column], queries[column.label_group], test) for column in columns)
+    bands = _bands(rng, groups, quality, texts)
     return Dataset(
         name=name,
         test=test,
@@ -108,7 +126,12 @@ def _dataset(
         columns=columns,
         rows=rows,
         gains=gains,
-        bands=_bands(rng, groups, quality, texts),
+        recommendation=recommendation(
+            values, gains, _against_single(table, queries), bands, _text_sizes(columns, table), test, ALPHA
+        ),
+        bands=bands,
+        pairs=_pairs(columns, table, queries),
+        rankings=_rankings(columns, table),
         agreement=tuple(_agreement(group, columns, table) for group in groups),
         paper=_paper(rng, columns, table),
         input_counts={"judged_texts": texts, "empty_lists:dense": texts // 5, "nonpositive_lists:bm25": 0},
@@ -204,25 +227,85 @@ def _gain(column: Column, figures: dict[Cell, _Figure], values: dict[Cell, Value
     )
 
 
+def _against_single(
+    table: dict[Column, dict[Cell, _Figure]], queries: dict[str, int]
+) -> dict[Column, dict[Cell, Comparison]]:
+    found = {}
+    for column, figures in table.items():
+        better = max(SINGLES, key=lambda cell: np.mean(figures[cell].folds))
+        texts = queries[column.label_group]
+        found[column] = {cell: _compare(figures[cell], figures[better], texts) for cell in CELLS}
+    return found
+
+
 def _bands(
     rng: np.random.Generator, groups: tuple[str, ...], quality: dict[Cell, float], texts: int
 ) -> dict[str, tuple[Band, ...]]:
-    """Tenths of all labels: eight of tail labels, two of head labels."""
+    """Tenths of all labels: eight of tail labels, two of head labels. The dense retriever finds more of the rarest."""
     edges = [1, 1, 2, 2, 3, 5, 8, 13, 27, 88, 1253]
     numbers = {"tail": range(1, 9), "head": range(9, 11), "all": range(1, 11)}
 
-    def found(number: int, cell: Cell) -> dict[int, float]:
-        lean = {"bm25": 0.06 - 0.012 * number, "dense": 0.012 * number - 0.1}.get(cell.fusion, 0)
-        level = quality[cell] * (0.25 + 0.06 * number) + lean + 0.005 * rng.normal()
-        return {k: float(np.clip(level * share, 0, 1)) for k, share in ((1, 0.4), (5, 0.8), (10, 1))}
+    def share(number: int, cell: Cell, k: int, pairs: int) -> Share:
+        lean = {"bm25": 0.06 - 0.012 * number, "dense": 0.4 - 0.1 * number if number < 4 else -0.05}
+        level = quality[cell] * (0.25 + 0.06 * number) + lean.get(cell.fusion, 0) + 0.005 * rng.normal()
+        hits = round(pairs * float(np.clip(level * {1: 0.4, 5: 0.8, 10: 1}[k], 0, 1)))
+        low, high = wilson_interval(np.array([hits]), np.array([pairs]))
+        return Share(hits, hits / pairs, float(low[0]), float(high[0]))
 
+    def band(number: int) -> Band:
+        pairs = texts * number // 10
+        found = {cell: {k: share(number, cell, k, pairs) for k in (1, 5, 10)} for cell in quality}
+        only = {}
+        for cell, single in product(CELLS, SINGLES):
+            hits = {k: (found[cell][k].hits, found[single][k].hits) for k in (1, 5, 10)}
+            # Half of what the lesser one finds is found by the other, too.
+            only[cell, single.fusion] = {k: (a - min(a, b) // 2, b - min(a, b) // 2) for k, (a, b) in hits.items()}
+        return Band(edges[number - 1], edges[number], texts // 50, pairs, found, only)
+
+    bands = {number: band(number) for number in range(1, 11)}
+    return {group: tuple(bands[n] for n in numbers[group]) for group in groups}
+
+
+def _text_sizes(columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]) -> list[dict[str, object]]:
+    """Rows of that table: texts with one label are better served by the dense retriever."""
+    rows: list[dict[str, object]] = []
+    for column in compared_columns(columns):
+        for (fewest, most), cell, single in product(((1, 1), (2, 5), (6, None)), CELLS, SINGLES):
+            value = float(np.mean(table[column][cell].folds))
+            other = value + (0.02 if (single.fusion, fewest) == ("dense", 1) else -0.01)
+            compared = {"value": value, "retriever_value": other, "difference": value - other, "p": 1e-4}
+            texts = {"fewest": fewest, "most": most, "queries": 1000, "retriever": single.fusion}
+            rows.append({**column._asdict(), **cell._asdict(), **texts, **compared})
+    return rows
+
+
+def _pairs(
+    columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]], queries: dict[str, int]
+) -> dict[Column, dict[tuple[Cell, Cell], Comparison]]:
+    """Every two distinct results; cells that share one stand under the first."""
+    first: dict[Cell, Cell] = {}
+    for cell in [*CELLS, *SINGLES]:
+        first.setdefault(shown_cell(cell), cell)
     return {
-        group: tuple(
-            Band(n, edges[n - 1], edges[n], texts // 50, texts * n // 10, {cell: found(n, cell) for cell in quality})
-            for n in numbers[group]
-        )
-        for group in groups
+        column: {
+            (one, other): _compare(table[column][one], table[column][other], queries[column.label_group])
+            for one, other in combinations(first.values(), 2)
+        }
+        for column in compared_columns(columns)
     }
+
+
+def _rankings(columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]) -> tuple[Ranking, ...]:
+    """By the means of the decisive column; neighbours are not told apart."""
+    rankings = []
+    for column in compared_columns(columns):
+        means = {cell: float(np.mean(table[column][cell].folds)) for cell in [*CELLS, *SINGLES]}
+        distinct = list({shown_cell(cell): cell for cell in sorted(means, key=lambda cell: -means[cell])}.values())
+        ranked = tuple(RankedCell(cell, i + 1.5) for i, cell in enumerate(distinct))
+        ties = (tuple(distinct[:3]), tuple(distinct[2:5]))
+        if column.metric == "ndcg":
+            rankings.append(Ranking(column.label_group, ranked, ties, "Ranks of the texts' nDCG@10."))
+    return tuple(rankings)
 
 
 def _agreement(group: str, columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]) -> Agreement:

@@ -63,9 +63,11 @@ def facts(dataset: Dataset) -> str:
 
 
 def _tied(standing: Standing) -> str:
-    if standing.value.best or standing.value.bold:
-        return f"tied with {count(standing.others_tied, 'other')}" if standing.others_tied else "the one best cell"
-    return f"{percent(standing.best_value.mean - standing.value.mean)} below the best, {cell_name(standing.best)}"
+    if not standing.value.bold:
+        return f"{percent(standing.best_value.mean - standing.value.mean)} below the best, {cell_name(standing.best)}"
+    if standing.others_tied:
+        return f"tied with {count(standing.others_tied, 'other')}"
+    return f"ahead of all {count(standing.cells - 1)} others"
 
 
 def _exceptions(standings: Sequence[Standing]) -> list[str]:
@@ -82,12 +84,9 @@ def _exceptions(standings: Sequence[Standing]) -> list[str]:
 def _losing(standing: Standing) -> list[str]:
     """The slices where the cell loses, in few words."""
     found = []
-    frequency = ranges([loss for loss in standing.losses if loss.by == "frequency"])
-    if frequency:
-        found.append(f"labels with {joined(frequency)} texts")
-    sizes = ranges([loss for loss in standing.losses if loss.by == "text labels"])
-    if sizes:
-        found.append(f"texts with {joined(sizes)} labels")
+    for by in ("frequency", "text labels"):
+        losing = ranges([loss for loss in standing.losses if loss.by == by])
+        found += [_where(by, losing)] if losing else []
     return [f"loses on {joined(found)}"] if found else []
 
 
@@ -125,15 +124,19 @@ def loss_lines(dataset: Dataset) -> list[str]:
 
 
 def loss_line(loss: Slice, standing: Standing) -> str:
-    where = (
-        f"labels with {slice_range(loss)} texts" if loss.by == "frequency" else f"texts with {slice_range(loss)} labels"
-    )
-    what = "found in the first ranks" if loss.by == "frequency" else measure_name(standing.column)
+    """The retriever, where, by how much, over how many, and whether that can be chance."""
+    what = f"found in the first {loss.k}" if loss.by == "frequency" else measure_name(standing.column)
     unit = "pair" if loss.by == "frequency" else "text"
     return (
-        f"{loss.single} on {where}: {percent(loss.share)} against {percent(loss.of_single)} {what} "
-        f"({count(loss.number, unit)}, p {p_value(loss.p)})"
+        f"{loss.single} on {_where(loss.by, [slice_range(loss)])}: {percent(loss.share)} against "
+        f"{percent(loss.of_single)} {what} ({count(loss.number, unit)}, p {p_value(loss.p)})"
     )
+
+
+def _where(by: str, found: list[str]) -> str:
+    """Labels with 4-8 texts, or texts with 1 label."""
+    what, unit = ("labels", "text") if by == "frequency" else ("texts", "label")
+    return f"{what} with {joined(found)} {unit}{'s' * (found != ['1'])}"
 
 
 def slice_range(loss: Slice) -> str:
@@ -210,6 +213,7 @@ def standing_line(standing: Standing) -> str:
 
 def tie_line(standing: Standing) -> str:
     """How the recommended cell stands among the others."""
-    place = "the best" if standing.value.best else "not told from the best" if standing.value.bold else ""
-    tied = _tied(standing)
-    return f"{place}, {tied}, of {standing.cells} cells" if place else f"{tied}, of {standing.cells} cells"
+    if not standing.value.bold:
+        return f"{_tied(standing)}, of {standing.cells} cells"
+    place = "the best" if standing.value.best else "not told from the best"
+    return f"{place} of {standing.cells} cells, {_tied(standing)}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from fusion.grid import SINGLE, Cell
+from fusion.label_groups import ALL
 from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
 from jobs.reporting.bands import frequency_bands
@@ -15,6 +16,7 @@ from jobs.reporting.data import Agreement, Column, Comparison, Dataset, Gain, Ro
 from jobs.reporting.formats import shown_cell
 from jobs.reporting.paper import paper_figures
 from jobs.reporting.recommend import recommendation, verdict_of
+from jobs.reporting.tables import decisive
 from jobs.results.stored import Results
 
 Folds = dict[int, float]
@@ -57,9 +59,9 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         columns=tuple(figures),
         rows=tuple(sorted(rows, key=lambda row: not row.single)),
         gains=tuple(gains),
-        recommendation=recommendation(results, values, gains, against_single, bands, test, alpha),
+        recommendation=recommendation(values, gains, against_single, bands, results.rows("text_sizes"), test, alpha),
         bands=bands,
-        pairs=_pairs(results),
+        pairs=_pairs(results, figures),
         rankings=(),
         agreement=_agreement(results),
         paper=paper_figures(results.config.dataset, means_of),
@@ -86,14 +88,13 @@ def _figures(results: Results) -> dict[Column, dict[Cell, Folds]]:
 
 
 def _by_texts(results: Results) -> ByTexts:
-    rows = results.details["comparisons"].to_pylist() if "comparisons" in results.details else []
     return {
         (
             Column(row["label_group"], row["metric"], row["k"], row["ideal"]),
             Cell(row["normalization"], row["fusion"]),
             Cell(row["against_normalization"], row["against_fusion"]),
         ): row
-        for row in rows
+        for row in results.rows("comparisons")
     }
 
 
@@ -149,21 +150,40 @@ def _queries(results: Results) -> dict[str, int]:
     return found
 
 
-def _pairs(results: Results) -> dict[Column, dict[tuple[Cell, Cell], Comparison]]:
-    """Any two distinct results; cells that share one stand under the first of them."""
-    found: dict[Column, dict[tuple[Cell, Cell], Comparison]] = defaultdict(dict)
-    for row in results.details["pairs"].to_pylist() if "pairs" in results.details else []:
+def _pairs(
+    results: Results, figures: Mapping[Column, Mapping[Cell, Folds]]
+) -> dict[Column, dict[tuple[Cell, Cell], Comparison]]:
+    """Any two distinct results in the columns that a page shows; cells that share one stand under the first of them."""
+    found: dict[Column, dict[tuple[Cell, Cell], Comparison]] = {column: {} for column in compared_columns(figures)}
+    for row in results.rows("pairs"):
         column = Column(row["label_group"], row["metric"], row["k"], row["ideal"])
-        cells = Cell(row["normalization"], row["fusion"]), Cell(row["against_normalization"], row["against_fusion"])
-        effect = row["difference"] / row["deviation"] if row["deviation"] else None
-        tests = None, row["p"], row["p_randomization"]
-        found[column][cells] = Comparison(row["difference"], row["low"], row["high"], effect, *tests, row["queries"])
-    return found
+        one, other = (
+            Cell(row["normalization"], row["fusion"]),
+            Cell(row["against_normalization"], row["against_fusion"]),
+        )
+        if column in found:
+            effect = row["difference"] / row["deviation"] if row["deviation"] else None
+            of_folds = _compared(column, figures[column], one, other, {}).p_folds
+            tests = of_folds, row["p"], row["p_randomization"]
+            moved = row["difference"], row["low"], row["high"], effect
+            found[column][one, other] = Comparison(*moved, *tests, row["queries"])
+    return {column: pairs for column, pairs in found.items() if pairs}
+
+
+def compared_columns(columns: Iterable[Column]) -> list[Column]:
+    """Of each label group the decisive measure and the first precision, by the paper's protocol."""
+    shown = []
+    of_protocol = [column for column in columns if column.ideal == ALL]
+    for group in dict.fromkeys(column.label_group for column in of_protocol):
+        of_group = [column for column in of_protocol if column.label_group == group]
+        precisions = sorted((column for column in of_group if column.metric == "precision"), key=lambda one: one.k)
+        shown += list(dict.fromkeys([decisive(of_group), *precisions[:1]]))
+    return shown
 
 
 def _agreement(results: Results) -> tuple[Agreement, ...]:
     found: dict[str, Agreement] = {}
-    for row in results.details["agreement"].to_pylist() if "agreement" in results.details else []:
+    for row in results.rows("agreement"):
         group, quantity, value = row["label_group"], row["quantity"], row["value"]
         here = found.setdefault(group, Agreement(group, {}, {}, {}, {}, 0.0, {}))
         if quantity == "overlap":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,21 +20,17 @@ FEWEST_PAIRS = 30
 def frequency_bands(results: Results) -> dict[str, tuple[Band, ...]]:
     """By label group, from the rarest labels to the most frequent."""
     tenths: dict[str, dict[int, Band]] = defaultdict(dict)
-    for row in _rows(results, "bands"):
+    for row in results.rows("bands"):
         bands = tenths[row["label_group"]]
         if row["band"] not in bands:
             bands[row["band"]] = Band(row["rarest"], row["commonest"], row["labels"], row["pairs"], {}, {})
         share = Share(round(row["value"] * row["pairs"]), row["value"], row["low"], row["high"])
         bands[row["band"]].found.setdefault(Cell(row["normalization"], row["fusion"]), {})[row["k"]] = share
-    for row in _rows(results, "band_tests"):
+    for row in results.rows("band_tests"):
         only = tenths[row["label_group"]][row["band"]].only
         key = Cell(row["normalization"], row["fusion"]), row["retriever"]
         only.setdefault(key, {})[row["k"]] = row["only_cell"], row["only_retriever"]
     return {group: tuple(joined([bands[n] for n in sorted(bands)])) for group, bands in tenths.items()}
-
-
-def _rows(results: Results, table: str) -> list[dict[str, Any]]:
-    return results.details[table].to_pylist() if table in results.details else []
 
 
 def joined(bands: Sequence[Band]) -> Iterator[Band]:
@@ -100,11 +96,11 @@ def _sign_p(only_cell: int, only_single: int) -> float:
     return float(exact_sign_p(np.array([only_cell]), np.array([only_single]))[0])
 
 
-def text_slices(results: Results, column: Column, cell: Cell, alpha: float) -> list[Slice]:
+def text_slices(text_sizes: Sequence[Mapping[str, Any]], column: Column, cell: Cell, alpha: float) -> list[Slice]:
     """A cell beside each single retriever, by the number of relevant labels of the texts."""
     rows = [
         row
-        for row in _rows(results, "text_sizes")
+        for row in text_sizes
         if (Column(row["label_group"], row["metric"], row["k"], row["ideal"]), row["normalization"], row["fusion"])
         == (column, *cell)
     ]

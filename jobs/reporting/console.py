@@ -6,6 +6,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.statistics.summary import as_table
 from jobs.config import Config
 from jobs.evaluate import Result
+from jobs.reporting.answer import headline, loss_line
 from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Dataset, Gain
 from jobs.reporting.formats import cell_name, count, figure, input_count_text, p_values, plain, shown_cell, verdict
@@ -20,11 +21,23 @@ def summary(result: Result, config: Config) -> str:
     results = Results((), config, result.metrics, result.details, result.input_counts, "", "")
     dataset = assemble(results, config.report.test, config.report.alpha)
     parts = [_group(dataset, group) for group in dataset.queries]
+    parts.append(_answer(dataset))
     counts = [f"  {count(number)} {input_count_text(key)}" for key, number in result.input_counts.items() if number]
     parts.append("Counts:\n" + "\n".join(counts))
     if config.output.path is not None:
         parts.append(f"Written to {config.output.path}")
     return "\n".join(parts)
+
+
+def _answer(dataset: Dataset) -> str:
+    """What to deploy, and where it loses most."""
+    standings = dataset.recommendation.standings[:1] if dataset.recommendation else ()
+    losses = [
+        (loss.share - loss.of_single, f"It loses most to {loss_line(loss, standing)}.")
+        for standing in standings
+        for loss in standing.losses
+    ]
+    return plain("\n".join([headline(dataset), *(line for _, line in sorted(losses)[:1]), ""]))
 
 
 def _group(dataset: Dataset, group: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from fusion.errors import SetupError
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
-from jobs.reporting.data import Agreement, Column, Dataset, Report, Value
+from jobs.reporting.data import Agreement, Column, Dataset, Report, Share, Value
 from jobs.reporting.formats import cell_name, measure_name, percent, span
 from jobs.reporting.tables import columns_by_group, decisive, file_names
 
@@ -177,38 +177,43 @@ def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
 
 
 def _frequency(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
-    """Single retrievers and the best fusion, from the rarest tenth of the labels to the most frequent."""
+    """Single retrievers and the recommended cell, from the rarest labels to the most frequent, with intervals."""
     groups = [group for group in columns if dataset.bands.get(group)]
     k = max(k for group in groups for band in dataset.bands[group] for of in band.found.values() for k in of)
-    singles = [row.cell for row in dataset.rows if row.single]
+    lines = [row.cell for row in dataset.rows if row.single]
+    lines += [dataset.recommendation.cell] if dataset.recommendation else []
     ratios = [max(len(dataset.bands[group]), 4) for group in groups]
     width = ONE_COLUMN if len(groups) == 1 else TWO_COLUMNS
     figure, axes = _figure(width, 2.5, ncols=len(groups), sharey=True, width_ratios=ratios)
     for ax, group in zip(axes, groups, strict=True):
         bands = dataset.bands[group]
-        best = _best(dataset, decisive(columns[group]))
-        for i, cell in enumerate([*singles, best[0]] if best else singles):
-            shares = [band.found[cell][k] for band in bands]
-            fused = cell.normalization != SINGLE
-            name = "best fusion" if fused else cell.fusion
-            ax.plot(
-                range(len(bands)), shares, label=name, marker="*" if fused else MARKS[i % len(MARKS)],
-                color="black" if fused else COLOURS[i % len(COLOURS)],
-                linestyle="-" if fused else DASHES[i % len(DASHES)],
-                markersize=6 if fused else 3.5,
-            )  # fmt: skip
+        for i, cell in enumerate(lines):
+            _band_line(ax, i, cell, [band.found[cell][k] for band in bands], (i - (len(lines) - 1) / 2) * 0.12)
         ticks = [span(band.rarest, band.commonest) for band in bands]
         ax.set_xticks(range(len(bands)), ticks, rotation=45, ha="right", rotation_mode="anchor")
         ax.set_xlim(-0.5, len(bands) - 0.5)
-        ax.set_title(f"{group} labels" + (f"\nbest: {cell_name(best[0])}" if best else ""))
+        ax.set_title(f"{group} labels")
         ax.grid(axis="y", color="0.9", linewidth=0.4)
     axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel(f"found in the first {k} (%)")
-    figure.supxlabel("frequency of the labels, in tenths of the labels", size=7)
+    figure.supxlabel("texts that carry the label", size=7)
     handles, labels = axes[0].get_legend_handles_labels()
     place: dict[str, Any] = {"loc": "outside upper center", "ncols": 2 if len(groups) == 1 else 4}
-    figure.legend(handles, labels, title=f"{dataset.name}: relevant labels", title_fontsize=7, **place)
+    title = f"{dataset.name}: relevant labels found, with 95% intervals"
+    figure.legend(handles, labels, title=title, title_fontsize=7, **place)
     return figure
+
+
+def _band_line(ax: Axes, number: int, cell: Cell, shares: Sequence[Share], aside: float) -> None:
+    fused = cell.normalization != SINGLE
+    values = [100 * share.value for share in shares]
+    below = [100 * (share.value - share.low) for share in shares]
+    above = [100 * (share.high - share.value) for share in shares]
+    ax.errorbar(
+        [x + aside for x in range(len(shares))], values, yerr=(below, above), label=cell_name(cell),
+        marker="*" if fused else MARKS[number % len(MARKS)], color="black" if fused else COLOURS[number % len(COLOURS)],
+        linestyle="-" if fused else DASHES[number % len(DASHES)], markersize=6 if fused else 3.5, elinewidth=0.7,
+    )  # fmt: skip
 
 
 def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) -> Figure:

@@ -115,6 +115,8 @@ def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
         "warnings": warnings(dataset),
         "queries": dataset.queries,
         "columns": dataset.columns,
+        "normalizations": list(dict.fromkeys(row.cell.normalization for row in dataset.rows if not row.single)),
+        "fusions": list(dict.fromkeys(row.cell.fusion for row in dataset.rows if not row.single)),
         "rows": [_row(row, dataset, folds) for row in rows.rows],
         "recommended": dataset.recommendation and rows.of(dataset.recommendation.cell),
         "out_of_order": out_of_order(dataset, dataset.columns),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
@@ -22,7 +24,6 @@ from jobs.reporting.data import (
 )
 from jobs.reporting.formats import shown_cell
 from jobs.reporting.tables import decisive, group_order
-from jobs.results.stored import Results
 
 
 def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> Verdict:
@@ -38,15 +39,15 @@ def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> 
 
 
 def recommendation(
-    results: Results,
     values: Mapping[Column, Mapping[Cell, Value]],
     gains: Sequence[Gain],
     against_single: Mapping[Column, Mapping[Cell, Comparison]],
     bands: Mapping[str, Sequence[Band]],
+    text_sizes: Sequence[Mapping[str, Any]],
     test: Test,
     alpha: float,
 ) -> Recommendation | None:
-    """By the smallest mean regret over all columns of the paper's protocol."""
+    """By the smallest mean regret over all columns of the paper's protocol. `text_sizes`: rows of that table."""
     means = {
         column: {cell: value.mean for cell, value in of_column.items() if cell.normalization != SINGLE}
         for column, of_column in values.items()
@@ -65,11 +66,11 @@ def recommendation(
         comparison = against_single.get(column, {}).get(chosen.cell)
         verdict = verdict_of(comparison, len(values[column][chosen.cell].folds), test, alpha) if comparison else None
         standing = _standing(column, chosen.cell, values[column], gain, comparison, verdict)
-        slices = text_slices(results, column, chosen.cell, alpha)
+        slices = text_slices(text_sizes, column, chosen.cell, alpha)
         if bands.get(group):
             k = max(next(iter(bands[group][0].found.values())))
             slices = frequency_slices(bands[group], chosen.cell, list(standing.singles), k, alpha) + slices
-        standings.append(Standing(**{**vars(standing), "slices": tuple(slices)}))
+        standings.append(replace(standing, slices=tuple(slices)))
     return Recommendation(chosen.cell, chosen.regret, chosen.winners, tuple(standings))
 
 

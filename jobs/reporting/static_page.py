@@ -7,7 +7,6 @@ from html import escape
 
 from fusion.grid import SINGLE, Cell
 from jobs.reporting.answer import (
-    REGRET_RULE,
     facts,
     headline,
     loss_line,
@@ -17,12 +16,12 @@ from jobs.reporting.answer import (
     tie_line,
     winners_table,
 )
-from jobs.reporting.bands import FEWEST_PAIRS
 from jobs.reporting.data import Dataset, Report, Standing, Value
-from jobs.reporting.formats import TESTS, cell_name, count, figure, input_count_text, measure_name, percent
+from jobs.reporting.formats import cell_name, count, figure, input_count_text, measure_name, percent
 from jobs.reporting.html import table_html
+from jobs.reporting.reading import how_to_read
 from jobs.reporting.summary_tables import gain_table
-from jobs.reporting.tables import distinct_rows, grid_tables, tested, warnings
+from jobs.reporting.tables import distinct_rows, grid_tables, warnings
 
 SIGNS = {"better": "\N{BLACK UP-POINTING TRIANGLE}", "worse": "\N{BLACK DOWN-POINTING TRIANGLE}"}
 LOSSES_SHOWN = 2
@@ -88,8 +87,9 @@ def _bars(sides: dict[Cell, Value], chosen: Cell) -> str:
             f'<td class="meter" aria-hidden="true"><i style="width:{width:.1f}%"></i></td><td>{figure(value)}</td></tr>'
         )
     ends = f"<span>{percent(start, 0)}</span><span>{percent(end, 0)}%</span>"
-    note = f"bars start at {percent(start, 0)}, not at 0" if start else ""
-    axis = f'<tr class="axis"><td>{note}</td><td aria-hidden="true"><div>{ends}</div></td><td></td></tr>'
+    axis = f'<tr class="axis" aria-hidden="true"><td></td><td><div>{ends}</div></td><td></td></tr>'
+    if start:
+        axis += f'<tr class="axis"><td></td><td colspan="2">bars start at {percent(start, 0)}%, not at 0</td></tr>'
     return f'<table class="sides"><tbody>{"".join(lines)}{axis}</tbody></table>'
 
 
@@ -118,28 +118,8 @@ def tables(report: Report, dataset: Dataset) -> str:
 
 
 def reading(report: Report) -> str:
-    """What the words mean and how it was tested."""
-    one = [dataset for dataset in report.datasets if len(dataset.folds) == 1 and tested(dataset)]
-    decides = f"The bold face is decided by the {TESTS[report.test]}, at {report.alpha:g}."
-    if one:
-        names = ", ".join(dataset.name for dataset in one)
-        decides += f" {names}: one fold leaves nothing for a test over folds, so the tests over texts decide."
-    others = "; and the ".join(meaning for test, meaning in TESTS.items() if test != report.test)
-    items = {
-        "Recommended": f"{REGRET_RULE}. Only the paper's protocol counts (ideal ranking over all labels of a text).",
-        "Better, worse": "With several folds a gain is called better or worse only if the folds and the texts both say "
-        "so; with one fold the texts decide. Gains stand with their 95% interval over the texts.",
-        "Bold": f"{decides} Beside it stand the {others}. The test weighs a distance by how much it varies: a lower "
-        "figure that varies may be bold where a higher one is not.",
-        "Figures": "In percent: mean and, in brackets, standard deviation over the folds.",
-        "Label groups": "Head labels are the most frequent ones, tail labels all the others; each group is ranked and "
-        "measured on its own. All labels are fused as one list.",
-        "Where it loses": "By label frequency: relevant pairs of text and label that only one of the two ranks among "
-        "its first k, by McNemar's exact test. By number of labels: texts, by the paired t-test. Both are "
-        f"Holm-corrected over the slices. Tenths of the labels with fewer than {FEWEST_PAIRS} pairs are joined with "
-        "their neighbour.",
-    }
-    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in items.items()) + "</dl>"
+    items = how_to_read(report).items()
+    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in items) + "</dl>"
 
 
 def run_card(dataset: Dataset) -> str:

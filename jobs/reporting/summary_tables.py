@@ -38,15 +38,12 @@ def gain_table(report: Report, dataset: Dataset) -> Table:
             words += [effect(against.effect), *(p_value(against.p(test)) for test in TESTS), verdict(gain.verdict)]
             lines.append([*map(Entry, words)])
         blocks.append(lines)
-    tests = "; ".join(f"{name}: {meaning}" for name, meaning in TESTS.items())
     ideal = any(gain.column.ideal != ALL for gain in shown)
     return Table(
         "gain",
         f"{dataset.name}. The best fusion of each measure beside the single retrievers, in percent. Gain: over the "
         "better of them, in points, with its 95% interval; effect: mean difference over its standard deviation between "
-        f"texts. p by three tests ({tests}). {_rests_on(dataset)}"
-        + " (group): the ideal ranking holds only labels of the group."
-        * ideal,
+        f"texts. {_rests_on(dataset)}" + " (group): the ideal ranking holds only labels of the group." * ideal,
         [
             *(("", name) for name in ("labels", "measure", *singles, "best", "fusion", "gain", "effect")),
             *(("p", name.replace("randomization", "random.")) for name in TESTS),

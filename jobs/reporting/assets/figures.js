@@ -107,14 +107,13 @@ function drawGrid(set, width) {
   const shown = column;
   const [low, high] = heatScale(cells.map((row) => value(row).mean));
   const [down, across] = width < 640 ? ["fusion", "normalization"] : ["normalization", "fusion"];
-  const order = (key) => distinct([...cells].sort((a, b) => (a.normalization === "(any)") - (b.normalization === "(any)")).map((row) => row[key]));
-  const [names, heads] = [down, across].map((key) => order(key).filter((name) => name !== "(any)" || !cells.some((row) => row.normalization !== "(any)")));
-  const [left, top, tall] = [widest(names) + 24, 40, 30];
+  const [names, heads] = [down, across].map((key) => set[`${key}s`]);
+  const [left, top, tall] = [widest(names) + 32, 40, 30];
   const wide = (width - left) / heads.length;
   const size = Math.min(12, (12 * (wide - 3)) / widest(heads));
   const cell = (row) => {
     // What is the same under every normalisation fills its whole row or column.
-    const any = row.normalization === "(any)" && !names.includes("(any)") && !heads.includes("(any)");
+    const any = row.normalization === "(any)";
     const [column, line] = [any && across === "normalization" ? 0 : heads.indexOf(row[across]), any && down === "normalization" ? 0 : names.indexOf(row[down])];
     const [columns, lines] = [any && across === "normalization" ? heads.length : 1, any && down === "normalization" ? names.length : 1];
     const [x, y, w, t] = [left + column * wide, top + line * tall, columns * wide, lines * tall];
@@ -130,7 +129,7 @@ function drawGrid(set, width) {
   return [end + 30, [
     text(left + (width - left) / 2, 12, titles[across], { class: "soft", "text-anchor": "middle" }),
     text(-(top + (names.length * tall) / 2), 11, titles[down], { class: "soft", "text-anchor": "middle", transform: "rotate(-90)" }),
-    names.map((name, i) => text(18, top + i * tall + 20, name)),
+    names.map((name, i) => text(24, top + i * tall + 20, name)),
     heads.map((name, i) => text(left + (i + 0.5) * wide, 32, name, { "text-anchor": "middle", style: `font-size:${size}px` })),
     cells.map(cell),
     heatBar(left, end, low, high, Math.min(...cells.map((row) => value(row).mean)), `${columnName(column)} (%)`),
