@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from itertools import combinations
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import bdtr, ndtri, stdtr, stdtrit
@@ -105,3 +106,42 @@ def best_of(means: Mapping[Key, float]) -> Key:
 def winners(p_against_best: Mapping[Key, float | None], best: Key, alpha: float = 0.05) -> set[Key]:
     """The best, and those that a test does not tell from it. Without a test, only the best."""
     return {best} | {key for key, p in p_against_best.items() if p is not None and p >= alpha}
+
+
+class RankedGroups(NamedTuple, Generic[Key]):
+    """What a critical-difference diagram shows (Demsar 2006): mean ranks, best first, and what is not told apart."""
+
+    mean_ranks: dict[Key, float]
+    groups: list[tuple[Key, ...]]
+    """Neighbours in this order of which no two differ; each as long as possible, two members at least."""
+
+
+def ranked_groups(
+    values: Mapping[Key, Sequence[float]], p: Mapping[tuple[Key, Key], float] | None = None, alpha: float = 0.05
+) -> RankedGroups[Key]:
+    """Mean ranks over the folds' values, and groups by the Holm-corrected tests of all pairs: those given, in either
+    order, or paired t-tests over the folds. A pair without a test is not told apart."""
+    keys = list(values)
+    table = np.array([values[key] for key in keys], dtype=np.float64)
+    above, level = table > table[:, None], table == table[:, None]
+    # Equal values share the mean of their ranks.
+    means = (above.sum(axis=1) + (level.sum(axis=1) + 1) / 2).mean(axis=1)
+    places = sorted(range(len(keys)), key=lambda n: (means[n], -table[n].mean()))
+    order = [keys[n] for n in places]
+    if p is None:
+        p = {
+            (one, other): paired_t(np.subtract(values[one], values[other]).tolist()).p
+            for one, other in combinations(order, 2)
+        }
+    corrected = holm({pair: found for pair, found in p.items() if not math.isnan(found)})
+    apart = {frozenset(pair) for pair, found in corrected.items() if found < alpha}
+    groups: list[tuple[Key, ...]] = []
+    reached = 0
+    for begin in range(len(order)):
+        end = begin + 1
+        while end < len(order) and not any(frozenset((order[end], key)) in apart for key in order[begin:end]):
+            end += 1
+        if end > max(reached, begin + 1):
+            groups.append(tuple(order[begin:end]))
+        reached = max(reached, end)
+    return RankedGroups({keys[n]: float(means[n]) for n in places}, groups)

@@ -15,6 +15,7 @@ from fusion.statistics.significance import (
     holm,
     paired_t,
     paired_t_of_sums,
+    ranked_groups,
     wilson_interval,
     winners,
 )
@@ -100,3 +101,30 @@ def test_bold_face_of_folds_with_the_papers_spread() -> None:
     assert winners(p, "best") == {"best", "near"}
     # Folds that rise and fall together tell small differences apart.
     assert paired_t(folds(51.3, 1.7, [1, 2, 3, 4, 5.001]) - best).p < 0.05
+
+
+def test_mean_ranks_and_groups_by_the_folds() -> None:
+    """Two that take turns, and one that is far behind in every fold."""
+    values = {"far": [0.10, 0.11, 0.12], "a": [0.50, 0.52, 0.54], "b": [0.51, 0.52, 0.53]}
+    found = ranked_groups(values)
+    assert list(found.mean_ranks.items()) == [("a", pytest.approx(1.5)), ("b", pytest.approx(1.5)), ("far", 3.0)]
+    assert found.groups == [("a", "b")]
+
+
+def test_groups_by_the_tests_of_texts() -> None:
+    """a-b-c and b-c-d are not told apart, a and d are; e stands alone."""
+    values = {key: [value] for key, value in zip("abcde", (0.5, 0.4, 0.3, 0.2, 0.1), strict=True)}
+    p = dict.fromkeys(map(tuple, ["ab", "ac", "bc", "bd", "cd"]), 0.9)
+    p |= dict.fromkeys(map(tuple, ["da", "ae", "be", "ce", "de"]), 1e-6)
+    found = ranked_groups(values, p)
+    assert found.mean_ranks == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+    assert found.groups == [("a", "b", "c"), ("b", "c", "d")]
+    # Holm's correction over the ten pairs: 0.006 * 6 is below alpha, 0.01 * 6 is not.
+    for worst, groups in [(0.006, 2), (0.01, 3)]:
+        assert len(ranked_groups(values, {**p, ("d", "e"): worst}).groups) == groups
+    assert ranked_groups(values, {**p, ("a", "b"): 1e-6}).groups == [("b", "c", "d")]
+
+
+def test_one_fold_tells_nothing_apart() -> None:
+    assert ranked_groups({"a": [0.5], "b": [0.1]}).groups == [("a", "b")]
+    assert ranked_groups({"a": [0.5]}) == ({"a": 1.0}, [])
