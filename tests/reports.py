@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -24,8 +25,6 @@ from jobs.reporting.data import (
     Dataset,
     Gain,
     PaperFigures,
-    RankedCell,
-    Ranking,
     Recommendation,
     Report,
     Row,
@@ -34,7 +33,7 @@ from jobs.reporting.data import (
     Value,
 )
 from jobs.reporting.formats import shown_cell
-from jobs.reporting.recommend import recommendation, verdict_of
+from jobs.reporting.recommend import rankings, recommendation, verdict_of
 
 DATASETS = {"Eurlex-4K": 19_314, "Wiki10-31K": 20_762, "Amazon-670K": 643_474, "AmazonCat-13K": 1_493_021}
 """Names and numbers of texts."""
@@ -75,7 +74,7 @@ def sample_report(
     there = tuple(fold for fold in range(folds) if fold not in missing)
     deciding = deciding_test(test, len(there))
     made = [
-        _dataset(np.random.default_rng([seed, i]), name, texts, tuple(columns), there, tuple(missing), deciding)
+        _dataset(seed, i, name, texts, tuple(columns), there, tuple(missing), deciding)
         for i, (name, texts) in enumerate(list(DATASETS.items())[:datasets])
     ]
     kept = tuple(
@@ -100,8 +99,10 @@ def _without_slices(found: Recommendation | None) -> Recommendation | None:
     return replace(found, standings=standings) if found else None
 
 
+@cache
 def _dataset(
-    rng: np.random.Generator,
+    seed: int,
+    number: int,
     name: str,
     texts: int,
     columns: tuple[Column, ...],
@@ -109,6 +110,7 @@ def _dataset(
     missing: tuple[int, ...],
     test: Test,
 ) -> Dataset:
+    rng = np.random.default_rng([seed, number])
     groups = tuple(dict.fromkeys(column.label_group for column in columns))
     queries = {group: int(texts * {"tail": 0.52, "head": 0.99}.get(group, 1)) for group in groups}
     quality = _quality(rng)
@@ -117,6 +119,7 @@ def _dataset(
     rows = tuple(Row(cell, {column: values[column][cell] for column in columns}) for cell in [*SINGLES, *CELLS])
     gains = tuple(_gain(column, table[column], values[column], queries[column.label_group], test) for column in columns)
     bands = _bands(rng, groups, quality, texts)
+    pairs = _pairs(columns, table, queries)
     return Dataset(
         name=name,
         test=test,
@@ -130,8 +133,8 @@ def _dataset(
             values, gains, _against_single(table, queries), bands, _text_sizes(columns, table), test, ALPHA
         ),
         bands=bands,
-        pairs=_pairs(columns, table, queries),
-        rankings=_rankings(columns, table),
+        pairs=pairs,
+        rankings=rankings(values, pairs, ALPHA),
         agreement=tuple(_agreement(group, columns, table) for group in groups),
         paper=_paper(rng, columns, table),
         input_counts={"judged_texts": texts, "empty_lists:dense": texts // 5, "nonpositive_lists:bm25": 0},
@@ -245,9 +248,11 @@ def _bands(
     edges = [1, 1, 2, 2, 3, 5, 8, 13, 27, 88, 1253]
     numbers = {"tail": range(1, 9), "head": range(9, 11), "all": range(1, 11)}
 
+    noise = {shown_cell(cell): 0.005 * rng.normal(size=10) for cell in quality}
+
     def share(number: int, cell: Cell, k: int, pairs: int) -> Share:
         lean = {"bm25": 0.06 - 0.012 * number, "dense": 0.4 - 0.1 * number if number < 4 else -0.05}
-        level = quality[cell] * (0.25 + 0.06 * number) + lean.get(cell.fusion, 0) + 0.005 * rng.normal()
+        level = quality[cell] * (0.25 + 0.06 * number) + lean.get(cell.fusion, 0) + noise[shown_cell(cell)][number - 1]
         hits = round(pairs * float(np.clip(level * {1: 0.4, 5: 0.8, 10: 1}[k], 0, 1)))
         low, high = wilson_interval(np.array([hits]), np.array([pairs]))
         return Share(hits, hits / pairs, float(low[0]), float(high[0]))
@@ -293,19 +298,6 @@ def _pairs(
         }
         for column in compared_columns(columns)
     }
-
-
-def _rankings(columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]) -> tuple[Ranking, ...]:
-    """By the means of the decisive column; neighbours are not told apart."""
-    rankings = []
-    for column in compared_columns(columns):
-        means = {cell: float(np.mean(table[column][cell].folds)) for cell in [*CELLS, *SINGLES]}
-        distinct = list({shown_cell(cell): cell for cell in sorted(means, key=lambda cell: -means[cell])}.values())
-        ranked = tuple(RankedCell(cell, i + 1.5) for i, cell in enumerate(distinct))
-        ties = (tuple(distinct[:3]), tuple(distinct[2:5]))
-        if column.metric == "ndcg":
-            rankings.append(Ranking(column.label_group, ranked, ties, "Ranks of the texts' nDCG@10."))
-    return tuple(rankings)
 
 
 def _agreement(group: str, columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]) -> Agreement:

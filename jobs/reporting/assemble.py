@@ -15,7 +15,7 @@ from jobs.reporting.bands import frequency_bands
 from jobs.reporting.data import Agreement, Column, Comparison, Dataset, Gain, Row, Test, Value
 from jobs.reporting.formats import shown_cell
 from jobs.reporting.paper import paper_figures
-from jobs.reporting.recommend import recommendation, verdict_of
+from jobs.reporting.recommend import rankings, recommendation, verdict_of
 from jobs.reporting.tables import decisive
 from jobs.results.stored import Results
 
@@ -50,6 +50,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
     rows = [Row(cell, {column: found[cell] for column, found in values.items() if cell in found}) for cell in named]
     means_of = {column: {cell: value.mean for cell, value in found.items()} for column, found in values.items()}
     bands = frequency_bands(results)
+    pairs = _pairs(results, figures)
     return Dataset(
         name=results.config.dataset,
         test=test,
@@ -61,8 +62,8 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         gains=tuple(gains),
         recommendation=recommendation(values, gains, against_single, bands, results.rows("text_sizes"), test, alpha),
         bands=bands,
-        pairs=_pairs(results, figures),
-        rankings=(),
+        pairs=pairs,
+        rankings=rankings(values, pairs, alpha),
         agreement=_agreement(results),
         paper=paper_figures(results.config.dataset, means_of),
         input_counts=results.input_counts,

@@ -32,6 +32,9 @@ from jobs.reporting.tables import distinct_rows, out_of_order, warnings
 
 LARGEST = 3_000_000
 """Bytes that a page may have. Beyond them it leaves out details, and says so."""
+LEVELS = 5
+"""Left out, one after the other: nothing; the comparison of every two cells; the folds; the frequency bands; the tests
+of each figure against the best."""
 _SCRIPTS = ("formats.js", "data.js", "marks.js", "tables.js", "figures.js", "compare.js", "view.js", "page.js")
 """In the order they need each other; the last one starts the page."""
 _DIGITS = 6
@@ -68,7 +71,7 @@ def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
         "runs": "\n".join(map(static_page.run_card, sets)),
     }
     template = Template(asset("page.html"))
-    for left_out in range(4):
+    for left_out in range(LEVELS):
         html = template.substitute(fixed, data=_json(_report(report, left_out)))
         if len(html.encode()) < LARGEST:
             break
@@ -89,8 +92,6 @@ def _number(value: float | None, digits: int = _DIGITS) -> float | None:
 
 
 def _report(report: Report, left_out: int) -> dict[str, Any]:
-    """`left_out`: 0 nothing; 1 what two cells other than retrievers have to do with each other; 2 the folds, too; 3 the
-    frequency bands, too."""
     return {
         "title": report.title,
         "version": report.version,
@@ -117,7 +118,7 @@ def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
         "columns": dataset.columns,
         "normalizations": list(dict.fromkeys(row.cell.normalization for row in dataset.rows if not row.single)),
         "fusions": list(dict.fromkeys(row.cell.fusion for row in dataset.rows if not row.single)),
-        "rows": [_row(row, dataset, folds) for row in rows.rows],
+        "rows": [_row(row, dataset, folds, left_out < 4) for row in rows.rows],
         "recommended": dataset.recommendation and rows.of(dataset.recommendation.cell),
         "out_of_order": out_of_order(dataset, dataset.columns),
         "gains": [_gain(gain, dataset, rows) for gain in dataset.gains],
@@ -129,17 +130,17 @@ def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
     }
 
 
-def _row(row: Row, dataset: Dataset, folds: tuple[int, ...]) -> dict[str, Any]:
+def _row(row: Row, dataset: Dataset, folds: tuple[int, ...], tests: bool) -> dict[str, Any]:
     return {
         "normalization": row.cell.normalization,
         "fusion": row.cell.fusion,
         "name": cell_name(row.cell),
         "single": row.single,
-        "values": [_value(row.values.get(column), folds) for column in dataset.columns],
+        "values": [_value(row.values.get(column), folds, tests) for column in dataset.columns],
     }
 
 
-def _value(value: Value | None, folds: tuple[int, ...]) -> list[Any] | None:
+def _value(value: Value | None, folds: tuple[int, ...], tests: bool) -> list[Any] | None:
     if value is None:
         return None
     return [
@@ -148,7 +149,7 @@ def _value(value: Value | None, folds: tuple[int, ...]) -> list[Any] | None:
         [_number(value.folds.get(fold), 4) for fold in folds],
         int(value.best),
         int(value.bold),
-        value.against_best and _comparison(value.against_best),
+        _comparison(value.against_best) if value.against_best and tests else None,
     ]
 
 

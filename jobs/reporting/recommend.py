@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fusion.errors import InputError
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.statistics.recommendation import recommend
+from fusion.statistics.significance import ranked_groups
 from jobs.reporting.bands import frequency_slices, text_slices
 from jobs.reporting.data import (
     Band,
@@ -16,13 +18,15 @@ from jobs.reporting.data import (
     Comparison,
     Gain,
     Outcome,
+    RankedCell,
+    Ranking,
     Recommendation,
     Standing,
     Test,
     Value,
     Verdict,
 )
-from jobs.reporting.formats import shown_cell
+from jobs.reporting.formats import measure_name, shown_cell
 from jobs.reporting.tables import decisive, group_order
 
 
@@ -54,9 +58,11 @@ def recommendation(
         if column.ideal == ALL
     }
     means = {column: fused for column, fused in means.items() if fused}
-    if not means:
+    try:
+        chosen = recommend(means)
+    except InputError:
+        # No cell has a figure in every column.
         return None
-    chosen = recommend(means)
     standings = []
     gain_of = {gain.column: gain for gain in gains}
     # All labels matter most: that is what is deployed.
@@ -71,7 +77,8 @@ def recommendation(
             k = max(next(iter(bands[group][0].found.values())))
             slices = frequency_slices(bands[group], chosen.cell, list(standing.singles), k, alpha) + slices
         standings.append(replace(standing, slices=tuple(slices)))
-    return Recommendation(chosen.cell, chosen.regret, chosen.winners, tuple(standings))
+    winners = {column: cells[0] for column, cells in chosen.winners.items()}
+    return Recommendation(chosen.cell, chosen.mean_regret / 100, winners, tuple(standings))
 
 
 def _standing(
@@ -97,3 +104,27 @@ def _standing(
         comparison=comparison,
         verdict=verdict,
     )
+
+
+def rankings(
+    values: Mapping[Column, Mapping[Cell, Value]],
+    pairs: Mapping[Column, Mapping[tuple[Cell, Cell], Comparison]],
+    alpha: float,
+) -> tuple[Ranking, ...]:
+    """Mean ranks over the folds in the decisive column of each label group; the tests of all texts say which differ."""
+    found = []
+    for group in dict.fromkeys(column.label_group for column in pairs):
+        column = decisive(column for column in pairs if column.label_group == group)
+        cells = list(dict.fromkeys(cell for pair in pairs[column] for cell in pair))
+        folds = {cell: list(values[column][cell].folds.values()) for cell in cells}
+        tested = {pair: compared.p_queries for pair, compared in pairs[column].items()}
+        ranked = ranked_groups(folds, {pair: p for pair, p in tested.items() if p is not None}, alpha)
+        mean = (
+            f"the mean of {len(next(iter(folds.values())))} folds"
+            if len(next(iter(folds.values()))) > 1
+            else "one fold"
+        )
+        over = f"{measure_name(column)}, {mean}. Tested over all texts, every two cells, Holm-corrected."
+        ordered = tuple(RankedCell(cell, rank) for cell, rank in ranked.mean_ranks.items())
+        found.append(Ranking(group, ordered, tuple(ranked.groups), over))
+    return tuple(found)

@@ -72,7 +72,7 @@ def scale(means: list[float]) -> tuple[float, float]:
     if high - low >= 0.25 * high:
         return 0.0, max(high, 0.01)
     step = 0.05 if high - low > 0.04 else 0.01
-    start = math.floor(max(low - 0.6 * (high - low) - step / 5, 0) / step) * step
+    start = math.floor(max(low - 0.6 * (high - low), 0) / step) * step
     return start, math.ceil(high / step) * step
 
 

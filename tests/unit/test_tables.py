@@ -230,14 +230,16 @@ def test_csv_has_every_figure_in_full() -> None:
 def test_the_whole_report() -> None:
     report = sample_report(2)
     figures = {"eurlex-4k_gain": "figures/eurlex-4k_gain.svg", "wiki10-31k_grid-tail": "figures/wiki10.svg"}
-    first, second = report_markdown(report, figures).split("\n## ")[1:]
+    head, first, second, reading = report_markdown(report, figures).split("\n## ")
+    assert head.count("**Deploy ") == 2
+    assert "texts" in reading and "t-test" not in head
     assert "](<figures/eurlex-4k_gain.svg>)" in first and "wiki10.svg" not in first
     assert "](<figures/wiki10.svg>)" in second
     for text in (first, second):
         for part in ("### All fusions", "### Beside the paper", "found by bm25", "seed: 42"):
             assert part in text
     bare = report_markdown(sample_report(columns=COLUMNS[-1:], paper=False, agreement=False, bands=False))
-    assert "paper" not in bare and "Agreement" not in bare
+    assert "Beside the paper" not in bare and "Agreement" not in bare
     assert report_markdown(report) == report_markdown(sample_report(2))
 
 
