@@ -23,7 +23,9 @@ from jobs.reporting.data import (
     Column,
     Comparison,
     Dataset,
+    DatasetNight,
     Gain,
+    NightVerdict,
     PaperFigures,
     Recommendation,
     Report,
@@ -31,6 +33,7 @@ from jobs.reporting.data import (
     Share,
     Test,
     Value,
+    WatchedChange,
 )
 from jobs.reporting.formats import shown_cell
 from jobs.reporting.recommend import rankings, recommendation, verdict_of
@@ -92,6 +95,21 @@ def sample_report(
         for dataset in made
     )
     return Report("Rank fusion for extreme multi-label text classification", kept, test, ALPHA, "0.3.0")
+
+
+def sample_night() -> NightVerdict:
+    """Two figures fell, one is lower over other texts, and an input changed."""
+    column, cell = Column("tail", "ndcg", 10), Cell("zmuv", "combmnz")
+    moved = Comparison(-0.061, -0.072, -0.05, p_queries=1e-7, texts=10_043)
+    fell = WatchedChange(column, cell, "2026-03-03", 0.284, 0.223, moved, True, 12, 3, True)
+    single = replace(fell, cell=SINGLES[1], before=0.26, now=0.19, comparison=replace(moved, difference=-0.07))
+    apart = Comparison(-0.055, -0.12, 0.01, p_queries=0.08, texts=900)
+    lower = WatchedChange(Column("head", "ndcg", 10), cell, "2026-03-03", 0.744, 0.689, apart, False, 500, 400, False)
+    same = replace(lower, cell=SINGLES[0], before=0.6, now=0.6, comparison=Comparison(0.0, 0.0, 0.0, texts=900))
+    dataset = DatasetNight(
+        "Eurlex-4K", "regression", "2026-03-03", ("data (candidates)",), True, (fell, single, lower, same)
+    )
+    return NightVerdict("2026-03-04", 10, 0.005, (dataset,))
 
 
 def _without_slices(found: Recommendation | None) -> Recommendation | None:
