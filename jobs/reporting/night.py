@@ -48,6 +48,13 @@ def over_texts(change: WatchedChange) -> str:
     return how
 
 
+def _texts(change: WatchedChange) -> str:
+    """The same in a table's few words."""
+    texts = f"{count(change.comparison.texts or 0)} {'unchanged' if change.paired else 'of either night'}"
+    others = f", {count(change.new)} new or judged otherwise, {count(change.gone)} gone"
+    return texts + (others if change.new or change.gone else "")
+
+
 def fall(change: WatchedChange) -> str:
     """What fell, from where to where, over how many texts, since when."""
     return (
@@ -94,13 +101,13 @@ def fall_table(night: NightVerdict) -> Table | None:
             Entry(f"{percent(change.before, 2)} ({change.against})"),
             Entry(percent(change.now, 2), bold=True),
             Entry(gained(change.comparison, 2)),
-            Entry(over_texts(change)),
+            Entry(_texts(change)),
             Entry(p_value(change.comparison.p_queries)),
         ]
         for found in night.datasets
         for change in sorted(found.fallen, key=lambda change: change.comparison.difference)
     ]
-    header = ("dataset", "what fell", "from", "to", "change [95%]", "texts", "p")
+    header = ("dataset", "what fell", "from", "to", "change [95%]", "texts tested", "p")
     return Table("fell", "", [(name,) for name in header], "llrrrlr", [lines]) if lines else None
 
 

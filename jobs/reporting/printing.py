@@ -26,9 +26,10 @@ from jobs.reporting.summary_tables import agreement_table, gain_table, overview_
 from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
 
 FIGURES = {
-    "grid": "All fusions: bold figures are not told from the best, which is framed; far below the median all is dark",
+    "grid": "All fusions: bold figures are not told from the best, which is framed",
     "gain": "Gain of the best fusion over the better single retriever, with 95% intervals",
-    "frequency": "Relevant labels found, by label frequency",
+    "frequency": "Relevant labels found, by label frequency, with 95% intervals",
+    "ranks": "Mean ranks; bars join cells that are not told apart",
     "agreement": "What the retrievers find together and alone, and the ceiling of any fusion",
 }
 """The kinds of figures, with their captions."""
