@@ -83,11 +83,17 @@ def _exceptions(standings: Sequence[Standing]) -> list[str]:
 
 def _losing(standing: Standing) -> list[str]:
     """The slices where the cell loses, in few words."""
+    words = losing_words(standing.losses)
+    return [f"loses on {words}"] if words else []
+
+
+def losing_words(losses: Sequence[Slice]) -> str:
+    """Labels with up to 8 texts and texts with 1 label; nothing where it never loses."""
     found = []
     for by in ("frequency", "text labels"):
-        losing = ranges([loss for loss in standing.losses if loss.by == by])
+        losing = ranges([loss for loss in losses if loss.by == by])
         found += [_where(by, losing)] if losing else []
-    return [f"loses on {joined(found)}"] if found else []
+    return joined(found)
 
 
 def ranges(losses: Sequence[Slice]) -> list[str]:
@@ -120,6 +126,9 @@ def loss_lines(dataset: Dataset) -> list[str]:
             lines += [f"{group}: loses to {loss_line(loss, standing)}" for loss in standing.losses]
         elif tested:
             lines.append(f"{group}: in none of {len(tested)} tested slices does it lose to a single retriever")
+        if standing.best_losses:
+            best = f"{cell_name(standing.best)}, the winner of {measure_name(standing.column)}"
+            lines.append(f"{group}: {best}, loses on {losing_words(standing.best_losses)}")
     return lines
 
 

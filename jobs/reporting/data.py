@@ -174,10 +174,16 @@ class Standing:
     verdict: Verdict | None
     slices: tuple[Slice, ...] = ()
     """Against every single retriever, from the rarest labels and the fewest labels per text on."""
+    best_slices: tuple[Slice, ...] = ()
+    """The same of the best cell, where that is another one."""
 
     @property
     def losses(self) -> tuple[Slice, ...]:
         return tuple(found for found in self.slices if found.outcome == "worse")
+
+    @property
+    def best_losses(self) -> tuple[Slice, ...]:
+        return tuple(found for found in self.best_slices if found.outcome == "worse")
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,16 @@ def asset(name: str) -> str:
     return (files("jobs.reporting") / "assets" / name).read_text(encoding="utf-8")
 
 
-def table_html(table: Table, caption: bool = True) -> str:
-    """A table with its headings, in a box that scrolls where the page is narrow."""
+def table_html(table: Table, of: str = "") -> str:
+    """A table with its headings, in a box that scrolls where the page is narrow. `of`: what else names it."""
     text = table.caption + "".join(f" Warning: {warning}." for warning in table.warnings)
-    lines = [f"<caption>{escape(text)}</caption>"] if caption and text else []
+    lines = [f"<caption>{escape(text)}</caption>"] if text else []
     lines += ["<thead>", *_head(table), "</thead>"]
     for block in table.blocks:
         lines += ["<tbody>", *(_line(line, table.align) for line in block), "</tbody>"]
-    name = escape(table.name)
+    name = escape(f"{of} {table.name}".strip())
     box = f'<div class="scroll" tabindex="0" role="region" aria-label="table {name}">'
-    return f'{box}<table class="plain" id="table-{name}">\n' + "\n".join(lines) + "\n</table></div>"
+    return f'{box}<table class="plain" data-name="{name}">\n' + "\n".join(lines) + "\n</table></div>"
 
 
 def _head(table: Table) -> list[str]:

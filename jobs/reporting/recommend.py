@@ -21,6 +21,7 @@ from jobs.reporting.data import (
     RankedCell,
     Ranking,
     Recommendation,
+    Slice,
     Standing,
     Test,
     Value,
@@ -72,13 +73,24 @@ def recommendation(
         comparison = against_single.get(column, {}).get(chosen.cell)
         verdict = verdict_of(comparison, len(values[column][chosen.cell].folds), test, alpha) if comparison else None
         standing = _standing(column, chosen.cell, values[column], gain, comparison, verdict)
-        slices = text_slices(text_sizes, column, chosen.cell, alpha)
-        if bands.get(group):
-            k = max(next(iter(bands[group][0].found.values())))
-            slices = frequency_slices(bands[group], chosen.cell, list(standing.singles), k, alpha) + slices
-        standings.append(replace(standing, slices=tuple(slices)))
+        slices = {
+            cell: (
+                *_by_frequency(bands.get(group, ()), cell, standing, alpha),
+                *text_slices(text_sizes, column, cell, alpha),
+            )
+            for cell in {chosen.cell, standing.best}
+        }
+        of_best = slices[standing.best] if standing.best != chosen.cell else ()
+        standings.append(replace(standing, slices=slices[chosen.cell], best_slices=of_best))
     winners = {column: cells[0] for column, cells in chosen.winners.items()}
     return Recommendation(chosen.cell, chosen.mean_regret / 100, winners, tuple(standings))
+
+
+def _by_frequency(bands: Sequence[Band], cell: Cell, standing: Standing, alpha: float) -> list[Slice]:
+    if not bands:
+        return []
+    deepest = max(next(iter(bands[0].found.values())))
+    return frequency_slices(bands, cell, list(standing.singles), deepest, alpha)
 
 
 def _standing(

@@ -34,7 +34,11 @@ def answer(dataset: Dataset) -> str:
     found = dataset.recommendation
     cards = "".join(_card(standing, dataset) for standing in found.standings) if found else ""
     winners = winners_table(dataset)
-    table = f"<details><summary>The winner of each column</summary>{table_html(winners)}</details>" if winners else ""
+    table = (
+        f"<details><summary>The winner of each column</summary>{table_html(winners, dataset.name)}</details>"
+        if winners
+        else ""
+    )
     return (
         f'<article class="answer"><p class="eyebrow">{escape(facts(dataset))}</p>'
         f'<h2 class="lead">{escape(headline(dataset))}</h2>{warned}'
@@ -57,12 +61,12 @@ def _card(standing: Standing, dataset: Dataset) -> str:
         more = count(len(losses) - LOSSES_SHOWN, "more loss").replace("losss", "losses")
         lines.append(f'<p class="loses"><a href="#losses">{more}</a></p>')
     return (
-        f'<section class="card" aria-label="{escape(group)} labels">'
+        '<div class="card">'
         f"<h3>{escape(group)} labels <small>{measure_name(standing.column)}, {texts}</small></h3>"
         f"{_bars(sides, standing.cell)}"
         f'<p><span class="verdict {outcome.replace(" ", "-")}" aria-hidden="true">{sign}</span> '
         f"{escape(standing_line(standing))}</p>"
-        f'<p class="small">{escape(tie_line(standing))}</p>{"".join(lines)}</section>'
+        f'<p class="small">{escape(tie_line(standing))}</p>{"".join(lines)}</div>'
     )
 
 
@@ -104,7 +108,7 @@ def losses(dataset: Dataset) -> str:
     for standing in dataset.recommendation.standings:
         for by in ("frequency", "text labels"):
             table = slice_table(dataset, standing, by)
-            tables += [table_html(table)] if table else []
+            tables += [table_html(table, dataset.name)] if table else []
     every = f"<details><summary>Every slice, with its test</summary>{''.join(tables)}</details>" if tables else ""
     return f"<article><h3>{escape(dataset.name)}: {name} beside each retriever alone</h3>{told}{every}</article>"
 
@@ -112,8 +116,8 @@ def losses(dataset: Dataset) -> str:
 def tables(report: Report, dataset: Dataset) -> str:
     """Every figure, for readers without a script."""
     rows = distinct_rows(dataset)
-    grids = [table_html(table) for table in grid_tables(report, dataset, rows)]
-    gains = [table_html(gain_table(report, dataset))] if dataset.gains else []
+    grids = [table_html(table, dataset.name) for table in grid_tables(report, dataset, rows)]
+    gains = [table_html(gain_table(report, dataset), dataset.name)] if dataset.gains else []
     return f"<h3>{escape(dataset.name)}</h3>" + "".join([*grids, *gains])
 
 

@@ -89,7 +89,7 @@ function buildFigureControls() {
 
 function buildCompareControls() {
   const options = dataset().rows.map((row) => [row.index, row.name]);
-  const save = () => download(fileName("compared", "csv"), "text/csv", [...at("compared").querySelectorAll("table")].map(csvOf).join("\n"));
+  const save = () => download(fileName(`${dataset().name} compared`, "csv"), "text/csv", [...at("compared").querySelectorAll("table")].map(csvOf).join("\n"));
   at("compare-controls").replaceChildren(
     select("One cell", options, state.one, choose("one", renderCompare, Number)),
     select("The other", options, state.other, choose("other", renderCompare, Number)),

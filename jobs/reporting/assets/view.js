@@ -50,7 +50,7 @@ function goToSection() {
   if (section && !section.includes("=")) at(section)?.scrollIntoView();
 }
 
-const fileName = (name, suffix) => `${`${dataset().name}-${name}`.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/-$/, "")}.${suffix}`;
+const fileName = (name, suffix) => `${name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/-$/, "")}.${suffix}`;
 
 function download(name, type, content) {
   const url = URL.createObjectURL(new Blob([content], { type }));
@@ -61,7 +61,7 @@ function download(name, type, content) {
 const quoted = (field) => (/[",\n]/.test(field) ? `"${String(field).replaceAll('"', '""')}"` : field);
 const csvText = (lines) => lines.map((line) => line.map(quoted).join(",") + "\n").join("");
 const csvOf = (table) => csvText([...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent)));
-const downloadTable = () => download(fileName("", "csv"), "text/csv", csvText(tableLines()));
+const downloadTable = () => download(fileName(dataset().name, "csv"), "text/csv", csvText(tableLines()));
 
 const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight", "font-family", "opacity"];
 
@@ -102,11 +102,11 @@ async function copyLatex(button) {
 /** Every figure and every table can be taken away. */
 function buildDownloads() {
   for (const figure of document.querySelectorAll("figure[id]")) {
-    const save = () => figure.querySelector(".plot svg") && download(fileName(figure.id, "svg"), "image/svg+xml", svgText(figure));
+    const save = () => figure.querySelector(".plot svg") && download(fileName(`${dataset().name} ${figure.id}`, "svg"), "image/svg+xml", svgText(figure));
     figure.querySelector(".controls").append(h("button", { type: "button", class: "take", click: save }, "SVG"));
   }
   for (const table of document.querySelectorAll(".answer table.plain, #losses table.plain, .night table.plain")) {
-    const save = () => download(fileName(table.id, "csv"), "text/csv", csvOf(table));
+    const save = () => download(fileName(table.dataset.name, "csv"), "text/csv", csvOf(table));
     table.parentElement.after(h("button", { type: "button", class: "take", click: save }, "CSV"));
   }
 }
