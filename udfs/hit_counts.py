@@ -14,7 +14,6 @@ from fusion.grid import SINGLE, Cell, Grid
 from fusion.kernel.blocks import Hits, Scope, find_hits
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
-from fusion.statistics.counts import packed
 from fusion.statistics.coverage import Coverage, common_candidates
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.random_signs import blocks_of
@@ -115,8 +114,7 @@ def add_counts(table: pa.Table) -> pa.Table:
         longer = max(len(total), int(places.max(initial=-1)) + 1)
         total = np.concatenate([total, np.zeros(longer - len(total), np.int64)])
         np.add.at(total, places, counts)
-    places = np.flatnonzero(total)
-    return pa.Table.from_batches([_row(fold, part, places, total[places], problems)])
+    return pa.Table.from_batches([_row(fold, part, *_packed(total), problems)])
 
 
 def unpacked(table: pa.Table) -> Iterator[tuple[Ints, Ints]]:
@@ -124,6 +122,12 @@ def unpacked(table: pa.Table) -> Iterator[tuple[Ints, Ints]]:
     for where, how_many in zip(table["places"].to_pylist(), table["counts"].to_pylist(), strict=True):
         counts = np.frombuffer(how_many, np.int64)
         yield np.frombuffer(where, np.int64) if where else np.arange(len(counts)), counts
+
+
+def _packed(numbers: Ints) -> tuple[Ints, Ints]:
+    """The numbers that are not zero, and where; without places, all of them, if that is shorter."""
+    places = np.flatnonzero(numbers)
+    return (places[:0], numbers) if 2 * len(places) > len(numbers) else (places, numbers[places])
 
 
 class Counter:
@@ -177,7 +181,7 @@ class Counter:
         if self.evaluation.details is not None:
             yield _row(NO_FOLD, COVERAGE, *self.coverage.packed())
             for part, counts in self.sums.packed():
-                yield _row(NO_FOLD, part, *packed(counts))
+                yield _row(NO_FOLD, part, *_packed(counts))
 
     @cached_property
     def coverage(self) -> Coverage:

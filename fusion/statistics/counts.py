@@ -20,16 +20,9 @@ class Counts:
 
     def packed(self) -> tuple[Ints, Ints]:
         """The counts that are not zero: where, and how many."""
-        return packed(self.counts)
+        where = np.flatnonzero(self.counts)
+        return where, self.counts[where]
 
     def unpack(self, where: Ints, counts: Ints) -> None:
         """Add packed counts."""
         np.add.at(self.counts, where, counts)
-
-
-def packed(numbers: Ints) -> tuple[Ints, Ints]:
-    """The numbers that are not zero: where, and which. Without any place: all of them, in order, if that is shorter."""
-    where = np.flatnonzero(numbers)
-    if 2 * len(where) > len(numbers):
-        return where[:0], numbers
-    return where, numbers[where]

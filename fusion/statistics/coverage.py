@@ -109,15 +109,15 @@ def common_candidates(texts: TextBlock) -> Ints:
     label = texts.label
     if label.max(initial=0) >= LARGEST_LABEL:
         label = np.unique(label, return_inverse=True)[1].astype(np.int32)
-    common: Ints = _common(texts.start, texts.stop, label)
+    common: Ints = _common(texts.start, texts.stop, label, np.zeros(1 + int(label.max(initial=-1)), np.int32))
     return common
 
 
 @compiled
-def _common(start, stop, label):  # type: ignore[no-untyped-def]
+def _common(start, stop, label, last_seen):  # type: ignore[no-untyped-def]
+    """`last_seen` has room for a mark at every label."""
     texts, retrievers, slots = start.shape
     common = np.zeros((texts, slots, retrievers, retrievers), np.int64)
-    last_seen = np.zeros(label.max() + 1 if label.size else 0, np.int32)
     mark = np.int32(0)
     for t in range(texts):
         for slot in range(slots):

@@ -201,7 +201,9 @@ def _add_up(figures, sums, blocks, texts, first, ranks, weights, number, by_grou
         for a in range(aspects):
             for rank in range(cutoff + 1):
                 worth[rank, a] = weights[number[by_group[a], t], rank, a]
-        total[:] = 0
+        for column in range(columns):
+            for a in range(aspects):
+                total[column, a] = 0
         for j in range(first[t], first[t + 1]):
             for column in range(columns):
                 rank = ranks[j, column]

@@ -5,11 +5,11 @@ changes by whole blocks are a subgroup of all sign changes, so the test is exact
 one that draws a sign for every text (Fisher 1935; for retrieval, Smucker, Allan and Carterette 2007): differences
 are symmetric about zero. Texts that share a block only coarsen it.
 
-The Walsh functions of B = 2^m blocks are a group of B sign vectors. Sign vectors are drawn as cosets of it: a random
-sign vector times every Walsh function. Each of them is uniformly distributed, and the fast Walsh-Hadamard transform
-gives all B sums of a coset by B log2 B additions. The group itself, which holds the signs observed, is one of the
-cosets; whatever the signs, the cosets are then a random sample in which the observed vector is as likely to stand in
-any place as in another, which makes p exact (Hemerik and Goeman 2018).
+The Walsh functions of B = 2^m blocks are a group of B sign vectors. Sign vectors are drawn as cosets of this group: a
+random sign vector times every Walsh function. Each of them is uniformly distributed, and a fast Walsh-Hadamard
+transform gives all B sums of a coset by B log2 B additions. One of the cosets is the group itself, which holds the
+observed signs. Under the null hypothesis the observed vector is then as likely as any other in the sample, which makes
+p exact (Hemerik and Goeman 2018, Exact testing with random permutations).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def randomization_p(block_sums: Array, vectors: int, seed: int) -> Floats:
     for aspect in range(aspects):
         sums = np.zeros((columns, size))
         sums[:, : len(used)] = block_sums[aspect, used].T
-        p[aspect] = _count_beyond(sums, signs) / signs.size
+        p[aspect] = _count_beyond(sums, sums.sum(axis=1), signs) / signs.size
     return p
 
 
@@ -63,11 +63,10 @@ def _random_signs(cosets: int, size: int, seed: int) -> Floats:
 
 
 @compiled
-def _count_beyond(sums, signs):  # type: ignore[no-untyped-def]
-    """How many sign vectors put the sums of columns i and j at least as far apart as they are. `sums[column, block]`;
+def _count_beyond(sums, observed, signs):  # type: ignore[no-untyped-def]
+    """How many sign vectors put the sums of columns i and j at least as far apart as observed. `sums[column, block]`;
     `signs` holds one sign vector per coset."""
     columns, size = sums.shape
-    observed = np.array([sums[column].sum() for column in range(columns)])
     beyond = np.zeros((columns, columns), np.int64)
     flipped = np.empty((columns, size))
     for coset in range(len(signs)):

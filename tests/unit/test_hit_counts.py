@@ -1,0 +1,69 @@
+"""What the workers count, packed and added up: the same however the texts are divided among them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fusion.grid import Cell
+from fusion.kernel.blocks import TextBlock
+from fusion.metrics import Measure
+from fusion.statistics.coverage import BANDS
+from tests.lists import random_relevant, random_texts, to_texts
+from udfs.hit_counts import COVERAGE, HITS, Counter, Details, Evaluation, add_counts, unpacked
+from udfs.list_codes import LabelGroups, Layout
+from udfs.problems import Problems
+from udfs.text_batches import Batch
+
+TEXTS = 90
+SUMS = ("queries", "sums", "products", "blocks")
+LABELS = pa.array(range(50), pa.int32())
+BANDS_OF = LabelGroups(tuple(map(str, range(BANDS))), LABELS, (np.arange(50) % BANDS).astype(np.int8))
+GROUPS = LabelGroups(("tail", "head"), LABELS, (np.arange(50) >= 30).astype(np.int8))
+
+
+def part_of(texts: TextBlock, ids: slice) -> Batch:
+    """Some of the texts, whose ids are their numbers."""
+    relevant = texts.relevant._replace(start=texts.relevant.start[ids], stop=texts.relevant.stop[ids])
+    chosen = replace(texts, start=texts.start[ids], stop=texts.stop[ids], relevant=relevant)
+    text_id = pa.array(range(*ids.indices(TEXTS)))
+    return Batch(chosen, text_id, np.zeros(len(text_id), np.int32), np.ones(len(text_id), np.bool_), pa.array)
+
+
+def counted(evaluation: Evaluation, texts: TextBlock, parts: list[slice]) -> tuple[bool, dict[str, bytes]]:
+    """All numbers, from one worker per part of the texts; also whether all of them were sent with their places."""
+    rows: list[pa.RecordBatch] = []
+    for ids in parts:
+        counter = Counter(evaluation, Problems())
+        counter.add(part_of(texts, ids))
+        rows += counter.packed()
+    table = pa.Table.from_batches(rows)
+    with_places = [places != b"" for places in table["places"].to_pylist()]
+    coverage, sums, tally = evaluation.new_coverage(), evaluation.new_sums(), evaluation.new_tally()
+    for name in dict.fromkeys(table["part"].to_pylist()):
+        added = add_counts(table.filter(pa.compute.equal(table["part"], name)))
+        ((places, counts),) = unpacked(added)
+        if name in (HITS, COVERAGE):
+            (tally if name == HITS else coverage).unpack(places, counts)
+        else:
+            sums.unpack(name, places, counts)
+    arrays = {"hits": tally.counts, "coverage": coverage.counts, **{name: getattr(sums, name) for name in SUMS}}
+    assert all(array.any() for array in arrays.values())
+    return all(with_places), {name: array.tobytes() for name, array in arrays.items()}
+
+
+@pytest.mark.parametrize("blocks", [2, 1024])
+def test_parts_add_up_to_the_whole(blocks: int) -> None:
+    """With two blocks most numbers are not zero and are sent as they are; with 1,024, with their places."""
+    rng = np.random.default_rng(blocks)
+    texts = to_texts(random_texts(rng, TEXTS), random_relevant(rng, TEXTS))
+    layout = Layout(("bm25", "dense"), ("tail", "head"), GROUPS)
+    cells = (Cell("zmuv", "combmnz"), Cell("rank", "isr"))
+    measures = (Measure("ndcg", 3), Measure("precision", 10))
+    evaluation = Evaluation(layout, cells, layout.views, "group", measures, Details(BANDS_OF, blocks, 100, 0))
+    with_places, whole = counted(evaluation, texts, [slice(0, TEXTS)])
+    assert with_places == (blocks == 1024)
+    assert whole == counted(evaluation, texts, [slice(60, TEXTS), slice(0, 1), slice(1, 60)])[1]
