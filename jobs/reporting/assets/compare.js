@@ -14,7 +14,7 @@ function comparisonOf(set, one, other, column) {
   return null;
 }
 
-const pairColumns = (set) => set.pairs.map((pairs) => set.columns[pairs.column]).sort((a, b) => GROUPS.indexOf(a.group) - GROUPS.indexOf(b.group));
+const pairColumns = (set) => set.pairs.map((pairs) => set.columns[pairs.column]).sort((a, b) => byGroup(a.group, b.group));
 
 /** A table of words: heads, then lines; numbers to the right from the second column on. */
 function wordTable(name, heads, lines) {

@@ -43,6 +43,7 @@ const COLUMNS = report.datasets.flatMap((set) => set.columns);
 const IDEALS = distinct(COLUMNS.map((column) => column.ideal));
 /** All labels first: that is what is deployed. */
 const GROUPS = distinct(COLUMNS.map((column) => column.group)).sort((a, b) => (b === "all") - (a === "all"));
+const byGroup = (one, other) => GROUPS.indexOf(one) - GROUPS.indexOf(other);
 /** The groups that share out the labels. */
 const PARTS = GROUPS.length > 1 ? GROUPS.filter((group) => group !== "all") : GROUPS;
 const MEASURES = [...new Map(COLUMNS.map((column) => [measureName(column), column])).values()];

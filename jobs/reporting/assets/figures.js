@@ -88,14 +88,15 @@ function heatScale(means) {
   return [2 * median - high, high];
 }
 
-/** A bar of the colours with its ends. */
-function heatBar(left, y, low, high, lowest, title) {
+/** A bar of the colours with its ends; its title stands below where there is no room beside it. */
+function heatBar(left, y, low, high, lowest, title, below) {
   const ends = { class: "soft" };
+  const [titleX, titleY] = below ? [left, y + 42] : [left + 176, y + 9];
   return [
     Array.from({ length: 40 }, (_, i) => box(left + i * 4, y, 4.5, 10, { fill: `rgb(${heat(i / 39)})` })),
     text(left, y + 24, (lowest < low ? "≤ " : "") + percent(low), ends),
     text(left + 160, y + 24, percent(high), { ...ends, "text-anchor": "end" }),
-    text(left + 176, y + 9, title, ends),
+    text(titleX, titleY, title, ends),
   ];
 }
 
@@ -126,13 +127,15 @@ function drawGrid(set, width) {
   };
   const end = top + names.length * tall + 12;
   const titles = { normalization: "normalisation", fusion: "fusion" };
-  return [end + 30, [
+  const barTitle = `${columnName(column)} (%)`;
+  const below = left + 176 + widest([barTitle]) > width;
+  return [end + (below ? 48 : 30), [
     text(left + (width - left) / 2, 12, titles[across], { class: "soft", "text-anchor": "middle" }),
     text(-(top + (names.length * tall) / 2), 11, titles[down], { class: "soft", "text-anchor": "middle", transform: "rotate(-90)" }),
     names.map((name, i) => text(24, top + i * tall + 20, name)),
     heads.map((name, i) => text(left + (i + 0.5) * wide, 32, name, { "text-anchor": "middle", style: `font-size:${size}px` })),
     cells.map(cell),
-    heatBar(left, end, low, high, Math.min(...cells.map((row) => value(row).mean)), `${columnName(column)} (%)`),
+    heatBar(left, end, low, high, Math.min(...cells.map((row) => value(row).mean)), barTitle, below),
   ]];
 }
 
@@ -147,13 +150,15 @@ function drawRanks(set, width) {
   const cells = state.allRanks ? ranking.cells : ranking.cells.slice(0, RANKS_SHOWN);
   const place = new Map(cells.map(([row], i) => [row, i]));
   const ties = ranking.ties.map((tie) => tie.map((row) => place.get(row)).filter(known)).filter((tie) => tie.length > 1);
-  const room = 10 * ties.length + 8;
+  const narrow = width < 640;
+  const apart = narrow ? 5 : 10;
+  const room = apart * ties.length + 8;
   const ranks = cells.map(([, rank]) => rank);
   const [low, high] = [Math.min(1, ...ranks), Math.max(...ranks)];
   const rows = cells.map(([number, rank], i) => {
     const row = set.rows[number];
     return {
-      label: row.name, note: rank.toFixed(1), strong: number === set.recommended,
+      label: narrow && row.normalization === "(any)" ? `(any) ${row.fusion}` : row.name, note: rank.toFixed(1), strong: number === set.recommended,
       draw: (x, y) => [line(x(low), y, x(rank), y, { class: "grid-line" }), shape(row.single ? 1 : 0, x(rank), y, { fill: row.single ? colour(1) : colour(0) })],
       lines: () => [row.name, ["mean rank", rank.toFixed(2)], ["place", String(i + 1)],
         ["not told from", ranking.ties.filter((tie) => tie.includes(number)).flat().filter((other) => other !== number).filter((other, n, all) => all.indexOf(other) === n)
@@ -162,7 +167,7 @@ function drawRanks(set, width) {
   });
   const [height, nodes] = rowChart(width - room, rows, low, high + 0.02 * (high - low || 1), "", "mean rank", (tick) => String(tick));
   const bars = ties.map((tie, i) => {
-    const [x, top, bottom] = [width - room + 10 * i + 10, 22 * Math.min(...tie) + 5, 22 * (Math.max(...tie) + 1) - 1];
+    const [x, top, bottom] = [width - room + apart * (i + 1), 22 * Math.min(...tie) + 5, 22 * (Math.max(...tie) + 1) - 1];
     return line(x, top, x, bottom, { class: "tie" });
   });
   return [height, [nodes, bars]];
@@ -227,7 +232,7 @@ function drawCeiling(set, width) {
 
 function drawAgreement(set, width) {
   const bar = (x, y, from, to, attributes) => box(x(from), y - 6, x(to) - x(from), 12, attributes);
-  const rows = set.agreement.flatMap(({ label_group: group, candidates, overlap, found, alone, union }) => {
+  const rows = [...set.agreement].sort((a, b) => byGroup(a.label_group, b.label_group)).flatMap(({ label_group: group, candidates, overlap, found, alone, union }) => {
     const common = overlap.map(([one, other, share]) => [`${one}, ${other}`, `${percent(share)}% of their candidates in common`]);
     const row = (label, share, strong, lines, draw) => ({ label, note: `${percent(share)}%`, strong, lines: () => [...lines, ...common], draw });
     const singles = Object.keys(found).map((name) => row(name, found[name], false, [
