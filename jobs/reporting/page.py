@@ -146,7 +146,7 @@ def _value(value: Value | None, folds: tuple[int, ...], tests: bool) -> list[Any
     return [
         _number(value.mean),
         _number(value.std),
-        [_number(value.folds.get(fold), 4) for fold in folds],
+        [_number(value.folds.get(fold)) for fold in folds],
         int(value.best),
         int(value.bold),
         _comparison(value.against_best) if value.against_best and tests else None,
@@ -183,13 +183,7 @@ def _bands(bands: Sequence[Band], rows: _Rows) -> list[dict[str, Any]]:
         found.append(
             {
                 **{name: getattr(band, name) for name in ("rarest", "commonest", "labels", "pairs")},
-                "found": {
-                    row: {
-                        k: [_number(end, 4) for end in (share.value, share.low, share.high)]
-                        for k, share in of_k.items()
-                    }
-                    for row, of_k in shares.items()
-                },
+                "found": {row: {k: _share(share) for k, share in of_k.items()} for row, of_k in shares.items()},
                 "only": [[*numbers, *band.only[key][deepest], _number(p[key][i], 2)] for numbers, key in only.items()],
             }
         )
@@ -197,7 +191,7 @@ def _bands(bands: Sequence[Band], rows: _Rows) -> list[dict[str, Any]]:
 
 
 def _share(share: Share) -> list[float | None]:
-    return [_number(end, 4) for end in (share.value, share.low, share.high)]
+    return [_number(end) for end in (share.value, share.low, share.high)]
 
 
 def _pairs(column: Column, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
