@@ -47,6 +47,9 @@ class Night:
     figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Tonight's watched figures by dataset, whether or not there is anything to compare them with."""
 
+    def __str__(self) -> str:
+        return message(self)
+
     def verdict(self, dataset: str) -> str:
         if any(watched.dataset == dataset for watched in self.fallen):
             return REGRESSION
