@@ -61,6 +61,15 @@ def fuse(config: Config) -> None:
     print(f"{lists:,} fused lists written to {config.output.path}")
 
 
+def explain(config: Config) -> None:
+    from jobs import explain as job
+    from jobs.reporting.explaining import terminal
+    from jobs.settings.local_files import check_files, input_files
+
+    check_files(config.spark, input_files(config.inputs))
+    print(terminal(job.run(None, config), config.explain.rows))
+
+
 def prepare(config: Config) -> None:
     from jobs import prepare as job
 
@@ -129,6 +138,7 @@ def show_config(config: Config) -> None:
 JOBS: dict[str, Callable[[Config], None]] = {
     "evaluate": evaluate,
     "fuse": fuse,
+    "explain": explain,
     "run": run,
     "report": report,
     "nightly": nightly,

@@ -24,6 +24,7 @@ from jobs.settings import (
 from jobs.settings.commented import commented
 from jobs.settings.conf_files import conf_file
 from jobs.settings.dense import DenseSettings
+from jobs.settings.explain import ExplainSettings
 from jobs.settings.layers import Layer, layer_of, merged, origin_of
 from jobs.settings.log import LogSettings
 from jobs.settings.nightly import NightlySettings
@@ -44,6 +45,7 @@ class Config(Section):
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     fuse: FuseSettings = FuseSettings()
+    explain: ExplainSettings = ExplainSettings()
     report: ReportSettings = ReportSettings()
     nightly: NightlySettings = NightlySettings()
     output: OutputSettings = OutputSettings()
@@ -98,6 +100,7 @@ NAMES: dict[str, Callable[[Config], object]] = {
     "grid.normalizations": lambda config: chosen_normalizations(config.grid.normalizations),
     "grid.fusions": lambda config: chosen_fusions(config.grid.fusions),
     "grid.cells": lambda config: config.grid.cells and config.grid.grid,
+    "explain.cell": lambda config: config.explain.chosen,
     "evaluate.metrics": lambda config: config.evaluate.measures,
     "nightly.watch.cells": lambda config: config.nightly.watch.watched,
     "nightly.watch.metrics": lambda config: config.nightly.watch.measures,

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from xmtc_fusion import notebook as notebook
     from xmtc_fusion.evaluating import evaluate as evaluate
     from xmtc_fusion.evaluation import Evaluation as Evaluation
+    from xmtc_fusion.explaining import Explanation as Explanation
+    from xmtc_fusion.explaining import explain as explain
     from xmtc_fusion.fusing import fuse as fuse
     from xmtc_fusion.whole_jobs import doctor as doctor
     from xmtc_fusion.whole_jobs import nightly as nightly
@@ -47,6 +49,7 @@ MODULES = {
     "Config": "jobs.config",
     "ConfigError": "fusion.errors",
     "Evaluation": "xmtc_fusion.evaluation",
+    "Explanation": "xmtc_fusion.explaining",
     "FUSIONS": "fusion",
     "History": "jobs.monitoring.history",
     "InputError": "fusion.errors",
@@ -59,6 +62,7 @@ MODULES = {
     "__version__": "fusion",
     "doctor": "xmtc_fusion.whole_jobs",
     "evaluate": "xmtc_fusion.evaluating",
+    "explain": "xmtc_fusion.explaining",
     "fuse": "xmtc_fusion.fusing",
     "fusion": "fusion.registry",
     "load_config": "jobs.config",

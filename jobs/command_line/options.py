@@ -35,7 +35,7 @@ RESULTS = [
     Shortcut("--output", "output.path", "FOLDER", "where the results go"),
     Shortcut("--mode", "output.mode", "MODE", "error (default): refuse if the folder exists; overwrite: replace it"),
 ]
-FUSION = [
+INPUTS = [
     RUN,
     Shortcut("--candidates", "inputs.candidates", "SOURCE", "instead of --run: one table with a column `retriever`"),
     Shortcut(
@@ -43,13 +43,29 @@ FUSION = [
     ),
     Shortcut("--label-groups", "inputs.label_groups", "SOURCE", "a table of label groups, or: auto, pareto, none"),
     Shortcut("--folds", "inputs.folds", "SOURCE", "a table of folds; without one, all texts are one fold"),
-    Shortcut("--normalizations", "grid.normalizations", "NAMES", "all (default), or names separated by commas"),
-    Shortcut("--fusions", "grid.fusions", "NAMES", "all (default), or names separated by commas"),
+]
+ENGINE = [
     Shortcut(
         "--scope", "grid.scope", "SCOPE", "group (default): fuse within each label group; joint: fuse all together"
     ),
     Shortcut("--engine", "grid.engine", "ENGINE", "auto (default), local, arrays or windows"),
+]
+FUSION = [
+    *INPUTS,
+    Shortcut("--normalizations", "grid.normalizations", "NAMES", "all (default), or names separated by commas"),
+    Shortcut("--fusions", "grid.fusions", "NAMES", "all (default), or names separated by commas"),
+    *ENGINE,
     *RESULTS,
+    MASTER,
+]
+EXPLAIN = [
+    Shortcut("--text", "explain.text", "ID", "the text"),
+    Shortcut("--cell", "explain.cell", "CELL", "normalisation and fusion; default: zmuv+combmnz"),
+    Shortcut("--label-group", "explain.label_group", "NAME", "tail, head or another group; default: all labels"),
+    Shortcut("--rows", "explain.rows", "N", "candidates to show; default: 20"),
+    *INPUTS,
+    *ENGINE,
+    WORK,
     MASTER,
 ]
 REPORT = [

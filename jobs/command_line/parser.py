@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from fusion import FUSIONS, NORMALIZATIONS, __version__
 from jobs.command_line.options import (
+    EXPLAIN,
     FUSION,
     LOG,
     METRICS,
@@ -62,6 +63,16 @@ HELP = {
             "fuse --config my.yaml --set 'grid.cells=[zmuv+combmnz, rank+isr]' --top 10 --output fused/",
         ],
         [*FUSION, TOP],
+    ),
+    "explain": JobHelp(
+        "how each fused score of one text came about",
+        "Show the candidates of one text in the fused order: their ranks, scores and normalised scores in every list,\n"
+        "and the formulas. Without --run, reads the lists that 'run' left in the work folder.",
+        [
+            "explain --text 17 --run bm25=a.trec --run dense=b.trec --qrels q.txt",
+            "explain --text 17 --cell max+combsum --label-group tail --config conf/datasets/debtags.yaml",
+        ],
+        EXPLAIN,
     ),
     "run": JobHelp(
         "all of it: from a dataset's files to the metrics of the whole grid",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple
 
@@ -36,8 +36,9 @@ class ListRows(Generic[T]):
     judgements_source: str
 
 
-def load_lists(tables: Tables[T], sources: Sources, judged: bool) -> ListRows[T]:
-    """The candidates of all retrievers and, if `judged`, the relevant labels of the test texts."""
+def load_lists(tables: Tables[T], sources: Sources, judged: bool, texts: Sequence[str] | None = None) -> ListRows[T]:
+    """The candidates of all retrievers and, if `judged`, the relevant labels of the test texts. With `texts`, only the
+    rows of these; what they mean is still read from the whole inputs."""
     sources.require(judged)
     runs = _runs(tables, sources.candidates)
     judgements, judged_by = None, source_name(sources.judgements, "judgements")
@@ -47,16 +48,20 @@ def load_lists(tables: Tables[T], sources: Sources, judged: bool) -> ListRows[T]
     types = _types(tables, [run.rows for run in runs.values()], judgements)
     folds = _folds(tables, sources.folds) if sources.folds is not None else None
     divided = layout.slots != (ALL,)
+
+    def placed(table: T) -> T:
+        return tables.in_fold(table if texts is None else tables.having(table, "text_id", texts), folds)
+
     rows = [
         tables.list_rows(
-            tables.in_fold(run.rows, folds),
+            placed(run.rows),
             Placed(number * len(layout.slots), layout.slots, layout.groups, divided),
             types,
         )
         for number, run in enumerate(runs.values())
     ]
     if judgements is not None and judged:
-        rows.append(tables.judgement_rows(tables.in_fold(judgements, folds), types))
+        rows.append(tables.judgement_rows(placed(judgements), types))
     return ListRows(tables.union(rows), layout, types, judgements, judged_by)
 
 

@@ -21,6 +21,7 @@ from jobs.inputs.sources import (
     require,
     run_columns,
     source_format,
+    typed_ids,
     widest,
 )
 from jobs.inputs.tables import FOLD, Frequencies, Placed, RowTypes
@@ -93,6 +94,10 @@ class LocalTables:
 
     def equal(self, table: pa.Table, column: str, value: str) -> pa.Table:
         return table.filter(pc.equal(table[column], value))
+
+    def having(self, table: pa.Table, column: str, ids: Sequence[str]) -> pa.Table:
+        wanted = pa.array(typed_ids(type_name(table[column].type), ids), table[column].type)
+        return table.filter(pc.is_in(table[column], value_set=wanted))
 
     def frequencies(self, judgements: pa.Table) -> Frequencies:
         counted = pc.list_flatten(judgements["label_ids"]).drop_null().value_counts()

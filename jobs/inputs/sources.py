@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -120,6 +121,15 @@ def widest(kinds: Sequence[str]) -> str:
     """The narrowest type that holds values of all types."""
     order = (*IDS[:2], *SCORES, IDS[2])
     return max(map(element_type, kinds), key=order.index)
+
+
+def typed_ids(kind: str, ids: Sequence[str]) -> list[Any]:
+    """Ids as values of a column of some type; a string that is no such value has no row."""
+    if kind == "string":
+        return list(ids)
+    bits = 31 if kind == "int" else 63
+    whole = [int(name) for name in ids if re.fullmatch(r"-?[0-9]+", name)]
+    return [number for number in whole if -(2**bits) <= number < 2**bits]
 
 
 def bad_lines(source: str, fields: Sequence[str], number: str, lines: Sequence[tuple[int | None, str]]) -> InputError:

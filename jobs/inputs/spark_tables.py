@@ -21,6 +21,7 @@ from jobs.inputs.sources import (
     require,
     run_columns,
     source_format,
+    typed_ids,
 )
 from jobs.inputs.tables import FOLD, Frequencies, Placed, RowTypes
 from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason
@@ -83,6 +84,10 @@ class SparkTables:
 
     def equal(self, table: DataFrame, column: str, value: str) -> DataFrame:
         return table.where(F.col(column) == value)
+
+    def having(self, table: DataFrame, column: str, ids: Sequence[str]) -> DataFrame:
+        # Compared in the column's own type, so that files and row groups can be skipped.
+        return table.where(F.col(column).isin(typed_ids(self.columns(table)[column], ids)))
 
     def frequencies(self, judgements: DataFrame) -> Frequencies:
         """Counted by Spark; one row per label comes back."""

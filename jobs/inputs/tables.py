@@ -68,6 +68,9 @@ class Tables(Protocol[T]):
     def equal(self, table: T, column: str, value: str) -> T:
         """The rows with a value in a column."""
 
+    def having(self, table: T, column: str, ids: Sequence[str]) -> T:
+        """The rows whose id in a column, written as a string, is one of some."""
+
     def frequencies(self, judgements: T) -> Frequencies: ...
 
     def in_fold(self, table: T, folds: T | None) -> T:

@@ -1,0 +1,107 @@
+"""Job `explain`: how each fused score of one text came about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fusion.errors import ConfigError, InputError
+from jobs.config import Config
+from jobs.evaluate import chosen_views
+from jobs.inputs.list_rows import load_lists
+from jobs.inputs.names import label_names, text_excerpts
+from jobs.inputs.sources import Sources
+from jobs.inputs.tables import Tables
+from jobs.results.explanation import ExplainedText
+from jobs.runtime.engines import choose_engine
+from jobs.runtime.stages import stage_fingerprint
+from jobs.runtime.workspace import Workspace
+from udfs.explain_text import TextPlan, TextScores, explain_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LIST_COLUMNS = ("text_id", "fold", "list", "label_ids", "scores")
+COMPARED_IDS = 20_000
+"""Ids among which a near one is looked for."""
+
+
+def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> ExplainedText:
+    """Explain one text. Only its rows are read, and the kernel runs on them in this process, whatever the engine."""
+    settings = config.explain
+    if settings.text is None:
+        raise ConfigError("which text? Give --text ID, or set explain.text")
+    sources = sources or Sources.of(with_stages(config).inputs)
+    sources.require(judged=False)
+    judged = sources.judgements is not None
+    tables = choose_engine(config, sources, spark).tables
+    lists = load_lists(tables, sources, judged, [settings.text])
+    (view,) = chosen_views([settings.label_group], lists.layout.views)
+    rows = tables.arrow(lists.rows, LIST_COLUMNS)
+    if not len(rows):
+        raise _unknown_text(tables, sources, settings.text)
+    plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope)
+    explained = explain_text(rows, plan)
+    return _with_names(explained, plan, settings.text, tables, sources)
+
+
+def with_stages(config: Config) -> Config:
+    """The configuration with the lists and tables of the dataset's stages as inputs, where none are named."""
+    if config.inputs.judgements is not None or isinstance(config.inputs.candidates, str):
+        return config
+    place = Workspace.of(config)
+    if stage_fingerprint(place.prepared) is None:
+        return config
+    # Their modules import Spark, which a user's own runs do not need.
+    from jobs.run import evaluated
+    from udfs.bm25 import RETRIEVER as SPARSE
+    from udfs.vectors import RETRIEVER as DENSE
+
+    finished = {
+        name: place.candidate_lists(name)
+        for name in (SPARSE, DENSE)
+        if stage_fingerprint(place.candidates(name)) is not None
+    }
+    return evaluated(config, {**finished, **(config.inputs.candidates or {})})
+
+
+def _with_names(
+    explained: Sequence[TextScores], plan: TextPlan, text_id: str, tables: Tables[Any], sources: Sources
+) -> ExplainedText:
+    first = explained[0]
+    labels = [str(label) for label in first.candidates["label_id"].to_pylist()]
+    missed = [str(label) for label in first.missed.to_pylist()]
+    names = label_names(tables, sources, [*labels, *missed])
+    column = pa.array([names.get(label) for label in labels], pa.string())
+    place = first.candidates.column_names.index("label_id") + 1
+    return ExplainedText(
+        text_id,
+        text_excerpts(tables, sources, [text_id]).get(text_id, ""),
+        first.fold,
+        tuple(text.fold for text in explained),
+        plan.cell,
+        plan.view,
+        plan.layout.retrievers,
+        first.judged,
+        first.candidates.add_column(place, "name", column),
+        first.lists,
+        {label: names.get(label, "") for label in missed},
+    )
+
+
+def _unknown_text(tables: Tables[Any], sources: Sources, text_id: str) -> InputError:
+    every = load_lists(tables, sources, sources.judgements is not None)
+    known = [str(name) for name in tables.distinct(every.rows, "text_id")]
+    near = get_close_matches(text_id, list(islice(known, COMPARED_IDS)), n=3, cutoff=0.5)
+    hint = f"; near ids: {', '.join(near)}" if near else f"; the first: {', '.join(sorted(known)[:3])}"
+    return InputError(f"no text {text_id!r} among the {len(known):,} texts of the inputs (and their folds){hint}")
+
+
+if __name__ == "__main__":
+    from jobs.cli import job_main
+
+    job_main("explain")

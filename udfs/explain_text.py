@@ -1,0 +1,127 @@
+"""How the fused scores of one text come about: the kernel's own numbers, candidate by candidate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from fusion.grid import Cell, Grid
+from fusion.kernel.blocks import PoolView, Scope, pool_views
+from fusion.kernel.pools import Candidates
+from fusion.kernel.ranking import top
+from fusion.registry import NORMALIZATIONS
+from fusion.types import Array
+from udfs.list_codes import Layout
+from udfs.problems import Problems
+from udfs.text_batches import read_texts, report_repeated
+
+LIST_SCHEMA = pa.schema(
+    [
+        ("retriever", pa.string()),
+        ("size", pa.int64()),
+        ("min", pa.float64()),
+        ("max", pa.float64()),
+        ("mean", pa.float64()),
+        ("std", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class TextPlan:
+    """What is to be explained."""
+
+    layout: Layout
+    cell: Cell
+    view: str
+    scope: Scope
+
+
+@dataclass(frozen=True)
+class TextScores:
+    """One text of one fold. `candidates` has a row per candidate in the fused order, `lists` one per retriever."""
+
+    fold: int
+    judged: bool
+    candidates: pa.Table
+    lists: pa.Table
+    missed: pa.Array
+    """The relevant labels that no list holds."""
+
+
+def column_names(retriever: str) -> tuple[str, str, str]:
+    """The columns of a retriever: its rank, its score and the normalised score."""
+    return f"{retriever}_rank", f"{retriever}_score", f"{retriever}_normalized"
+
+
+def explain_text(rows: pa.Table, plan: TextPlan) -> list[TextScores]:
+    """The list rows of one text, explained fold by fold."""
+    problems = Problems()
+    batch = read_texts(rows, plan.layout, problems)
+    if batch is None:
+        raise problems.error()
+    texts, groups = batch.texts, plan.layout.group_names
+    ((pool_view,),) = pool_views(texts, (plan.view,), groups, plan.scope, keep_all=True)
+    if len(pool_view.pools.repeated):
+        report_repeated(batch, pool_view.pools.repeated, plan.layout, problems)
+        raise problems.error()
+    ((_, fused),) = Grid([plan.cell]).fused(pool_view.pools)
+    ranking, begin = top(pool_view.take(fused), pool_view.offset, int(np.diff(pool_view.offset).max(initial=0)))
+    explained = []
+    for query in range(len(texts)):
+        chosen = ranking[begin[query] : begin[query + 1]]
+        place = chosen if pool_view.member is None else pool_view.member[chosen]
+        only = np.arange(len(texts)) == query
+        relevant = texts.relevant_labels(groups, plan.view, only)
+        judged = bool(batch.judged[query])
+        columns = {
+            "rank": pa.array(np.arange(1, len(place) + 1), pa.int32()),
+            "label_id": batch.decode(pool_view.pools.label[place]),
+            "relevant": pa.array(np.isin(place, pool_view.relevant_candidate) if judged else [None] * len(place)),
+            "fused": pa.array(fused[place], pa.float32()),
+            **_retriever_columns(pool_view, plan, place),
+        }
+        columns["relevant"] = columns["relevant"].cast(pa.bool_())
+        missed = np.setdiff1d(relevant, pool_view.pools.label[place])
+        lists = _list_table(pool_view, plan.layout, query)
+        fold = int(batch.fold[query])
+        explained.append(TextScores(fold, judged, pa.table(columns), lists, batch.decode(missed.astype(np.int32))))
+    return sorted(explained, key=lambda text: text.fold)
+
+
+def _retriever_columns(pool_view: PoolView, plan: TextPlan, place: Array) -> dict[str, pa.Array]:
+    """Rank, score and normalised score in every list. A normalised score without a rank was imputed."""
+    pools = pool_view.pools
+    candidates = Candidates(pools, NORMALIZATIONS[plan.cell.normalization])
+    columns: dict[str, pa.Array] = {}
+    for r, retriever in enumerate(plan.layout.retrievers):
+        ranks, normalized = candidates.ranks[r, place], candidates.x[r, place]
+        absent = np.isnan(ranks)
+        values = (
+            pa.array(np.where(absent, 0, ranks).astype(np.int32), mask=absent),
+            pa.array(pools.score[r, place], mask=absent),
+            pa.array(normalized, mask=np.isnan(normalized)),
+        )
+        columns.update(zip(column_names(retriever), values, strict=True))
+    return columns
+
+
+def _list_table(pool_view: PoolView, layout: Layout, query: int) -> pa.Table:
+    """The figures of each list that the normalisation reads; those of an empty list are null."""
+    of = pool_view.pools.statistics
+    rows = [
+        {
+            "retriever": retriever,
+            "size": int(of.size[query, r]),
+            "min": of.low[query, r],
+            "max": of.high[query, r],
+            "mean": of.mean[query, r],
+            "std": of.std[query, r],
+        }
+        if of.size[query, r]
+        else {"retriever": retriever, "size": 0}
+        for r, retriever in enumerate(layout.retrievers)
+    ]
+    return pa.Table.from_pylist(rows, LIST_SCHEMA)
