@@ -48,6 +48,9 @@ class Night:
     """Tonight's watched figures by dataset, whether or not there is anything to compare them with."""
 
     def __str__(self) -> str:
+        """The outcome in a few lines, for people."""
+        from jobs.monitoring.night_verdict import message
+
         return message(self)
 
     def verdict(self, dataset: str) -> str:
