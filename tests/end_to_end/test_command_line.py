@@ -62,7 +62,7 @@ def test_evaluate_trec_files(folder: Path) -> None:
         "fold", "normalization", "fusion", "label_group", "metric", "k", "ideal", "value", "queries",
     ]  # fmt: skip
     cells = sum(entry.standard for entry in NORMALIZATIONS) * len(FUSIONS.names())
-    assert len(rows) == (cells + 2) * 2
+    assert len(rows) == (cells + 2) * 6
     assert pq.read_table(folder / "out" / "metrics.parquet").num_rows == len(rows)
     row = next(r for r in rows if (r["normalization"], r["fusion"], r["metric"]) == ("zmuv", "combmnz", "ndcg"))
     assert float(row["value"]) == pytest.approx(_expected(folder), abs=1e-12)
