@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from http.client import HTTPException
 from pathlib import PurePath
 from typing import Any
@@ -20,7 +21,8 @@ from jobs.config import Config, overlaid
 from jobs.monitoring.baseline import changes, drift, drift_rows, watched_figures
 from jobs.monitoring.history import RUNS, History
 from jobs.monitoring.lock import exclusive
-from jobs.monitoring.night import FAILED, MISSING, OK, Absent, Night, message, summary
+from jobs.monitoring.night import FAILED, MISSING, OK, Absent, Night, summary
+from jobs.monitoring.night_verdict import WATCHED_SCHEMA, message, verdict_of, watched_rows
 from jobs.monitoring.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
 from jobs.monitoring.tracking import check_installed, track
 from jobs.monitoring.trend import trend_page
@@ -54,7 +56,7 @@ def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
     settings = config.nightly
     history = History(spark, settings.history or Workspace.of(config).history)
     earlier = [row for row in history.runs() if row["run_id"] != run_id]
-    night = Night(run_id, _now())
+    night = Night(run_id, _now(), settings.tolerance / 100)
     pinned = settings.baseline if settings.baseline != run_id else None
     if pinned is not None and pinned not in {row["run_id"] for row in earlier}:
         raise ConfigError(f"nightly.baseline: there is no complete run {pinned!r} in the history")
@@ -81,7 +83,7 @@ def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
         if compared:
             night.baselines[name] = compared[0]
         for row in compared:
-            night.changes |= changes(spark, history, evaluated, row["run_id"], settings.tolerance / 100)
+            night.changes |= changes(spark, history, evaluated, row["run_id"], night.tolerance)
         night.drift[name] = drift(spark, history, evaluated, night.against(name), settings.drift)
     night.fallen = alarms(night.changes, settings.alpha)
     for evaluated in night.evaluated.values():
@@ -114,7 +116,6 @@ def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evalu
     for name in ("metrics", LABEL_COUNTS):
         history.write(name, spark.read.parquet(f"{evaluated.path}/{name}.parquet"), run_id, evaluated.dataset)
     figures = watched_figures(spark, evaluated)
-    history.write("watched", figures, run_id, evaluated.dataset)
     queries = spark.read.parquet(f"{evaluated.path}/{QUERIES}")
     history.write(
         "query_figures", queries.withColumn("text_id", F.col("text_id").cast("string")), run_id, evaluated.dataset
@@ -123,8 +124,10 @@ def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evalu
 
 
 def _complete(spark: SparkSession, history: History, night: Night, evaluated: Evaluated) -> None:
-    """The drift, and last of all the row that makes the run part of the history."""
+    """The watched figures with what became of them, the drift, and last of all the row that makes the run part of the
+    history."""
     name = evaluated.dataset
+    history.write("watched", spark.createDataFrame(watched_rows(night, name), WATCHED_SCHEMA), night.run_id, name)
     history.write("drift", drift_rows(spark, night.drift[name]), night.run_id, name)
     about = {"verdict": night.verdict(name), "baseline": night.against(name), **evaluated.fingerprints}
     _enter(spark, history, night, name, about, evaluated.built)
@@ -169,10 +172,12 @@ def _publish(history: History, config: Config, night: Night) -> None:
     shown = config.model_copy(update={"report": settings})
     with result_folder(OutputSettings(path=place, mode="overwrite"), shown) as folder:
         folder.write_text(SUMMARY, text)
-        folder.write_text(TREND, trend_page(history, config.nightly))
+        verdict = verdict_of(night)
+        folder.write_text(TREND, trend_page(history, config.nightly, verdict))
         try:
             if night.evaluated:
-                report.write(report.assembled(shown), folder, report.can_draw(settings), [("Night by night", TREND)])
+                of_night = replace(report.assembled(shown), night=verdict)
+                report.write(of_night, folder, report.can_draw(settings), [("Night by night", TREND)])
         except XmtcError as error:
             # Datasets with grids of their own have no report in common; the night has its verdict all the same.
             log(f"no report: {error}")

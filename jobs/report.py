@@ -24,13 +24,23 @@ PAGE = "index.html"
 
 def run(config: Config) -> str:
     """Write the report; where its page is."""
-    place = OutputSettings(path=Workspace.of(config).report, mode="overwrite")
-    output = config.output if config.output.path else place
+    output = config.output if config.output.path else place(config)
     with stage_line("report", output.path) as counts, result_folder(output, config) as folder:
         report = assembled(config)
         write(report, folder, can_draw(config.report))
         counts["datasets"] = len(report.datasets)
     return f"{output.path}/{PAGE}"
+
+
+def place(config: Config) -> OutputSettings:
+    """The report belongs to the results it shows: it goes into their folder, and replaces only its own earlier self.
+    Results that lie beside the stages have theirs there, too; one of several results must not replace another."""
+    work = Workspace.of(config)
+    results = [path.rstrip("/") for path in config.report.results or [work.results]]
+    if len(results) > 1:
+        return OutputSettings(path=work.report, mode=config.output.mode)
+    path = work.report if results == [work.results] else f"{results[0]}/report"
+    return OutputSettings(path=path, mode="overwrite")
 
 
 def assembled(config: Config) -> Report:

@@ -75,7 +75,7 @@ def with_results(config: Config) -> Config:
 
 
 def reported(config: Config) -> Config:
-    """The configuration of the report: what was evaluated, shown beside the stages."""
+    """The configuration of the report: what was evaluated, shown where its results are."""
     report = config.report.model_copy(update={"results": [with_results(config).output.path]})
     return config.model_copy(update={"report": report, "output": OutputSettings()})
 

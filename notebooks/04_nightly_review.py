@@ -5,6 +5,9 @@
 # MAGIC Job `nightly` evaluates every dataset again, keeps all figures in a history, and gives the alarm if a watched
 # MAGIC figure fell, a dataset is missing or the data moved. This notebook reads that history: what happened, since
 # MAGIC when, and why.
+# MAGIC
+# MAGIC Give the work folder of the nightly job (`work.path`) and, if it is elsewhere, its history. Without them, four
+# MAGIC nights are made up here.
 
 # COMMAND ----------
 
@@ -14,18 +17,8 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
-from jobs import nightly
-from jobs.config import load_config
-from jobs.monitoring.history import History
-from jobs.runtime.notebook import beside, session, show, show_page, widget
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC Give the folder of the stages (`work.path` of the nightly job) and, if it is elsewhere, its history. Without
-# MAGIC them, four nights are made up here.
-
-# COMMAND ----------
+import xmtc_fusion as xf
+from xmtc_fusion.notebook import beside, chart, session, show, show_page, widget
 
 place = widget("nightly", "", "work.path of the nightly job")
 history = widget("history", "", "Its history, if not <work.path>/history")
@@ -43,9 +36,11 @@ spark = session()
 
 # COMMAND ----------
 
+nights = []
+
 
 def write_lists(packages: str, skill: float) -> None:
-    """What the nightly job will find: the right tags of some packages, and the rankings of two retrievers."""
+    """What the nightly job reads: the right tags of some packages, and the rankings of two retrievers."""
     texts = spark.read.json(f"{examples}/texts.jsonl.gz").where(packages).select("text_id", "labels")
     known = texts.select(F.explode("labels").alias("label_id")).groupBy("label_id").count()
     labels = known.orderBy(F.desc("count"), "label_id").limit(60).select("label_id")
@@ -58,13 +53,12 @@ def write_lists(packages: str, skill: float) -> None:
         run.write.mode("overwrite").parquet(f"{work}/{name}.parquet")
 
 
-def night(run_id: str, **settings: str) -> nightly.Night:
+def night(run_id: str, **settings: str) -> None:
     """Job `nightly`; in production, `xmtc-fusion nightly --config conf/nightly.yaml`."""
     asked = {"datasets": [f"{work}/packages.yaml"], "run_id": run_id, **settings}
     config = {"work.path": work, "report.figures": False, **{f"nightly.{name}": asked[name] for name in asked}}
-    found = nightly.run(spark, load_config(settings=config))
-    print(nightly.message(found))
-    return found
+    nights.append(xf.nightly(xf.load_config(settings=config), spark=spark))
+    print(nights[-1])
 
 
 # COMMAND ----------
@@ -85,31 +79,23 @@ if made_up:
     packages = {"dataset": "packages", "inputs": inputs, "evaluate": {"metrics": ["ndcg@10"], "randomizations": 0}}
     Path(work, "packages.yaml").write_text(json.dumps(packages), encoding="utf-8")
     place = work
-    nights = [night("2026-03-02"), night("2026-03-03")]
+    night("2026-03-02")
+    night("2026-03-03")
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC On the third night the first retriever is worse: somebody has broken it. The gate says which figures fell, from
-# MAGIC where to where, and that it is the data (here: the rankings) that changed, not the configuration or the code.
+# MAGIC On the third night the first retriever is worse: somebody has broken it. The message says which figures fell,
+# MAGIC from where to where, and that the data (here: the rankings) changed, not the configuration or the code. On the
+# MAGIC fourth it is repaired, but other packages have come in. No figure fell; the tags are distributed differently.
 
 # COMMAND ----------
 
 if made_up:
     write_lists("text_id % 25 = 0", skill=0.4)
-    nights.append(night("2026-03-04"))
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC On the fourth it is repaired, but other packages have come in. No figure fell; the tags are distributed
-# MAGIC differently.
-
-# COMMAND ----------
-
-if made_up:
+    night("2026-03-04")
     write_lists("text_id % 20 = 0 AND text_id > 5000", skill=0.6)
-    nights.append(night("2026-03-05"))
+    night("2026-03-05")
 
 # COMMAND ----------
 
@@ -122,7 +108,7 @@ if made_up:
 
 # COMMAND ----------
 
-tables = History(spark, history or f"{place}/history")
+tables = xf.History(spark, history or f"{place}/history")
 run_ids = [row["run_id"] for row in tables.runs()]
 for name in ("runs", "watched", "drift", "metrics"):
     tables.read(name, run_ids).createOrReplaceTempView(name)
@@ -140,11 +126,11 @@ show(verdicts)
 # COMMAND ----------
 
 changed = spark.sql("""
-    WITH marked AS (SELECT *, from_json(data, 'map<string, string>') AS inputs FROM runs)
+    WITH parsed AS (SELECT *, from_json(data, 'map<string, string>') AS inputs FROM runs)
     SELECT now.run_id, now.dataset, now.verdict,
-           map_keys(map_filter(now.inputs, (name, mark) -> NOT mark <=> was.inputs[name])) AS inputs,
+           map_keys(map_filter(now.inputs, (name, fingerprint) -> NOT fingerprint <=> was.inputs[name])) AS inputs,
            now.configuration <> was.configuration AS configuration, now.code <> was.code AS code
-    FROM marked now JOIN marked was ON was.run_id = now.baseline AND was.dataset = now.dataset
+    FROM parsed now JOIN parsed was ON was.run_id = now.baseline AND was.dataset = now.dataset
     ORDER BY now.finished, now.run_id
 """)
 show(changed)
@@ -154,7 +140,7 @@ show(changed)
 # MAGIC %md
 # MAGIC ## Watched figures over time
 # MAGIC
-# MAGIC With their 95% intervals, in percent. A drop that the gate let pass, but that goes on night after night, is seen
+# MAGIC With their 95% intervals, in percent. Drops that are too small for an alarm, but go on night after night, show
 # MAGIC here.
 
 # COMMAND ----------
@@ -164,7 +150,10 @@ trend = spark.sql("""
            round(100 * mean, 1) AS mean, round(100 * low, 1) AS low, round(100 * high, 1) AS high, queries AS texts
     FROM watched WHERE metric = 'ndcg' ORDER BY label_group, cell, metric, run_id
 """)
-show(trend)
+for group, rows in trend.toPandas().groupby("label_group"):
+    lines = rows.pivot_table(index="run_id", columns="cell", values="mean")
+    chart(lines.reset_index(), "run_id", list(lines.columns), f"nDCG of {group} labels, in percent", kind="line")
+show(trend, rows=200)
 
 # COMMAND ----------
 
@@ -187,8 +176,8 @@ show(drifted)
 # MAGIC ## Beyond the watched figures
 # MAGIC
 # MAGIC All cells are in the history, so a drop can be followed further. In the last run with a regression: which
-# MAGIC retrievers and fusions lost most? nDCG@10 of all labels, in points. A single retriever at the top is the
-# MAGIC culprit.
+# MAGIC retrievers and fusions lost most? nDCG@10 of all labels, in points. If a single retriever is at the top, look
+# MAGIC there first.
 
 # COMMAND ----------
 
@@ -209,16 +198,16 @@ show(losses, rows=8)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What the gate said
+# MAGIC ## What a night leaves behind
 # MAGIC
 # MAGIC Each run leaves a folder with its report, a page of trends and a summary for programs, which is also what a
 # MAGIC webhook gets.
 
 # COMMAND ----------
 
-said = json.loads(Path(place, "nightly", run_ids[-1], "summary.json").read_text(encoding="utf-8"))
-told = [(name, found["verdict"], found["changed"]) for name, found in said["datasets"].items()]
-show(spark.createDataFrame(told, "dataset string, verdict string, changed array<string>"))
+summary = json.loads(Path(place, "nightly", run_ids[-1], "summary.json").read_text(encoding="utf-8"))
+outcomes = [(name, dataset["verdict"], dataset["changed"]) for name, dataset in summary["datasets"].items()]
+show(spark.createDataFrame(outcomes, "dataset string, verdict string, changed array<string>"))
 show_page(f"{place}/nightly/{run_ids[-1]}/trend.html")
 
 # COMMAND ----------
@@ -226,9 +215,9 @@ show_page(f"{place}/nightly/{run_ids[-1]}/trend.html")
 # MAGIC %md
 # MAGIC ## Pin a baseline
 # MAGIC
-# MAGIC Unless told otherwise, a run is compared with the last one that had no alarm. Slow decay passes such a gate,
-# MAGIC half a point a night. A pinned baseline does not move, and the last good run is asked beside it. Set it in
-# MAGIC `conf/nightly.yaml`, in quotes, since it looks like a date,
+# MAGIC By default, a run is compared with the last one that had no alarm. A slow decay, say half a point per night, is
+# MAGIC never noticed that way. A pinned baseline does not move; the run is then compared with it and with the last one
+# MAGIC that had no alarm. Set it in `conf/nightly.yaml`, in quotes, since it looks like a date,
 # MAGIC
 # MAGIC     nightly:
 # MAGIC       baseline: "2026-03-02"
@@ -239,4 +228,4 @@ show_page(f"{place}/nightly/{run_ids[-1]}/trend.html")
 # COMMAND ----------
 
 if made_up:
-    nights.append(night("2026-03-06", baseline="2026-03-05"))
+    night("2026-03-06", baseline="2026-03-05")

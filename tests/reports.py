@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -12,19 +15,28 @@ from scipy import special, stats
 from fusion.grid import SINGLE, Cell, Grid
 from fusion.metrics import Measure
 from fusion.registry import FUSIONS
+from fusion.statistics.significance import wilson_interval
+from jobs.reporting.assemble import compared_columns, deciding_test
 from jobs.reporting.data import (
     Agreement,
     Band,
     Column,
     Comparison,
     Dataset,
+    DatasetNight,
     Gain,
+    NightVerdict,
     PaperFigures,
+    Recommendation,
     Report,
     Row,
+    Share,
     Test,
     Value,
+    WatchedChange,
 )
+from jobs.reporting.formats import shown_cell
+from jobs.reporting.recommend import rankings, recommendation, verdict_of
 
 DATASETS = {"Eurlex-4K": 19_314, "Wiki10-31K": 20_762, "Amazon-670K": 643_474, "AmazonCat-13K": 1_493_021}
 """Names and numbers of texts."""
@@ -63,8 +75,9 @@ def sample_report(
 ) -> Report:
     """A report on 1 to 4 datasets. `folds` counts those the datasets should have, `missing` names those they lack."""
     there = tuple(fold for fold in range(folds) if fold not in missing)
+    deciding = deciding_test(test, len(there))
     made = [
-        _dataset(np.random.default_rng([seed, i]), name, texts, tuple(columns), there, tuple(missing), test)
+        _dataset(seed, i, name, texts, tuple(columns), there, tuple(missing), deciding)
         for i, (name, texts) in enumerate(list(DATASETS.items())[:datasets])
     ]
     kept = tuple(
@@ -73,6 +86,9 @@ def sample_report(
                 **vars(dataset),
                 "paper": dataset.paper if paper else None,
                 "bands": dataset.bands if bands else {},
+                "recommendation": dataset.recommendation if bands else _without_slices(dataset.recommendation),
+                "pairs": dataset.pairs if bands else {},
+                "rankings": dataset.rankings if bands else (),
                 "agreement": dataset.agreement if agreement else (),
             }
         )
@@ -81,8 +97,30 @@ def sample_report(
     return Report("Rank fusion for extreme multi-label text classification", kept, test, ALPHA, "0.3.0")
 
 
+def sample_night() -> NightVerdict:
+    """Two figures fell, one is lower over other texts, and an input changed."""
+    column, cell = Column("tail", "ndcg", 10), Cell("zmuv", "combmnz")
+    moved = Comparison(-0.061, -0.072, -0.05, p_queries=1e-7, texts=10_043)
+    fell = WatchedChange(column, cell, "2026-03-03", 0.284, 0.223, moved, True, 12, 3, True)
+    single = replace(fell, cell=SINGLES[1], before=0.26, now=0.19, comparison=replace(moved, difference=-0.07))
+    apart = Comparison(-0.055, -0.12, 0.01, p_queries=0.08, texts=900)
+    lower = WatchedChange(Column("head", "ndcg", 10), cell, "2026-03-03", 0.744, 0.689, apart, False, 500, 400, False)
+    same = replace(lower, cell=SINGLES[0], before=0.6, now=0.6, comparison=Comparison(0.0, 0.0, 0.0, texts=900))
+    dataset = DatasetNight(
+        "Eurlex-4K", "regression", "2026-03-03", ("data (candidates)",), True, (fell, single, lower, same)
+    )
+    return NightVerdict("2026-03-04", 10, 0.005, (dataset,))
+
+
+def _without_slices(found: Recommendation | None) -> Recommendation | None:
+    standings = tuple(replace(standing, slices=()) for standing in found.standings) if found else ()
+    return replace(found, standings=standings) if found else None
+
+
+@cache
 def _dataset(
-    rng: np.random.Generator,
+    seed: int,
+    number: int,
     name: str,
     texts: int,
     columns: tuple[Column, ...],
@@ -90,22 +128,31 @@ def _dataset(
     missing: tuple[int, ...],
     test: Test,
 ) -> Dataset:
+    rng = np.random.default_rng([seed, number])
     groups = tuple(dict.fromkeys(column.label_group for column in columns))
     queries = {group: int(texts * {"tail": 0.52, "head": 0.99}.get(group, 1)) for group in groups}
     quality = _quality(rng)
     table = {column: _column(rng, column, quality, folds) for column in columns}
     values = {column: _values(table[column], folds, queries[column.label_group], test) for column in columns}
     rows = tuple(Row(cell, {column: values[column][cell] for column in columns}) for cell in [*SINGLES, *CELLS])
-    gains = tuple(_gain(column, table[column], values[column], queries[column.label_group]) for column in columns)
+    gains = tuple(_gain(column, table[column], values[column], queries[column.label_group], test) for column in columns)
+    bands = _bands(rng, groups, quality, texts)
+    pairs = _pairs(columns, table, queries)
     return Dataset(
         name=name,
+        test=test,
         folds=folds,
         missing_folds=missing,
         queries=queries,
         columns=columns,
         rows=rows,
         gains=gains,
-        bands=_bands(rng, groups, quality, texts),
+        recommendation=recommendation(
+            values, gains, _against_single(table, queries), bands, _text_sizes(columns, table), test, ALPHA
+        ),
+        bands=bands,
+        pairs=pairs,
+        rankings=rankings(values, pairs, ALPHA),
         agreement=tuple(_agreement(group, columns, table) for group in groups),
         paper=_paper(rng, columns, table),
         input_counts={"judged_texts": texts, "empty_lists:dense": texts // 5, "nonpositive_lists:bm25": 0},
@@ -154,7 +201,7 @@ def _compare(one: _Figure, other: _Figure, texts: int) -> Comparison:
     differences = np.subtract(one.folds, other.folds)
     difference = float(differences.mean())
     if not differences.any():
-        return Comparison(0.0, 0.0, 0.0, 0.0, None if len(differences) < 2 else 1.0, 1.0, 1.0)
+        return Comparison(0.0, 0.0, 0.0, 0.0, None if len(differences) < 2 else 1.0, 1.0, 1.0, texts)
     error = one.spread / math.sqrt(texts)
     p = min(1.0, 10 * 2 * float(special.ndtr(-abs(difference) / error)))
     return Comparison(
@@ -165,6 +212,7 @@ def _compare(one: _Figure, other: _Figure, texts: int) -> Comparison:
         _t_test(differences) if len(differences) > 1 else None,
         p,
         max(p, 1e-4),
+        texts,
     )
 
 
@@ -190,42 +238,83 @@ def _values(figures: dict[Cell, _Figure], folds: tuple[int, ...], texts: int, te
     return values
 
 
-def _gain(column: Column, figures: dict[Cell, _Figure], values: dict[Cell, Value], texts: int) -> Gain:
+def _gain(column: Column, figures: dict[Cell, _Figure], values: dict[Cell, Value], texts: int, test: Test) -> Gain:
     best = next(cell for cell in CELLS if values[cell].best)
     better = max(SINGLES, key=lambda cell: values[cell].mean)
     comparison = _compare(figures[best], figures[better], texts)
-    tests = (comparison.p_folds, comparison.p_queries)
-    told = all(p is not None and p < ALPHA for p in tests)
-    sure = "better" if comparison.difference > 0 else "worse"
+    verdict = verdict_of(comparison, len(figures[best].folds), test, ALPHA)
     return Gain(
-        column,
-        {cell.fusion: values[cell] for cell in SINGLES},
-        better.fusion,
-        best,
-        values[best],
-        comparison,
-        "not tested" if None in tests else sure if told else "not told apart",
+        column, {cell.fusion: values[cell] for cell in SINGLES}, better.fusion, best, values[best], comparison, verdict
     )
+
+
+def _against_single(
+    table: dict[Column, dict[Cell, _Figure]], queries: dict[str, int]
+) -> dict[Column, dict[Cell, Comparison]]:
+    found = {}
+    for column, figures in table.items():
+        better = max(SINGLES, key=lambda cell: np.mean(figures[cell].folds))
+        texts = queries[column.label_group]
+        found[column] = {cell: _compare(figures[cell], figures[better], texts) for cell in CELLS}
+    return found
 
 
 def _bands(
     rng: np.random.Generator, groups: tuple[str, ...], quality: dict[Cell, float], texts: int
 ) -> dict[str, tuple[Band, ...]]:
-    """Tenths of all labels: eight of tail labels, two of head labels."""
+    """Tenths of all labels: eight of tail labels, two of head labels. The dense retriever finds more of the rarest."""
     edges = [1, 1, 2, 2, 3, 5, 8, 13, 27, 88, 1253]
     numbers = {"tail": range(1, 9), "head": range(9, 11), "all": range(1, 11)}
 
-    def found(number: int, cell: Cell) -> dict[int, float]:
-        lean = {"bm25": 0.06 - 0.012 * number, "dense": 0.012 * number - 0.1}.get(cell.fusion, 0)
-        level = quality[cell] * (0.25 + 0.06 * number) + lean + 0.005 * rng.normal()
-        return {k: float(np.clip(level * share, 0, 1)) for k, share in ((1, 0.4), (5, 0.8), (10, 1))}
+    noise = {shown_cell(cell): 0.005 * rng.normal(size=10) for cell in quality}
 
+    def share(number: int, cell: Cell, k: int, pairs: int) -> Share:
+        lean = {"bm25": 0.06 - 0.012 * number, "dense": 0.4 - 0.1 * number if number < 4 else -0.05}
+        level = quality[cell] * (0.25 + 0.06 * number) + lean.get(cell.fusion, 0) + noise[shown_cell(cell)][number - 1]
+        hits = round(pairs * float(np.clip(level * {1: 0.4, 5: 0.8, 10: 1}[k], 0, 1)))
+        low, high = wilson_interval(np.array([hits]), np.array([pairs]))
+        return Share(hits, hits / pairs, float(low[0]), float(high[0]))
+
+    def band(number: int) -> Band:
+        pairs = texts * number // 10
+        found = {cell: {k: share(number, cell, k, pairs) for k in (1, 5, 10)} for cell in quality}
+        only = {}
+        for cell, single in product(CELLS, SINGLES):
+            hits = {k: (found[cell][k].hits, found[single][k].hits) for k in (1, 5, 10)}
+            # Half of what the lesser one finds is found by the other, too.
+            only[cell, single.fusion] = {k: (a - min(a, b) // 2, b - min(a, b) // 2) for k, (a, b) in hits.items()}
+        return Band(edges[number - 1], edges[number], texts // 50, pairs, found, only)
+
+    bands = {number: band(number) for number in range(1, 11)}
+    return {group: tuple(bands[n] for n in numbers[group]) for group in groups}
+
+
+def _text_sizes(columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]) -> list[dict[str, object]]:
+    """Rows of that table: texts with one label are better served by the dense retriever."""
+    rows: list[dict[str, object]] = []
+    for column in compared_columns(columns):
+        for (fewest, most), cell, single in product(((1, 1), (2, 5), (6, None)), CELLS, SINGLES):
+            value = float(np.mean(table[column][cell].folds))
+            other = value + (0.02 if (single.fusion, fewest) == ("dense", 1) else -0.01)
+            compared = {"value": value, "retriever_value": other, "difference": value - other, "p": 1e-4}
+            texts = {"fewest": fewest, "most": most, "queries": 1000, "retriever": single.fusion}
+            rows.append({**column._asdict(), **cell._asdict(), **texts, **compared})
+    return rows
+
+
+def _pairs(
+    columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]], queries: dict[str, int]
+) -> dict[Column, dict[tuple[Cell, Cell], Comparison]]:
+    """Every two distinct results; cells that share one stand under the first."""
+    first: dict[Cell, Cell] = {}
+    for cell in [*CELLS, *SINGLES]:
+        first.setdefault(shown_cell(cell), cell)
     return {
-        group: tuple(
-            Band(n, edges[n - 1], edges[n], texts // 50, texts * n // 10, {cell: found(n, cell) for cell in quality})
-            for n in numbers[group]
-        )
-        for group in groups
+        column: {
+            (one, other): _compare(table[column][one], table[column][other], queries[column.label_group])
+            for one, other in combinations(first.values(), 2)
+        }
+        for column in compared_columns(columns)
     }
 
 

@@ -107,7 +107,7 @@ class Evaluation:
 
 
 def count_hits(evaluation: Evaluation) -> Work:
-    """The work of an engine: one row of packed counts a fold and part."""
+    """The work of an engine: one row of packed counts per fold and part."""
 
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
         counter = Counter(evaluation, problems)
@@ -164,7 +164,11 @@ class Counter:
         if self.problems:
             return
         relevant_all = batch.texts.relevant_counts(evaluation.layout.group_names, ALL)
-        lists = None if evaluation.details is None else _ListFacts.of(batch, evaluation.details)
+        lists = (
+            None
+            if evaluation.details is None
+            else _ListFacts.of(batch, evaluation.details, evaluation.layout.group_names)
+        )
         if self.examples is not None:
             self.examples.begin(batch.text_id, batch.fold)
         for v, view in enumerate(evaluation.views):
@@ -188,7 +192,7 @@ class Counter:
         """Hits are relevant labels, so their texts all count in the view."""
         assert self.evaluation.details is not None
         bands = self.evaluation.details.bands
-        self.coverage.add(view, batch.texts.slots, lists.common, counted, hits, relevant)
+        self.coverage.add(view, lists.slots, lists.common, counted, hits, relevant)
         labels = batch.texts.relevant_labels(self.evaluation.layout.group_names, hits.view, counted)
         band_of = [bands.lookup(batch.decode(these)) for these in (labels, hits.label)]
         self.coverage.add_bands(view, band_of[0], hits, band_of[1])
@@ -249,12 +253,14 @@ class Counter:
 class _ListFacts:
     """What the details need of a batch in every view."""
 
+    slots: tuple[str, ...]
     common: Ints
     block: Ints
 
     @classmethod
-    def of(cls, batch: Batch, details: Details) -> _ListFacts:
-        return cls(common_candidates(batch.texts), blocks_of(text_keys(batch.text_id), details.blocks))
+    def of(cls, batch: Batch, details: Details, groups: tuple[str, ...]) -> _ListFacts:
+        lists = batch.texts.by_group(groups)
+        return cls(lists.slots, common_candidates(lists), blocks_of(text_keys(batch.text_id), details.blocks))
 
 
 def judged_hits(batch: Batch, evaluation: Evaluation, grid: Grid, problems: Problems) -> list[Hits]:

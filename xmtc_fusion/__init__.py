@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from fusion.registry import normalization as normalization
     from jobs.config import Config as Config
     from jobs.config import load_config as load_config
+    from jobs.monitoring.history import History as History
+    from jobs.runtime.workspace import Workspace as Workspace
+    from xmtc_fusion import notebook as notebook
     from xmtc_fusion.evaluating import evaluate as evaluate
     from xmtc_fusion.evaluation import Evaluation as Evaluation
     from xmtc_fusion.explaining import Explanation as Explanation
@@ -48,11 +51,13 @@ MODULES = {
     "Evaluation": "xmtc_fusion.evaluation",
     "Explanation": "xmtc_fusion.explaining",
     "FUSIONS": "fusion",
+    "History": "jobs.monitoring.history",
     "InputError": "fusion.errors",
     "METRICS": "fusion",
     "NORMALIZATIONS": "fusion",
     "OutputError": "fusion.errors",
     "SetupError": "fusion.errors",
+    "Workspace": "jobs.runtime.workspace",
     "XmtcError": "fusion.errors",
     "__version__": "fusion",
     "doctor": "xmtc_fusion.whole_jobs",
@@ -64,6 +69,7 @@ MODULES = {
     "metric": "fusion.registry",
     "nightly": "xmtc_fusion.whole_jobs",
     "normalization": "fusion.registry",
+    "notebook": "xmtc_fusion",
     "prepare": "xmtc_fusion.whole_jobs",
     "report": "xmtc_fusion.whole_jobs",
     "retrieve_dense": "xmtc_fusion.whole_jobs",
@@ -71,7 +77,8 @@ MODULES = {
     "run": "xmtc_fusion.whole_jobs",
     "train_dense": "xmtc_fusion.whole_jobs",
 }
-"""Each public name with the module that defines it. The imports above say the same to type checkers."""
+"""Each public name with the module that defines it (modules of this package: with the package). The imports above say
+the same to type checkers."""
 
 __all__ = list(MODULES)
 
@@ -82,7 +89,8 @@ PACKAGES = ("fusion", "jobs", "udfs")
 def __getattr__(name: str) -> Any:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(MODULES[name]), name)
+    home = MODULES[name]
+    value = import_module(f"{home}.{name}") if home == __name__ else getattr(import_module(home), name)
     globals()[name] = value
     return value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -78,6 +78,30 @@ class TextBlock:
     @cached_property
     def _joined(self) -> Lists:
         return Lists(*_join(self.start, self.stop, self.label, self.score))
+
+    def by_group(self, groups: tuple[str, ...]) -> TextBlock:
+        """The same lists divided by label group, where they are stored as lists of all labels."""
+        if self.slots != (ALL,) or not groups:
+            return self
+        texts, retrievers, _ = self.start.shape
+        size = (self.stop - self.start).ravel()
+        owner = np.repeat(np.arange(texts * retrievers), size)
+        entry = np.repeat(self.stop.ravel() - np.cumsum(size), size) + np.arange(len(owner))
+        slot = owner * len(groups) + self.group[entry]
+        entry = entry[np.argsort(slot, kind="stable")]
+        count = np.bincount(slot, minlength=texts * retrievers * len(groups))
+        stop = np.cumsum(count).reshape(texts, retrievers, len(groups))
+        start = stop - count.reshape(stop.shape)
+        return replace(
+            self,
+            slots=groups,
+            start=start,
+            stop=stop,
+            label=self.label[entry],
+            score=self.score[entry],
+            group=self.group[entry],
+            normalized={},
+        )
 
     def relevant_counts(self, groups: tuple[str, ...], view: str) -> Ints:
         """The number of relevant labels that each text has in a view."""

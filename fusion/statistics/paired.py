@@ -93,12 +93,15 @@ class PairedSums:
         self.sums: Floats = np.zeros((size, sizes, columns))
         self.products: Ints = np.zeros((size, sizes, columns, columns), np.int64)
         self.blocks: Floats = np.zeros((size, blocks, columns))
+        self._known_totals: dict[tuple[int, int | None], tuple[int, list[int], list[list[int]]]] = {}
+        self._known_p: Floats | None = None
 
     def add(
         self, hits: Hits, counted: Array, relevant: Sequence[Ints], block: Ints, watch: Watch | None = None
     ) -> None:
         """The texts that `counted` marks, with their hits in one view and their numbers of relevant labels: all, and
         those of the view. `block` is the block of each text. `watch` sees the figures of one aspect on the way."""
+        self._forget()
         here = [a for a, aspect in enumerate(self.aspects) if aspect.view == hits.view]
         part = slice(here[0], here[-1] + 1)
         size = np.searchsorted(FEWEST_LABELS, relevant[0], side="right")
@@ -160,6 +163,7 @@ class PairedSums:
 
     def unpack(self, name: str, places: Ints, counts: Ints) -> None:
         """Add a packed vector, of which `places` are given."""
+        self._forget()
         a = [str(aspect) for aspect in self.aspects].index(name)
         rows, columns = np.triu_indices(self._columns)
         sizes = len(FEWEST_LABELS)
@@ -182,23 +186,31 @@ class PairedSums:
 
     def compare(self, aspect: Aspect, i: int, j: int, size: int | None = None) -> Paired:
         """Column i against column j: the t-test over all texts, or over those of one size."""
-        a = self._place[aspect]
-        part = slice(None) if size is None else slice(size, size + 1)
-        queries = int(self.queries[a].sum()) if size is None else self.texts(aspect, size)
-        sums, products = self.sums[a, part], self.products[a, part]
-        total = int(sums[:, i].sum()) - int(sums[:, j].sum())
-        mixed = int(products[:, min(i, j), max(i, j)].sum())
-        squares = int(products[:, i, i].sum()) - 2 * mixed + int(products[:, j, j].sum())
-        return paired_t_of_sums(queries, total, squares, UNIT)
+        queries, sums, products = self._totals(self._place[aspect], size)
+        squares = products[i][i] - 2 * products[min(i, j)][max(i, j)] + products[j][j]
+        return paired_t_of_sums(queries, sums[i] - sums[j], squares, UNIT)
+
+    def _totals(self, a: int, size: int | None) -> tuple[int, list[int], list[list[int]]]:
+        """Queries, sums and products of an aspect as Python's whole numbers, which are exact and quickly fetched."""
+        if (a, size) not in self._known_totals:
+            part = slice(None) if size is None else slice(size, size + 1)
+            queries = self.queries[a].sum() if size is None else self.queries[a, 1 + size]
+            sums, products = self.sums[a, part].sum(axis=0), self.products[a, part].sum(axis=0)
+            self._known_totals[a, size] = int(queries), sums.astype(np.int64).tolist(), products.tolist()
+        return self._known_totals[a, size]
 
     def randomization(self, aspect: Aspect, i: int, j: int) -> float | None:
         """The p-value of the randomisation test of column i against column j."""
-        return None if self._p is None else float(self._p[self._place[aspect], i, j])
+        if not (self._vectors and self.blocks.shape[1]):
+            return None
+        if self._known_p is None:
+            self._known_p = randomization_p(self.blocks, self._vectors, self._seed)
+        return float(self._known_p[self._place[aspect], i, j])
 
-    @cached_property
-    def _p(self) -> Floats | None:
-        tested = self._vectors and self.blocks.shape[1]
-        return randomization_p(self.blocks, self._vectors, self._seed) if tested else None
+    def _forget(self) -> None:
+        """What was derived from the sums is out of date."""
+        self._known_totals.clear()
+        self._known_p = None
 
 
 @compiled

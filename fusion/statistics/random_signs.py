@@ -14,6 +14,8 @@ p exact (Hemerik and Goeman 2018, Exact testing with random permutations).
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from fusion.kernel.compiled import compiled
@@ -46,12 +48,15 @@ def randomization_p(block_sums: Array, vectors: int, seed: int) -> Floats:
     size = max(SMALLEST_COSET, 1 << max(len(used) - 1, 0).bit_length())
     signs = _random_signs(-(-(vectors + 1) // size), size, seed)
 
-    p = np.empty((aspects, columns, columns))
-    for aspect in range(aspects):
+    def shares_beyond(aspect: int) -> Floats:
         sums = np.zeros((columns, size))
         sums[:, : len(used)] = block_sums[aspect, used].T
-        p[aspect] = _count_beyond(sums, sums.sum(axis=1), signs) / signs.size
-    return p
+        shares: Floats = _count_beyond(sums, sums.sum(axis=1), signs) / signs.size
+        return shares
+
+    # Compiled code runs without the interpreter's lock, hence on all cores.
+    with ThreadPoolExecutor() as pool:
+        return np.array(list(pool.map(shares_beyond, range(aspects)))).reshape(aspects, columns, columns)
 
 
 def _random_signs(cosets: int, size: int, seed: int) -> Floats:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations
 from typing import Generic, NamedTuple, TypeVar
 
@@ -65,8 +66,14 @@ def _paired(pairs: int, mean: float, deviation: float) -> Paired:
     error = deviation / math.sqrt(pairs)
     statistic = mean / error
     p = 2 * float(stdtr(pairs - 1, -abs(statistic)))
-    reach = error * float(stdtrit(pairs - 1, 0.975))
+    reach = error * _quantile(pairs - 1)
     return Paired(pairs, mean, deviation, statistic, p, mean - reach, mean + reach, mean / deviation)
+
+
+@lru_cache(maxsize=1000)
+def _quantile(freedom: int) -> float:
+    """Of Student's t at 0.975; thousands of comparisons share their number of texts."""
+    return float(stdtrit(freedom, 0.975))
 
 
 def exact_sign_p(only_one: Ints, only_other: Ints) -> Floats:

@@ -15,13 +15,6 @@ class MeanStd(NamedTuple):
     mean: float
     std: float
 
-    def __str__(self) -> str:
-        """In percent, as the paper prints it: 51.5(1.7)."""
-        if math.isnan(self.mean):
-            return "-"
-        deviation = "" if math.isnan(self.std) else f"({100 * self.std:.1f})"
-        return f"{100 * self.mean:.1f}{deviation}"
-
 
 def mean_std(values: Sequence[float]) -> MeanStd:
     if not values:

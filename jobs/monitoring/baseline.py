@@ -10,13 +10,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
-from fusion.grid import SINGLE
+from fusion.grid import SINGLE, Cell
 from fusion.metrics import Measure
 from fusion.statistics.gate import Change, Sums, change
 from fusion.statistics.paired import UNIT
 from jobs.monitoring.history import History
 from jobs.monitoring.reevaluate import LABEL_COUNTS, QUERIES, Evaluated
-from jobs.reporting.formats import input_count_text
+from jobs.reporting.formats import cell_name, input_count_text
 from jobs.results.schemas import RUN_FILE
 from jobs.runtime.folders import read_parquet, read_text
 from jobs.settings.nightly import DriftSettings
@@ -24,6 +24,10 @@ from udfs.input_counts import EMPTY_LISTS, JUDGED, per_retriever, split_key
 
 OVERLAP, LABEL_FREQUENCIES = "overlap", "label_frequencies"
 """What may drift beside the share of empty lists: how far two retrievers agree, and which labels are frequent."""
+FIGURE_SCHEMA = (
+    "normalization string, fusion string, label_group string, metric string, k int, "
+    "mean double, low double, high double, queries long"
+)
 CELL = ["normalization", "fusion", "label_group"]
 
 
@@ -39,7 +43,7 @@ class Watched(NamedTuple):
     against: str
 
     def __str__(self) -> str:
-        return f"{self.label_group} {self.metric}@{self.k} of {cell_name(self.normalization, self.fusion)}"
+        return f"{self.label_group} {self.metric}@{self.k} of {cell_name(Cell(self.normalization, self.fusion))}"
 
 
 class Quantity(NamedTuple):
@@ -71,11 +75,6 @@ class Moved(NamedTuple):
         return self.change is not None and self.change > self.allowed
 
 
-def cell_name(normalization: str, fusion: str) -> str:
-    """A cell, or a retriever without fusion, as people read it."""
-    return f"{fusion} alone" if normalization == SINGLE else f"{normalization}+{fusion}"
-
-
 def watched_figures(spark: SparkSession, evaluated: Evaluated) -> DataFrame:
     """Tonight's watched figures over all texts, with 95% intervals."""
     measures = evaluated.config.nightly.watch.measures
@@ -84,8 +83,7 @@ def watched_figures(spark: SparkSession, evaluated: Evaluated) -> DataFrame:
         for measure, sums in zip(measures, figures, strict=True):
             mean = change(sums, sums, sums, 0.0)
             rows.append((*cell, measure.metric, measure.k, mean.difference, mean.low, mean.high, sums.texts))
-    schema = "normalization string, fusion string, label_group string, metric string, k int"
-    return spark.createDataFrame(rows, f"{schema}, mean double, low double, high double, queries long")
+    return spark.createDataFrame(rows, FIGURE_SCHEMA)
 
 
 def changes(

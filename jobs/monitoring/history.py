@@ -46,6 +46,10 @@ class History:
         if not self._spark.catalog.tableExists(table):
             partitioned.write.partitionBy(*PARTITIONS).saveAsTable(table)
             return
+        known = self._spark.table(table).columns
+        added = [f"`{field.name}` {field.dataType.simpleString()}" for field in rows.schema if field.name not in known]
+        if added:
+            self._spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(added)})")
         columns = [f"`{column}`" for column in self._spark.table(table).columns if column not in PARTITIONS]
         rows.createOrReplaceTempView(STAGED)
         partition = f"(run_id = {_literal(run_id)}, dataset = {_literal(dataset)})"
@@ -102,7 +106,8 @@ class History:
         if not folder_size(path):
             return None
         # Names of runs look like numbers or dates to Spark; they are to stay what they are.
-        inferred = self._spark.read.parquet(path).schema
+        # Runs of earlier versions lack columns that later ones have.
+        inferred = self._spark.read.option("mergeSchema", True).parquet(path).schema
         fields = [StructField(f.name, StringType()) if f.name in PARTITIONS else f for f in inferred.fields]
         return self._spark.read.schema(StructType(fields)).parquet(path)
 

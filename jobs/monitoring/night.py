@@ -1,9 +1,8 @@
-"""The outcome of a nightly run: verdicts, and what people and programs are told of them."""
+"""The outcome of a nightly run: verdicts, and what programs are told of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -32,6 +31,8 @@ class Night:
 
     run_id: str
     started: str
+    tolerance: float
+    """How far a figure may fall, as a share of 1."""
     evaluated: dict[str, Evaluated] = field(default_factory=dict)
     absent: dict[str, Absent] = field(default_factory=dict)
     """By configuration file."""
@@ -45,6 +46,12 @@ class Night:
     """By dataset and quantity."""
     figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Tonight's watched figures by dataset, whether or not there is anything to compare them with."""
+
+    def __str__(self) -> str:
+        """The outcome in a few lines, for people."""
+        from jobs.monitoring.night_verdict import message
+
+        return message(self)
 
     def verdict(self, dataset: str) -> str:
         if any(watched.dataset == dataset for watched in self.fallen):
@@ -89,7 +96,13 @@ def summary(night: Night) -> dict[str, Any]:
                 "changed_inputs": night.changed_inputs(name),
                 "figures": night.figures.get(name, []),
                 "watched": [
-                    {**watched._asdict(), **change._asdict(), "alarm": watched in night.fallen}
+                    {
+                        **watched._asdict(),
+                        **change._asdict(),
+                        "alarm": watched in night.fallen,
+                        # False: the two means are over different texts and do not compare by themselves.
+                        "same_texts": change.paired or not (change.new or change.gone),
+                    }
                     for watched, change in night.changes.items()
                     if watched.dataset == name
                 ],
@@ -104,42 +117,3 @@ def summary(night: Night) -> dict[str, Any]:
         },
     }
     return {key: without_nan(value) for key, value in facts.items()}
-
-
-def message(night: Night) -> str:
-    """The outcome in a few lines, for people."""
-    lines = [f"run {night.run_id}: exit code {night.exit_code}"]
-    for path, absent in night.absent.items():
-        lines.append(f"{absent.dataset}: {absent.verdict}: {path}: {absent.reason}")
-    for name, evaluated in night.evaluated.items():
-        lines.append(f"{name}: {night.verdict(name)}; {_against(night, name)}; {_work(evaluated)}")
-        lines += [f"  {line}" for line in _alarm_lines(night, name)]
-    return "\n".join(lines)
-
-
-def _alarm_lines(night: Night, name: str) -> Iterator[str]:
-    for watched, p in night.fallen.items():
-        if watched.dataset == name:
-            fall = night.changes[watched]
-            how = f"over {fall.texts:,} unchanged texts" if fall.paired else "between texts of either night"
-            if fall.new or fall.gone:
-                how += f" ({fall.new:,} are new or judged otherwise, {fall.gone:,} gone)"
-            yield (
-                f"{watched} fell from {100 * fall.baseline:.2f} ({watched.against}) to {100 * fall.tonight:.2f}: "
-                f"{100 * fall.difference:+.2f} [{100 * fall.low:+.2f}, {100 * fall.high:+.2f}] {how}, p {p:.2g}"
-            )
-    for quantity, moved in night.drift[name].items():
-        if moved.alarm:
-            yield f"{quantity} moved by {moved.change:.3f}, more than {moved.allowed:g}"
-
-
-def _against(night: Night, name: str) -> str:
-    if name not in night.baselines:
-        return "no baseline yet"
-    inputs = f"data ({', '.join(night.changed_inputs(name))})"
-    changed = [inputs if what == "data" else what for what in night.changed(name)]
-    return f"against {night.against(name)}, changed since: {', '.join(changed) or 'nothing'}"
-
-
-def _work(evaluated: Evaluated) -> str:
-    return "evaluated" if evaluated.built else "nothing to do, figures kept"

@@ -3,91 +3,184 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
-from importlib.resources import files
+from string import Template
 from typing import Any
 
-from jobs.monitoring.baseline import cell_name
+from fusion.grid import Cell
 from jobs.monitoring.history import History
+from jobs.reporting.data import Column, NightVerdict
+from jobs.reporting.formats import cell_name, column_name, count, interval, percent
+from jobs.reporting.html import asset, night_html
 from jobs.settings.nightly import NightlySettings
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 200, 48, 34, 10
+WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 720, 230, 64, 16, 52, 12
 SHOWN = 60
 """Nights on a chart."""
+REGRESSION = "regression"
 
 
-def trend_page(history: History, settings: NightlySettings) -> str:
-    """One chart per dataset and watched figure."""
+@dataclass(frozen=True)
+class Point:
+    """A watched figure of one night, as shares of 1."""
+
+    mean: float
+    low: float
+    high: float
+    texts: int
+    fell: bool
+    new: int | None = None
+    gone: int | None = None
+    """Texts that the baseline of that night had not, or had and the night had not."""
+
+
+@dataclass
+class Trend:
+    """A watched figure of a dataset, by run in the order of the runs."""
+
+    dataset: str
+    column: Column
+    cell: Cell
+    baseline: str | None
+    points: dict[str, Point] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{column_name(self.column)} of {cell_name(self.cell)}"
+
+    def fell(self, run_id: str) -> bool:
+        return run_id in self.points and self.points[run_id].fell
+
+
+def trend_page(history: History, settings: NightlySettings, night: NightVerdict) -> str:
+    """The night's verdict, then one chart per dataset and watched figure."""
     runs = history.runs()
     ids = list(dict.fromkeys(row["run_id"] for row in runs))[-SHOWN:]
-    absent = [row for row in runs if row["reason"] is not None and row["run_id"] in ids]
+    rows = history.read("watched", ids)
+    found = [row.asDict() for row in rows.collect()] if rows is not None else []
+    absent = [
+        (row["dataset"], f"{row['run_id']}: no figures, {row['verdict']}: {row['reason']}")
+        for row in runs
+        if row["reason"] is not None and row["run_id"] in ids
+    ]
+    return drawn(trends(found, [row.asDict() for row in runs], ids), absent, settings.tolerance / 100, night)
+
+
+def trends(watched: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> list[Trend]:
+    """The history's rows as series; figures of runs that are not complete are left out."""
     verdicts = {(row["dataset"], row["run_id"]): row["verdict"] for row in runs}
     baselines = {row["dataset"]: row["baseline"] for row in runs if row["reason"] is None}
-    series: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
-    rows = history.read("watched", ids)
-    for row in rows.collect() if rows is not None else []:
-        if (row["dataset"], row["run_id"]) in verdicts:
-            cell = cell_name(row["normalization"], row["fusion"])
-            what = f"{row['label_group']} labels, {row['metric']}@{row['k']} of {cell}"
-            series[row["dataset"], what][row["run_id"]] = row
+    series: dict[tuple[Any, ...], Trend] = {}
+    for row in sorted(watched, key=lambda row: ids.index(row["run_id"])):
+        dataset, run_id = row["dataset"], row["run_id"]
+        if (dataset, run_id) not in verdicts:
+            continue
+        column = Column(row["label_group"], row["metric"], row["k"])
+        cell = Cell(row["normalization"], row["fusion"])
+        trend = series.setdefault((dataset, column, cell), Trend(dataset, column, cell, baselines.get(dataset)))
+        # Runs of earlier versions did not keep which figure fell: there the alarm stands at all of them.
+        fell = verdicts[dataset, run_id] == REGRESSION if row.get("fell") is None else row["fell"]
+        others = row.get("new_texts"), row.get("gone_texts")
+        trend.points[run_id] = Point(row["mean"], row["low"], row["high"], row["queries"], fell, *others)
+    return sorted(series.values(), key=lambda trend: (trend.dataset, trend.name))
+
+
+def drawn(found: Sequence[Trend], absent: Sequence[tuple[str, str]], tolerance: float, night: NightVerdict) -> str:
+    """The page. Figures that fell tonight come first."""
+    fallen = [trend for trend in found if trend.fell(night.run_id)]
     parts = []
-    for dataset in sorted({name for name, _ in series} | {row["dataset"] for row in absent}):
-        parts.append(f"<h2>{escape(dataset)}</h2>")
-        for row in absent:
-            if row["dataset"] == dataset:
-                reason = f"{row['run_id']}: no figures, {row['verdict']}: {row['reason']}"
-                parts.append(f'<p class="absent">{escape(reason)}</p>')
-        for (name, what), nights in sorted(series.items()):
-            if name == dataset:
-                alarms = {run_id for run_id in nights if verdicts[dataset, run_id] != "ok"}
-                chart = _chart(
-                    nights, [run_id for run_id in ids if run_id in nights], baselines[dataset], alarms, settings
-                )
-                parts.append(f"<figure><figcaption>{escape(what)}</figcaption>{chart}</figure>")
-    template = files("jobs.reporting").joinpath("assets/trend.html").read_text(encoding="utf-8")
-    return template.replace("{{charts}}", "\n".join(parts) or "<p>No complete run yet.</p>")
+    if fallen:
+        parts.append(f"<h2>Fell in {escape(night.run_id)}</h2>")
+        parts += [_figure(trend, tolerance, f"{trend.dataset}: ") for trend in fallen]
+    others: dict[str, list[str]] = defaultdict(list)
+    for dataset, reason in absent:
+        others[dataset].append(f'<p class="absent">{escape(reason)}</p>')
+    for trend in found:
+        if trend not in fallen:
+            others[trend.dataset].append(_figure(trend, tolerance))
+    for dataset in sorted(others):
+        parts += [f"<h2>{escape(dataset)}{': did not fall' * bool(fallen)}</h2>", *others[dataset]]
+    charts = "\n".join(parts) or "<p>No complete run yet.</p>"
+    return Template(asset("trend.html")).substitute(style=asset("base.css"), night=night_html(night), charts=charts)
 
 
-def _chart(
-    nights: dict[str, Any], ids: list[str], baseline: str | None, alarms: set[str], settings: NightlySettings
-) -> str:
-    """Means as a line, intervals as a band, the baseline less the tolerance as a dashed line, alarms as diamonds."""
-    lows, highs = ([100 * nights[run_id][end] for run_id in ids] for end in ("low", "high"))
-    means = [100 * nights[run_id]["mean"] for run_id in ids]
-    floor = 100 * nights[baseline]["mean"] - settings.tolerance if baseline in nights else None
-    bottom = min([*lows, *([floor] if floor is not None else [])])
-    top = max(highs)
-    pad = max(top - bottom, 1.0) * 0.1
-    bottom, top = bottom - pad, top + pad
+def _figure(trend: Trend, tolerance: float, prefix: str = "") -> str:
+    last = list(trend.points)[-1]
+    new, gone = trend.points[last].new, trend.points[last].gone
+    note = ""
+    if new or gone:
+        note = (
+            f"<small>The texts of {escape(last)} are not those of its baseline: {count(new or 0)} are new or judged "
+            f"otherwise, {count(gone or 0)} gone. Means over different texts do not compare by themselves.</small>"
+        )
+    return f"<figure><figcaption>{escape(prefix + trend.name)}{note}</figcaption>{_chart(trend, tolerance)}</figure>"
 
-    def x(n: int) -> float:
-        return LEFT + (WIDTH - LEFT - 16) * (n / max(len(ids) - 1, 1))
 
-    def y(value: float) -> float:
-        return TOP + (HEIGHT - TOP - BOTTOM) * (top - value) / (top - bottom)
+class _Scale:
+    """From runs and percents to places on a chart."""
 
-    def points(values: list[float], order: list[int]) -> str:
-        return " ".join(f"{x(n):.1f},{y(values[n]):.1f}" for n in order)
+    def __init__(self, runs: int, low: float, high: float) -> None:
+        pad = max(high - low, 1.0) * 0.1
+        self.runs, self.low, self.high = runs, low - pad, high + pad
+        self.ticks = (low, (low + high) / 2, high)
 
+    def x(self, n: int) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (n / max(self.runs - 1, 1))
+
+    def y(self, value: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (self.high - value) / (self.high - self.low)
+
+    def level(self, kind: str, value: float) -> str:
+        """A line across the chart."""
+        y = self.y(value)
+        return f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+
+    def path(self, values: Sequence[float], order: Sequence[int]) -> str:
+        return " ".join(f"{self.x(n):.1f},{self.y(values[n]):.1f}" for n in order)
+
+
+def _chart(trend: Trend, tolerance: float) -> str:
+    """Means as a line, intervals as a band, the baseline less the tolerance as a dashed line, falls as diamonds."""
+    ids, points = list(trend.points), list(trend.points.values())
+    means, lows, highs = ([100 * getattr(point, end) for point in points] for end in ("mean", "low", "high"))
+    floor = 100 * (trend.points[trend.baseline].mean - tolerance) if trend.baseline in trend.points else None
+    scale = _Scale(len(ids), min([*lows, *([floor] if floor is not None else [])]), max(highs))
     forward = list(range(len(ids)))
-    marks = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">']
-    for value in (bottom + pad, (bottom + top) / 2, top - pad):
-        marks.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - 16}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
-        marks.append(f'<text class="number" x="{LEFT - 6}" y="{y(value) + 4:.1f}">{value:.1f}</text>')
-    marks.append(f'<polygon class="band" points="{points(highs, forward)} {points(lows, forward[::-1])}"/>')
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="group" aria-label="{escape(trend.name)}">']
+    for tick in scale.ticks:
+        parts.append(scale.level("rule", tick))
+        parts.append(f'<text class="number" x="{LEFT - 6}" y="{scale.y(tick) + 4:.1f}">{tick:.1f}</text>')
+    parts.append(f'<polygon class="band" points="{scale.path(highs, forward)} {scale.path(lows, forward[::-1])}"/>')
     if floor is not None:
-        marks.append(f'<line class="floor" x1="{LEFT}" x2="{WIDTH - 16}" y1="{y(floor):.1f}" y2="{y(floor):.1f}"/>')
-    marks.append(f'<polyline class="mean" points="{points(means, forward)}"/>')
-    for n, run_id in enumerate(ids):
-        tip = f"{run_id}: {means[n]:.2f} [{lows[n]:.2f}, {highs[n]:.2f}], {nights[run_id]['queries']:,} texts"
-        tip += ", the baseline" if run_id == baseline else ""
-        tip += ", alarm" if run_id in alarms else ""
-        kind = "alarm" if run_id in alarms else "baseline" if run_id == baseline else "night"
-        turn = f' transform="rotate(45 {x(n):.1f} {y(means[n]):.1f})"' if kind == "alarm" else ""
-        square = f'x="{x(n) - 4:.1f}" y="{y(means[n]) - 4:.1f}" width="8" height="8"'
-        round_ = "" if kind != "night" else ' rx="4"'
-        marks.append(f'<rect class="{kind}" {square}{round_}{turn} tabindex="0"><title>{escape(tip)}</title></rect>')
+        parts.append(scale.level("floor", floor))
+    parts.append(f'<polyline class="mean" points="{scale.path(means, forward)}"/>')
+    parts += [_mark(trend, run_id, scale.x(n), scale.y(means[n])) for n, run_id in enumerate(ids)]
     for n in {0, len(ids) - 1}:
-        side = "start" if n == 0 and len(ids) > 1 else "end" if len(ids) > 1 else "start"
-        marks.append(f'<text class="day" x="{x(n):.1f}" y="{HEIGHT - 10}" text-anchor="{side}">{escape(ids[n])}</text>')
-    return "".join([*marks, "</svg>"])
+        side = "end" if n else "start"
+        parts.append(
+            f'<text class="day" x="{scale.x(n):.1f}" y="{HEIGHT - 32}" text-anchor="{side}">{escape(ids[n])}</text>'
+        )
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    title = f"{column_name(trend.column)} (%)"
+    parts.append(f'<text class="axis" x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 8}">run</text>')
+    parts.append(f'<text class="axis" transform="translate(14 {middle}) rotate(-90)">{escape(title)}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def _mark(trend: Trend, run_id: str, x: float, y: float) -> str:
+    """A night: a dot; an open square for the baseline; a diamond where the figure fell."""
+    point = trend.points[run_id]
+    told = f"{run_id}: {percent(point.mean, 2)} {interval(point.low, point.high, 2).replace('+', '')}"
+    told += f", {count(point.texts, 'text')}"
+    told += ", the baseline" if run_id == trend.baseline else ""
+    told += ", fell" if point.fell else ""
+    if point.new or point.gone:
+        told += f", {count(point.new or 0)} texts new or judged otherwise, {count(point.gone or 0)} gone"
+    kind = "alarm" if point.fell else "baseline" if run_id == trend.baseline else "night"
+    turn = f' transform="rotate(45 {x:.1f} {y:.1f})"' if kind == "alarm" else ""
+    square = f'x="{x - 5:.1f}" y="{y - 5:.1f}" width="10" height="10"'
+    corner = ' rx="5"' if kind == "night" else ""
+    label = f'role="img" tabindex="0" aria-label="{escape(told)}"'
+    return f'<rect class="{kind}" {square}{corner}{turn} {label}><title>{escape(told)}</title></rect>'

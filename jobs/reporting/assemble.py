@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from fusion.grid import SINGLE, Cell
-from fusion.registry import FUSIONS
+from fusion.label_groups import ALL
 from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
-from jobs.reporting.data import Agreement, Band, Column, Comparison, Dataset, Gain, Row, Test, Value, Verdict
+from jobs.reporting.bands import frequency_bands
+from jobs.reporting.data import Agreement, Column, Comparison, Dataset, Gain, Row, Test, Value
+from jobs.reporting.formats import shown_cell
 from jobs.reporting.paper import paper_figures
+from jobs.reporting.recommend import rankings, recommendation, verdict_of
+from jobs.reporting.tables import decisive
 from jobs.results.stored import Results
 
 Folds = dict[int, float]
@@ -22,37 +26,57 @@ ByTexts = Mapping[tuple[Column, Cell, Cell], dict[str, Any]]
 
 def assemble(results: Results, test: Test, alpha: float) -> Dataset:
     """All figures of a dataset."""
+    test = deciding_test(test, len(results.folds))
     figures = _figures(results)
     by_texts = _by_texts(results)
     values: dict[Column, dict[Cell, Value]] = {}
+    against_single: dict[Column, dict[Cell, Comparison]] = {}
     gains = []
     for column, cells in figures.items():
         means = {cell: mean_std(list(folds.values())).mean for cell, folds in cells.items()}
-        best = best_of({cell: mean for cell, mean in means.items() if cell.normalization != SINGLE})
+        fused = {cell: mean for cell, mean in means.items() if cell.normalization != SINGLE}
+        best = best_of(fused)
         values[column] = _values(column, cells, best, by_texts, test, alpha)
         singles = {cell: mean for cell, mean in means.items() if cell.normalization == SINGLE}
         if singles:
-            gains.append(_gain(column, cells, values[column], best, best_of(singles), by_texts, alpha))
-    named = dict.fromkeys(cell for found in values.values() for cell in found)
+            # The best of many cells is best by luck, too: it is tested as one of them.
+            single = best_of(singles)
+            against = _corrected({cell: _compared(column, cells, cell, single, by_texts) for cell in fused})
+            against_single[column] = against
+            verdict = verdict_of(against[best], len(cells[best]), test, alpha)
+            alone = {cell.fusion: values[column][cell] for cell in singles}
+            gains.append(Gain(column, alone, single.fusion, best, values[column][best], against[best], verdict))
+    named = dict.fromkeys(cell for of_column in values.values() for cell in of_column)
     rows = [Row(cell, {column: found[cell] for column, found in values.items() if cell in found}) for cell in named]
-    ours = {column: {cell: value.mean for cell, value in found.items()} for column, found in values.items()}
+    means_of = {column: {cell: value.mean for cell, value in found.items()} for column, found in values.items()}
+    bands = frequency_bands(results)
+    pairs = _pairs(results, figures)
     return Dataset(
         name=results.config.dataset,
+        test=test,
         folds=results.folds,
         missing_folds=results.missing_folds,
         queries=_queries(results),
         columns=tuple(figures),
         rows=tuple(sorted(rows, key=lambda row: not row.single)),
         gains=tuple(gains),
-        bands=_bands(results),
+        recommendation=recommendation(values, gains, against_single, bands, results.rows("text_sizes"), test, alpha),
+        bands=bands,
+        pairs=pairs,
+        rankings=rankings(values, pairs, alpha),
         agreement=_agreement(results),
-        paper=paper_figures(results.config.dataset, ours),
+        paper=paper_figures(results.config.dataset, means_of),
         input_counts=results.input_counts,
         sources=results.sources,
         evaluated=results.evaluated,
         version=results.version,
         config=results.config.to_yaml(),
     )
+
+
+def deciding_test(test: Test, folds: int) -> Test:
+    """One fold is no sample of folds: there the texts decide, whatever was asked for."""
+    return "queries" if folds == 1 and test == "folds" else test
 
 
 def _figures(results: Results) -> dict[Column, dict[Cell, Folds]]:
@@ -65,14 +89,13 @@ def _figures(results: Results) -> dict[Column, dict[Cell, Folds]]:
 
 
 def _by_texts(results: Results) -> ByTexts:
-    rows = results.details["comparisons"].to_pylist() if "comparisons" in results.details else []
     return {
         (
             Column(row["label_group"], row["metric"], row["k"], row["ideal"]),
             Cell(row["normalization"], row["fusion"]),
             Cell(row["against_normalization"], row["against_fusion"]),
         ): row
-        for row in rows
+        for row in results.rows("comparisons")
     }
 
 
@@ -98,18 +121,18 @@ def _compared(column: Column, cells: Mapping[Cell, Folds], cell: Cell, other: Ce
     row = by_texts.get((column, cell, other))
     if row is None:
         return Comparison(sum(differences) / len(shared) if shared else float("nan"), p_folds=p_folds)
-    return Comparison(
-        row["difference"], row["low"], row["high"], row["effect"], p_folds, row["p"], row["p_randomization"]
-    )
+    tests = p_folds, row["p"], row["p_randomization"]
+    return Comparison(row["difference"], row["low"], row["high"], row["effect"], *tests, row["queries"])
 
 
 def _corrected(against: dict[Cell, Comparison]) -> dict[Cell, Comparison]:
-    """Holm's correction of the tests over texts. Cells that are one and the same fusion are one hypothesis."""
+    """Holm's correction of the tests over texts. A fusion that reads ranks is one hypothesis, not one per
+    normalisation."""
     fused = {cell: comparison for cell, comparison in against.items() if cell.normalization != SINGLE}
-    queries = holm({_hypothesis(cell): c.p_queries for cell, c in fused.items() if c.p_queries is not None})
-    signs = holm({_hypothesis(cell): c.p_randomization for cell, c in fused.items() if c.p_randomization is not None})
+    queries = holm({shown_cell(cell): c.p_queries for cell, c in fused.items() if c.p_queries is not None})
+    signs = holm({shown_cell(cell): c.p_randomization for cell, c in fused.items() if c.p_randomization is not None})
     corrected = {
-        cell: replace(c, p_queries=queries.get(_hypothesis(cell)), p_randomization=signs.get(_hypothesis(cell)))
+        cell: replace(c, p_queries=queries.get(shown_cell(cell)), p_randomization=signs.get(shown_cell(cell)))
         for cell, c in fused.items()
     }
     return {**against, **corrected}
@@ -117,32 +140,7 @@ def _corrected(against: dict[Cell, Comparison]) -> dict[Cell, Comparison]:
 
 def _hypothesis(cell: Cell) -> Cell:
     """A fusion that reads ranks gives one result under every normalisation."""
-    return Cell("", cell.fusion) if FUSIONS[cell.fusion].reads == "ranks" else cell
-
-
-def _gain(
-    column: Column,
-    cells: Mapping[Cell, Folds],
-    values: Mapping[Cell, Value],
-    best: Cell,
-    single: Cell,
-    by_texts: ByTexts,
-    alpha: float,
-) -> Gain:
-    # The best of many cells is best by luck, too: it is tested as one of them.
-    fused = [cell for cell in cells if cell.normalization != SINGLE]
-    comparison = _corrected({cell: _compared(column, cells, cell, single, by_texts) for cell in fused})[best]
-    singles = {cell.fusion: value for cell, value in values.items() if cell.normalization == SINGLE}
-    return Gain(column, singles, single.fusion, best, values[best], comparison, _verdict(comparison, alpha))
-
-
-def _verdict(comparison: Comparison, alpha: float) -> Verdict:
-    """Folds alone are too few to trust: the texts must say the same."""
-    if comparison.p_folds is None or comparison.p_queries is None:
-        return "not tested"
-    if comparison.p_folds >= alpha or comparison.p_queries >= alpha:
-        return "not told apart"
-    return "better" if comparison.difference > 0 else "worse"
+    return shown_cell(cell)
 
 
 def _queries(results: Results) -> dict[str, int]:
@@ -153,21 +151,40 @@ def _queries(results: Results) -> dict[str, int]:
     return found
 
 
-def _bands(results: Results) -> dict[str, tuple[Band, ...]]:
-    found: dict[str, dict[int, Band]] = defaultdict(dict)
-    for row in results.details["bands"].to_pylist() if "bands" in results.details else []:
-        bands = found[row["label_group"]]
-        if row["band"] not in bands:
-            ends = row["rarest"], row["commonest"]
-            bands[row["band"]] = Band(row["band"], *ends, row["labels"], row["pairs"], {})
-        cell = Cell(row["normalization"], row["fusion"])
-        bands[row["band"]].found.setdefault(cell, {})[row["k"]] = row["value"]
-    return {group: tuple(bands[number] for number in sorted(bands)) for group, bands in found.items()}
+def _pairs(
+    results: Results, figures: Mapping[Column, Mapping[Cell, Folds]]
+) -> dict[Column, dict[tuple[Cell, Cell], Comparison]]:
+    """Any two distinct results in the columns that a page shows; cells that share one stand under the first of them."""
+    found: dict[Column, dict[tuple[Cell, Cell], Comparison]] = {column: {} for column in compared_columns(figures)}
+    for row in results.rows("pairs"):
+        column = Column(row["label_group"], row["metric"], row["k"], row["ideal"])
+        one, other = (
+            Cell(row["normalization"], row["fusion"]),
+            Cell(row["against_normalization"], row["against_fusion"]),
+        )
+        if column in found:
+            effect = row["difference"] / row["deviation"] if row["deviation"] else None
+            of_folds = _compared(column, figures[column], one, other, {}).p_folds
+            tests = of_folds, row["p"], row["p_randomization"]
+            moved = row["difference"], row["low"], row["high"], effect
+            found[column][one, other] = Comparison(*moved, *tests, row["queries"])
+    return {column: pairs for column, pairs in found.items() if pairs}
+
+
+def compared_columns(columns: Iterable[Column]) -> list[Column]:
+    """Of each label group the decisive measure and the first precision, by the paper's protocol."""
+    shown = []
+    of_protocol = [column for column in columns if column.ideal == ALL]
+    for group in dict.fromkeys(column.label_group for column in of_protocol):
+        of_group = [column for column in of_protocol if column.label_group == group]
+        precisions = sorted((column for column in of_group if column.metric == "precision"), key=lambda one: one.k)
+        shown += list(dict.fromkeys([decisive(of_group), *precisions[:1]]))
+    return shown
 
 
 def _agreement(results: Results) -> tuple[Agreement, ...]:
     found: dict[str, Agreement] = {}
-    for row in results.details["agreement"].to_pylist() if "agreement" in results.details else []:
+    for row in results.rows("agreement"):
         group, quantity, value = row["label_group"], row["quantity"], row["value"]
         here = found.setdefault(group, Agreement(group, {}, {}, {}, {}, 0.0, {}))
         if quantity == "overlap":

@@ -9,13 +9,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.metrics import Measure
 
 Test = Literal["folds", "queries", "randomization"]
-Verdict = Literal["better", "worse", "not told apart", "not tested"]
-
-TESTS: dict[Test, str] = {
-    "folds": "two-sided paired t-test over the folds' means",
-    "queries": "two-sided paired t-test over all folds' texts, Holm-corrected over the cells",
-    "randomization": "paired randomisation test (random signs) over all folds' texts, Holm-corrected over the cells",
-}
+Outcome = Literal["better", "worse", "not told apart", "not tested"]
 
 
 class Column(NamedTuple):
@@ -43,9 +37,24 @@ class Comparison:
     p_folds: float | None = None
     p_queries: float | None = None
     p_randomization: float | None = None
+    texts: int | None = None
 
     def p(self, test: Test) -> float | None:
         return {"folds": self.p_folds, "queries": self.p_queries, "randomization": self.p_randomization}[test]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether one cell is better than another, and what that rests on: with one fold on the texts alone, with more on
+    folds and texts together."""
+
+    outcome: Outcome
+    folds: int
+    texts: int | None = None
+
+    @property
+    def told_apart(self) -> bool:
+        return self.outcome in ("better", "worse")
 
 
 @dataclass(frozen=True)
@@ -88,23 +97,124 @@ class Gain:
     comparison: Comparison
     """The best cell against the better single retriever."""
     verdict: Verdict
-    """`better` or `worse` only if the folds and the texts both say so."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """The relevant pairs (text, label) that a cell ranks among its first k, of all of them."""
+
+    hits: int
+    value: float
+    low: float
+    high: float
+    """The 95% interval."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """A tenth of the labels by frequency, and the share of its relevant pairs (text, label) that each cell and
-    single retriever ranks among its first k, by label group."""
+    """Relevant pairs (text, label) by how frequent the label is: a tenth of the labels, or several that were joined
+    for having few pairs; and the shares that each cell and single retriever ranks among its first k."""
 
-    number: int
-    """1: the rarest."""
     rarest: int
     commonest: int
     """The frequencies of its labels go from `rarest` to `commonest`."""
     labels: int
     pairs: int
-    found: dict[Cell, dict[int, float]]
+    found: dict[Cell, dict[int, Share]]
     """By cell and k."""
+    only: dict[tuple[Cell, str], dict[int, tuple[int, int]]]
+    """By cell, single retriever and k: pairs that only the cell found, and pairs that only the retriever found."""
+
+
+By = Literal["frequency", "text labels"]
+"""What slices are made by: the frequency of the label, or the number of labels of the text."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some of the pairs (text, label), or some of the texts, in which a cell is beside a single retriever."""
+
+    by: By
+    low: int
+    high: int | None
+    """None: without end."""
+    labels: int | None
+    number: int
+    """Of pairs, or of texts."""
+    k: int
+    single: str
+    share: float
+    of_single: float
+    """Shares of pairs found in the first k, or the figure over the texts."""
+    only_cell: int | None
+    only_single: int | None
+    """Pairs that only one of the two found."""
+    p: float | None
+    """Corrected over the slices of its kind."""
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the recommended cell stands in the decisive column of a label group."""
+
+    column: Column
+    cell: Cell
+    value: Value
+    best: Cell
+    best_value: Value
+    others_tied: int
+    """Distinct results beside its own that are best or not told from the best; counted if it is one of them."""
+    cells: int
+    """Distinct results of fusion."""
+    singles: dict[str, Value]
+    better_single: str | None
+    comparison: Comparison | None
+    """Against the better single retriever."""
+    verdict: Verdict | None
+    slices: tuple[Slice, ...] = ()
+    """Against every single retriever, from the rarest labels and the fewest labels per text on."""
+    best_slices: tuple[Slice, ...] = ()
+    """The same of the best cell, where that is another one."""
+
+    @property
+    def losses(self) -> tuple[Slice, ...]:
+        return tuple(found for found in self.slices if found.outcome == "worse")
+
+    @property
+    def best_losses(self) -> tuple[Slice, ...]:
+        return tuple(found for found in self.best_slices if found.outcome == "worse")
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The cell to deploy: the one with the smallest mean regret, its distance from the best cell, over all columns of
+    the paper's protocol."""
+
+    cell: Cell
+    regret: float
+    winners: dict[Column, Cell]
+    standings: tuple[Standing, ...]
+    """By label group, the one that matters most first."""
+
+
+@dataclass(frozen=True)
+class RankedCell:
+    """A cell, or a single retriever, with the mean of its ranks."""
+
+    cell: Cell
+    rank: float
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The cells of a label group by their mean rank; cells of one tie are not told apart."""
+
+    label_group: str
+    cells: tuple[RankedCell, ...]
+    ties: tuple[tuple[Cell, ...], ...]
+    over: str
+    """What the ranks are the mean of."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +254,8 @@ class Dataset:
     """The results of one dataset."""
 
     name: str
+    test: Test
+    """What decides the bold face here: as set, but with one fold a test over texts."""
     folds: tuple[int, ...]
     missing_folds: tuple[int, ...]
     queries: dict[str, int]
@@ -152,8 +264,13 @@ class Dataset:
     rows: tuple[Row, ...]
     """Single retrievers first, then the cells in the order of the grid."""
     gains: tuple[Gain, ...]
+    recommendation: Recommendation | None
+    """None without a fused cell."""
     bands: dict[str, tuple[Band, ...]]
     """By label group; empty where the results hold no such counts."""
+    pairs: dict[Column, dict[tuple[Cell, Cell], Comparison]]
+    """Every two distinct results, compared over all texts."""
+    rankings: tuple[Ranking, ...]
     agreement: tuple[Agreement, ...]
     paper: PaperFigures | None
     input_counts: dict[str, int]
@@ -174,6 +291,77 @@ class Report:
     title: str
     datasets: tuple[Dataset, ...]
     test: Test
-    """What decides the bold face."""
+    """What decides the bold face where there is more than one fold."""
     alpha: float
     version: str
+    night: NightVerdict | None = None
+    """Of the nightly run that the report belongs to."""
+
+
+@dataclass(frozen=True)
+class WatchedChange:
+    """A watched figure of a night beside that of an earlier run."""
+
+    column: Column
+    cell: Cell
+    against: str
+    """The earlier run."""
+    before: float
+    now: float
+    comparison: Comparison
+    paired: bool
+    """Whether it was tested text by text; otherwise the two runs are samples of different texts."""
+    new: int
+    gone: int
+    """Texts that only the night has, and that only the earlier run has."""
+    fell: bool
+
+
+@dataclass(frozen=True)
+class DataMove:
+    """Something about the data that moved by more than is allowed."""
+
+    quantity: str
+    change: float
+    allowed: float
+
+
+@dataclass(frozen=True)
+class DatasetNight:
+    """What a night found about one dataset."""
+
+    dataset: str
+    verdict: str
+    baseline: str | None
+    changed: tuple[str, ...]
+    """What differs from the baseline: data, with the inputs that changed; configuration; code."""
+    evaluated: bool
+    """False if nothing had changed and the figures were kept."""
+    watched: tuple[WatchedChange, ...] = ()
+    moved: tuple[DataMove, ...] = ()
+
+    @property
+    def fallen(self) -> tuple[WatchedChange, ...]:
+        return tuple(change for change in self.watched if change.fell)
+
+
+@dataclass(frozen=True)
+class AbsentDataset:
+    """A dataset without figures tonight."""
+
+    dataset: str
+    verdict: str
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class NightVerdict:
+    """How a nightly run went; every page of the night begins with it."""
+
+    run_id: str
+    exit_code: int
+    tolerance: float
+    """How far a figure may fall, as a share of 1."""
+    datasets: tuple[DatasetNight, ...]
+    absent: tuple[AbsentDataset, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -14,8 +13,9 @@ import numpy as np
 from fusion.errors import SetupError
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
-from jobs.reporting.data import Agreement, Column, Dataset, Report, Value
-from jobs.reporting.tables import columns_by_group, decisive, file_names, measure_name
+from jobs.reporting.data import Agreement, Column, Dataset, Ranking, Report, Share, Value
+from jobs.reporting.formats import ANY, cell_name, measure_name, percent, span
+from jobs.reporting.tables import columns_by_group, decisive, distinct_rows, file_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +26,8 @@ ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
 # The palette of Okabe and Ito: distinct for the colour-blind; marks, dashes and hatches tell lines and bars apart in
 # grey print.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+RANKS_SHOWN = 16
+"""Cells of a figure of mean ranks; the page has all."""
 MARKS = ("o", "s", "^", "D", "v", "P")
 DASHES = ((0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)), (0, (6, 2)), (0, (2, 2)), (0, (1, 3)))
 STYLE = {
@@ -94,6 +96,9 @@ def _drawings(dataset: Dataset) -> Iterator[tuple[str, Callable[[], Figure]]]:
         yield "gain", partial(_gain, dataset, columns)
     if any(dataset.bands.get(group) for group in columns):
         yield "frequency", partial(_frequency, dataset, columns)
+    for ranking in dataset.rankings:
+        if ranking.label_group in columns:
+            yield f"ranks-{files[ranking.label_group]}", partial(_ranks, dataset, ranking)
     for agreement in dataset.agreement:
         if agreement.label_group in columns:
             group = agreement.label_group
@@ -106,41 +111,79 @@ def _best(dataset: Dataset, column: Column) -> tuple[Cell, Value] | None:
 
 
 def _grid(dataset: Dataset, group: str, columns: list[Column]) -> Figure:
-    """A heat map of the decisive measure, and one of the first place."""
-    from matplotlib import colormaps
-    from matplotlib.patches import Rectangle
-
+    """A heat map of the decisive measure, and one of the first place, each with the bar of its colours."""
     precisions = [column for column in columns if column.metric == "precision"]
     shown = list(dict.fromkeys([decisive(columns), *precisions[:1]]))
-    cells = {row.cell: row.values for row in dataset.rows if not row.single}
-    normalizations = list(dict.fromkeys(cell.normalization for cell in cells))
-    fusions = list(dict.fromkeys(cell.fusion for cell in cells))
+    normalizations = list(dict.fromkeys(row.cell.normalization for row in dataset.rows if not row.single))
     width = TWO_COLUMNS if len(shown) > 1 else ONE_COLUMN
-    figure, axes = _figure(width, 0.75 + 0.21 * len(normalizations), ncols=len(shown), sharey=True)
+    figure, axes = _figure(width, 1.35 + 0.21 * len(normalizations), ncols=len(shown), sharey=True)
     for ax, column in zip(axes, shown, strict=True):
-        values = {cell: of_cell[column] for cell, of_cell in cells.items() if column in of_cell}
-        shares = np.full((len(normalizations), len(fusions)), np.nan)
-        for cell, value in values.items():
-            shares[normalizations.index(cell.normalization), fusions.index(cell.fusion)] = value.mean
-        # The median has the middle colour: a few bad cells do not use up the scale.
-        low = 2 * np.nanmedian(shares) - np.nanmax(shares)
-        mesh = ax.pcolormesh(shares, cmap=colormaps["cividis"], vmin=low, edgecolors="white", linewidth=0.5)
-        for cell, value in values.items():
-            x, y = fusions.index(cell.fusion), normalizations.index(cell.normalization)
-            red, green, blue, _ = mesh.to_rgba(np.array([value.mean]))[0]
-            light = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.45
-            ax.text(
-                x + 0.5, y + 0.5, f"{100 * value.mean:.1f}", ha="center", va="center", size=5.5,
-                color="black" if light else "white", weight="bold" if value.bold else "normal", in_layout=False,
-            )  # fmt: skip
-            if value.best:
-                ax.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor="black", linewidth=1.6, clip_on=False))
-        ax.set_xticks(np.arange(len(fusions)) + 0.5, fusions, rotation=45, ha="right", rotation_mode="anchor")
-        ax.set_yticks(np.arange(len(normalizations)) + 0.5, normalizations)
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
-        ax.set_title(f"{dataset.name}, {group} labels: {measure_name(column)} (%)")
+        _heat_map(figure, ax, dataset, column, normalizations)
+        ax.set_title(f"{dataset.name}, {group} labels")
+        ax.set_xlabel("fusion")
+    axes[0].set_ylabel("normalisation")
     axes[0].invert_yaxis()
+    return figure
+
+
+def _heat_map(figure: Figure, ax: Axes, dataset: Dataset, column: Column, normalizations: list[str]) -> None:
+    """What is the same under every normalisation fills its whole column, once."""
+    from matplotlib import cm, colormaps, colors
+    from matplotlib.patches import Rectangle
+
+    fusions = list(dict.fromkeys(row.cell.fusion for row in dataset.rows if not row.single))
+    values = {row.cell: row.values[column] for row in distinct_rows(dataset) if not row.single and column in row.values}
+    means = np.array([value.mean for value in values.values()])
+    # The median has the middle colour: a few bad cells do not use up the scale.
+    scale = cm.ScalarMappable(colors.Normalize(2 * np.median(means) - means.max(), means.max()), colormaps["cividis"])
+    for cell, value in values.items():
+        whole = cell.normalization == ANY
+        x, y = fusions.index(cell.fusion), 0 if whole else normalizations.index(cell.normalization)
+        height = len(normalizations) if whole else 1
+        colour = scale.to_rgba(np.array([value.mean]))[0]
+        light = 0.2126 * colour[0] + 0.7152 * colour[1] + 0.0722 * colour[2] > 0.45
+        ax.add_patch(Rectangle((x, y), 1, height, facecolor=colour, edgecolor="white", linewidth=0.5))
+        if value.best:
+            ax.add_patch(
+                Rectangle((x, y), 1, height, fill=False, edgecolor="black", linewidth=1.6, clip_on=False, zorder=3)
+            )
+        ax.text(
+            x + 0.5, y + height / 2, percent(value.mean), ha="center", va="center", size=5.5,
+            color="black" if light else "white", weight="bold" if value.bold else "normal", in_layout=False,
+        )  # fmt: skip
+    ax.set_xlim(0, len(fusions))
+    ax.set_ylim(0, len(normalizations))
+    ax.set_xticks(np.arange(len(fusions)) + 0.5, fusions, rotation=45, ha="right", rotation_mode="anchor")
+    ax.set_yticks(np.arange(len(normalizations)) + 0.5, normalizations)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    bar = figure.colorbar(scale, ax=ax, orientation="horizontal", shrink=0.6, aspect=40, pad=0.02)
+    bar.ax.xaxis.set_major_formatter(lambda share, _: percent(share))
+    bar.set_label(f"{measure_name(column)} (%); all that is lower has the darkest colour")
+    bar.outline.set_visible(False)
+
+
+def _ranks(dataset: Dataset, ranking: Ranking) -> Figure:
+    """The cells by their mean rank; a bar on the right joins those that are not told apart."""
+    shown = ranking.cells[:RANKS_SHOWN]
+    names = [cell_name(ranked.cell) for ranked in shown]
+    figure, (ax,) = _figure(ONE_COLUMN, 0.7 + 0.14 * len(shown))
+    for y, ranked in enumerate(shown):
+        alone = ranked.cell.normalization == SINGLE
+        ax.plot([0, ranked.rank], [y, y], color="0.85", linewidth=0.4, zorder=0)
+        ax.plot(ranked.rank, y, MARKS[int(alone)], color=COLOURS[int(alone)])
+    right = max(ranked.rank for ranked in shown) + 1
+    places = {ranked.cell: y for y, ranked in enumerate(shown)}
+    ties = [[places[cell] for cell in tie if cell in places] for tie in ranking.ties]
+    for i, tie in enumerate(tie for tie in ties if len(tie) > 1):
+        x = right + 0.03 * right * (i + 1)
+        ax.plot([x, x], [min(tie) - 0.2, max(tie) + 0.2], color="black", linewidth=1.6, solid_capstyle="round")
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_xlim(left=0)
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("mean rank; bars join cells\nthat are not told apart")
+    ax.set_title(f"{dataset.name}, {ranking.label_group} labels")
     return figure
 
 
@@ -159,7 +202,7 @@ def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
             y = measures.index(measure_name(column)) + shift
             if against.low is not None and against.high is not None:
                 ax.plot([100 * against.low, 100 * against.high], [y, y], color=colour, solid_capstyle="butt")
-            face = colour if verdict in ("better", "worse") else "white"
+            face = colour if verdict.told_apart else "white"
             ax.plot(100 * against.difference, y, mark, color=colour, markerfacecolor=face)
         ax.plot([], [], mark, color=colour, label=f"{group} labels")
     ax.axvline(0, color="black", linewidth=0.6)
@@ -177,39 +220,43 @@ def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
 
 
 def _frequency(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
-    """Single retrievers and the best fusion, from the rarest tenth of the labels to the most frequent."""
+    """Single retrievers and the recommended cell, from the rarest labels to the most frequent, with intervals."""
     groups = [group for group in columns if dataset.bands.get(group)]
     k = max(k for group in groups for band in dataset.bands[group] for of in band.found.values() for k in of)
-    singles = [row.cell for row in dataset.rows if row.single]
+    lines = [row.cell for row in dataset.rows if row.single]
+    lines += [dataset.recommendation.cell] if dataset.recommendation else []
     ratios = [max(len(dataset.bands[group]), 4) for group in groups]
     width = ONE_COLUMN if len(groups) == 1 else TWO_COLUMNS
     figure, axes = _figure(width, 2.5, ncols=len(groups), sharey=True, width_ratios=ratios)
     for ax, group in zip(axes, groups, strict=True):
         bands = dataset.bands[group]
-        best = _best(dataset, decisive(columns[group]))
-        for i, cell in enumerate([*singles, best[0]] if best else singles):
-            shares = [100 * band.found.get(cell, {}).get(k, math.nan) for band in bands]
-            fused = cell.normalization != SINGLE
-            name = "best fusion" if fused else cell.fusion
-            ax.plot(
-                range(len(bands)), shares, label=name, marker="*" if fused else MARKS[i % len(MARKS)],
-                color="black" if fused else COLOURS[i % len(COLOURS)],
-                linestyle="-" if fused else DASHES[i % len(DASHES)],
-                markersize=6 if fused else 3.5,
-            )  # fmt: skip
-        spans = ((band.rarest, band.commonest) for band in bands)
-        ticks = [f"{low:,}" if low == high else f"{low:,}\N{EN DASH}{high:,}" for low, high in spans]
+        for i, cell in enumerate(lines):
+            _band_line(ax, i, cell, [band.found[cell][k] for band in bands], (i - (len(lines) - 1) / 2) * 0.12)
+        ticks = [span(band.rarest, band.commonest) for band in bands]
         ax.set_xticks(range(len(bands)), ticks, rotation=45, ha="right", rotation_mode="anchor")
         ax.set_xlim(-0.5, len(bands) - 0.5)
-        ax.set_title(f"{group} labels" + (f"\nbest: {best[0]}" if best else ""))
+        ax.set_title(f"{group} labels")
         ax.grid(axis="y", color="0.9", linewidth=0.4)
     axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel(f"found in the first {k} (%)")
-    figure.supxlabel("frequency of the labels, in tenths of the labels", size=7)
+    figure.supxlabel("texts that carry the label", size=7)
     handles, labels = axes[0].get_legend_handles_labels()
     place: dict[str, Any] = {"loc": "outside upper center", "ncols": 2 if len(groups) == 1 else 4}
-    figure.legend(handles, labels, title=f"{dataset.name}: relevant labels", title_fontsize=7, **place)
+    title = f"{dataset.name}: relevant labels found, with 95% intervals"
+    figure.legend(handles, labels, title=title, title_fontsize=7, **place)
     return figure
+
+
+def _band_line(ax: Axes, number: int, cell: Cell, shares: Sequence[Share], aside: float) -> None:
+    fused = cell.normalization != SINGLE
+    values = [100 * share.value for share in shares]
+    below = [100 * (share.value - share.low) for share in shares]
+    above = [100 * (share.high - share.value) for share in shares]
+    ax.errorbar(
+        [x + aside for x in range(len(shares))], values, yerr=(below, above), label=cell_name(cell),
+        marker="*" if fused else MARKS[number % len(MARKS)], color="black" if fused else COLOURS[number % len(COLOURS)],
+        linestyle="-" if fused else DASHES[number % len(DASHES)], markersize=6 if fused else 3.5, elinewidth=0.7,
+    )  # fmt: skip
 
 
 def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) -> Figure:

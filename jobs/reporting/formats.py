@@ -1,9 +1,29 @@
-"""How a figure, a p-value, a gain, a cell and a count are written, for terminal, Markdown, LaTeX and page alike."""
+"""How a figure, a p-value, a gain, a verdict, a cell and a count are written: the one place for terminal, Markdown,
+LaTeX, page, trend and nightly messages. The page's script follows the same rules (assets/formats.js)."""
 
 from __future__ import annotations
 
+import math
+
+from fusion.grid import SINGLE, Cell
+from fusion.label_groups import ALL
+from fusion.registry import FUSIONS
+from jobs.reporting.data import Column, Comparison, Test, Value, Verdict
 from udfs.input_counts import EMPTY_LISTS, JUDGED, NONPOSITIVE_LISTS, UNJUDGED, WITHOUT_CANDIDATES, split_key
 
+NOTHING = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
+ANY = "(any)"
+"""Stands for all normalisations in the row of a fusion that reads only ranks: they give one result."""
+METRICS = {"ndcg": "nDCG", "precision": "P", "recall": "R", "map": "MAP", "mrr": "MRR", "f1": "F1"}
+SMALLEST_P = 0.001
+TESTS: dict[Test, str] = {
+    "folds": "two-sided paired t-test over the folds' means",
+    "queries": "two-sided paired t-test over all folds' texts, Holm-corrected over the cells",
+    "randomization": "paired randomisation test (random signs) over all folds' texts, Holm-corrected over the cells",
+}
+"""What each test is, in full."""
+TEST_NAMES: dict[Test, str] = {"folds": "folds", "queries": "texts", "randomization": "random signs"}
 INPUT_COUNTS = {
     JUDGED: "judged texts",
     WITHOUT_CANDIDATES: "judged texts without candidates",
@@ -17,3 +37,110 @@ def input_count_text(key: str) -> str:
     """What a count about the input counts."""
     kind, retriever = split_key(key)
     return INPUT_COUNTS[kind].format(retriever) if kind in INPUT_COUNTS else key
+
+
+def count(number: int, noun: str = "") -> str:
+    """1,234; with a noun, "1 text" or "1,234 texts"."""
+    return f"{number:,}" + (f" {noun}{'s' * (number != 1)}" if noun else "")
+
+
+def span(low: int, high: int) -> str:
+    """A range of whole numbers: 4, or 4-12."""
+    return count(low) if low == high else f"{count(low)}{NOTHING}{count(high)}"
+
+
+def joined(names: list[str]) -> str:
+    """a; a and b; a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share of 1 in percent, without the sign."""
+    if share is None or math.isnan(share):
+        return NOTHING
+    return f"{round(100 * share, digits) + 0.0:.{digits}f}".replace("-", MINUS)  # adding 0.0 makes 0.0 of -0.0
+
+
+def figure(value: Value | None) -> str:
+    """Mean and standard deviation over the folds in percent, as the paper prints them: 51.5(1.7)."""
+    if value is None:
+        return NOTHING
+    return percent(value.mean) + ("" if value.std is None else f"({percent(value.std)})")
+
+
+def points(share: float | None, digits: int = 1) -> str:
+    """A difference of shares in points, with its sign."""
+    text = percent(share, digits)
+    return text if text == NOTHING or text.startswith(MINUS) else f"+{text}"
+
+
+def interval(low: float | None, high: float | None, digits: int = 1) -> str:
+    """[+4.2, +12.7]; nothing where it is not known."""
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return ""
+    return f"[{points(low, digits)}, {points(high, digits)}]"
+
+
+def gain(comparison: Comparison, digits: int = 1) -> str:
+    """A difference in points, with its 95% interval."""
+    ends = interval(comparison.low, comparison.high, digits)
+    return points(comparison.difference, digits) + (f" {ends}" if ends else "")
+
+
+def p_value(p: float | None) -> str:
+    """Three decimals, and <0.001 below them."""
+    if p is None or math.isnan(p):
+        return NOTHING
+    return f"<{SMALLEST_P}" if p < SMALLEST_P else f"{p:.3f}"
+
+
+def p_values(comparison: Comparison) -> str:
+    """The p of every test that was made."""
+    made = {name: comparison.p(test) for test, name in TEST_NAMES.items()}
+    return ", ".join(f"{name} p {p_value(p)}" for name, p in made.items() if p is not None)
+
+
+def effect(size: float | None) -> str:
+    return NOTHING if size is None or not math.isfinite(size) else f"{size:.2f}".replace("-", MINUS)
+
+
+def verdict(found: Verdict) -> str:
+    """The outcome, and on what it rests where that is not folds and texts together."""
+    if found.outcome == "not tested":
+        return "not tested (one fold, no figures per text)" if found.folds == 1 else "not tested over texts"
+    return f"{found.outcome} (tested over {count(found.texts or 0, 'text')})" if found.folds == 1 else found.outcome
+
+
+def reads_ranks(cell: Cell) -> bool:
+    """Whether a cell's fusion sees only ranks, so that every normalisation gives the same result."""
+    known = cell.normalization != SINGLE and cell.fusion in FUSIONS.names()
+    return known and FUSIONS[cell.fusion].reads == "ranks"
+
+
+def shown_cell(cell: Cell) -> Cell:
+    """The cell as a table shows it that has each distinct result once."""
+    return Cell(ANY, cell.fusion) if reads_ranks(cell) else cell
+
+
+def cell_name(cell: Cell) -> str:
+    """A cell, or a retriever without fusion, as people read it."""
+    if cell.normalization == SINGLE:
+        return f"{cell.fusion} alone"
+    return f"{cell.fusion} (any normalisation)" if cell.normalization == ANY or reads_ranks(cell) else str(cell)
+
+
+def metric_name(metric: str) -> str:
+    return METRICS.get(metric, metric)
+
+
+def measure_name(column: Column) -> str:
+    return f"{metric_name(column.metric)}@{column.k}" + ("" if column.ideal == ALL else f" ({column.ideal})")
+
+
+def column_name(column: Column) -> str:
+    return f"{column.label_group} {measure_name(column)}"
+
+
+def plain(text: str) -> str:
+    """The same in the characters of any terminal."""
+    return text.replace(MINUS, "-").replace(NOTHING, "-")

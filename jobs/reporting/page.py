@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs no network."""
+"""The report as one HTML page that needs no network: what Python writes, and the data and script for the rest."""
 
 from __future__ import annotations
 
@@ -6,34 +6,76 @@ import json
 import math
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from string import Template
 from typing import Any
 
-from fusion.grid import Cell
-from jobs.reporting.data import TESTS, Agreement, Band, Comparison, Dataset, Gain, PaperFigures, Report, Value
-from jobs.reporting.formats import input_count_text
+from fusion.grid import SINGLE, Cell
+from jobs.reporting import static_page
+from jobs.reporting.bands import FEWEST_PAIRS, corrected_band_p
+from jobs.reporting.data import (
+    Agreement,
+    Band,
+    Column,
+    Comparison,
+    Dataset,
+    Gain,
+    PaperFigures,
+    Ranking,
+    Report,
+    Row,
+    Share,
+    Value,
+)
+from jobs.reporting.formats import TEST_NAMES, TESTS, cell_name, shown_cell, verdict
+from jobs.reporting.html import asset, night_html
+from jobs.reporting.tables import distinct_rows, out_of_order, warnings
 
-_SCRIPTS = ("data.js", "marks.js", "tables.js", "figures.js", "page.js")
+LARGEST = 3_000_000
+"""Bytes that a page may have. Beyond them it leaves out details, and says so."""
+LEVELS = 5
+"""Left out, one after the other: nothing; the comparison of every two cells; the folds; the frequency bands; the tests
+of each figure against the best."""
+_SCRIPTS = ("formats.js", "data.js", "marks.js", "tables.js", "figures.js", "compare.js", "view.js", "page.js")
 """In the order they need each other; the last one starts the page."""
 _DIGITS = 6
-"""Significant digits of the many figures that only a tooltip tells."""
+"""Significant digits of the figures."""
+
+
+class _Rows:
+    """The rows of a page: each distinct result once. Others refer to them by their numbers."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.rows = distinct_rows(dataset)
+        self._number = {row.cell: i for i, row in enumerate(self.rows)}
+
+    def of(self, cell: Cell) -> int:
+        return self._number[shown_cell(cell)]
 
 
 def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
     """The page: data, style and script inside. Pages beside it, by name, are linked at the top."""
     links = "".join(f' <a href="{escape(file)}">{escape(name)}</a>' for name, file in beside)
-    return Template(_asset("page.html")).substitute(
-        title=escape(report.title),
-        style=_asset("style.css"),
-        script="\n".join(_asset(name) for name in _SCRIPTS),
-        data=_json(_report(report)),
-        beside=links,
-    )
-
-
-def _asset(name: str) -> str:
-    return (files("jobs.reporting") / "assets" / name).read_text(encoding="utf-8")
+    sets = report.datasets
+    fixed = {
+        "title": escape(report.title),
+        "version": escape(report.version),
+        "style": asset("base.css") + asset("style.css"),
+        "script": "\n".join(asset(name) for name in _SCRIPTS),
+        "beside": links,
+        "night": night_html(report.night) if report.night else "",
+        "answers": "\n".join(map(static_page.answer, sets)),
+        "losses": "\n".join(map(static_page.losses, sets)),
+        "fewest": str(FEWEST_PAIRS),
+        "tables": "\n".join(static_page.tables(report, dataset) for dataset in sets),
+        "reading": static_page.reading(report),
+        "runs": "\n".join(map(static_page.run_card, sets)),
+    }
+    template = Template(asset("page.html"))
+    for left_out in range(LEVELS):
+        html = template.substitute(fixed, data=_json(_report(report, left_out)))
+        if len(html.encode()) < LARGEST:
+            break
+    return html
 
 
 def _json(data: dict[str, Any]) -> str:
@@ -41,97 +83,131 @@ def _json(data: dict[str, Any]) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _number(value: float | None) -> float | None:
+def _number(value: float | None, digits: int = _DIGITS) -> float | None:
     """Null for what is not a number: JSON has no other word for it."""
-    return None if value is None or not math.isfinite(value) else float(value)
+    if value is None or not math.isfinite(value):
+        return None
+    short = float(f"{value:.{digits}g}")
+    return int(short) if short.is_integer() else short
 
 
-def _short(value: float | None) -> float | None:
-    number = _number(value)
-    return number and float(f"{number:.{_DIGITS}g}")
-
-
-def _report(report: Report) -> dict[str, Any]:
+def _report(report: Report, left_out: int) -> dict[str, Any]:
     return {
         "title": report.title,
         "version": report.version,
         "test": report.test,
         "tests": TESTS,
+        "test_names": TEST_NAMES,
         "alpha": report.alpha,
-        "datasets": [_dataset(dataset) for dataset in report.datasets],
+        "left_out": left_out,
+        "datasets": [_dataset(dataset, left_out) for dataset in report.datasets],
     }
 
 
-def _dataset(dataset: Dataset) -> dict[str, Any]:
+def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
     """Cells are numbers of rows and columns are numbers of columns, wherever something refers to them."""
-    row_of = {row.cell: i for i, row in enumerate(dataset.rows)}
+    rows = _Rows(dataset)
+    folds = dataset.folds if left_out < 2 else ()
+    bands = dataset.bands if left_out < 3 else {}
     return {
         "name": dataset.name,
-        "folds": dataset.folds,
-        "missing": dataset.missing_folds,
+        "test": dataset.test,
+        "folds": folds,
+        "warnings": warnings(dataset),
         "queries": dataset.queries,
         "columns": dataset.columns,
-        "rows": [
-            {
-                "normalization": row.cell.normalization,
-                "fusion": row.cell.fusion,
-                "single": row.single,
-                "values": [_value(row.values.get(column), dataset.folds) for column in dataset.columns],
-            }
-            for row in dataset.rows
-        ],
-        "gains": [_gain(gain, dataset, row_of) for gain in dataset.gains],
-        "bands": {group: [_band(band, row_of) for band in bands] for group, bands in dataset.bands.items()},
+        "normalizations": list(dict.fromkeys(row.cell.normalization for row in dataset.rows if not row.single)),
+        "fusions": list(dict.fromkeys(row.cell.fusion for row in dataset.rows if not row.single)),
+        "rows": [_row(row, dataset, folds, left_out < 4) for row in rows.rows],
+        "recommended": dataset.recommendation and rows.of(dataset.recommendation.cell),
+        "out_of_order": out_of_order(dataset, dataset.columns),
+        "gains": [_gain(gain, dataset, rows) for gain in dataset.gains],
+        "bands": {group: _bands(of_group, rows) for group, of_group in bands.items()},
+        "pairs": [] if left_out else [_pairs(column, dataset, rows) for column in dataset.pairs],
+        "rankings": [_ranking(ranking, rows) for ranking in dataset.rankings],
         "agreement": [_agreement(agreement, dataset) for agreement in dataset.agreement],
-        "paper": dataset.paper and _paper(dataset.paper, dataset),
-        "input_counts": {input_count_text(key): count for key, count in dataset.input_counts.items()},
-        "sources": dataset.sources,
-        "evaluated": dataset.evaluated,
-        "version": dataset.version,
-        "config": dataset.config,
+        "paper": dataset.paper and _paper(dataset.paper, dataset, rows),
     }
 
 
-def _value(value: Value | None, folds: tuple[int, ...]) -> list[Any] | None:
+def _row(row: Row, dataset: Dataset, folds: tuple[int, ...], tests: bool) -> dict[str, Any]:
+    return {
+        "normalization": row.cell.normalization,
+        "fusion": row.cell.fusion,
+        "name": cell_name(row.cell),
+        "single": row.single,
+        "values": [_value(row.values.get(column), folds, tests) for column in dataset.columns],
+    }
+
+
+def _value(value: Value | None, folds: tuple[int, ...], tests: bool) -> list[Any] | None:
     if value is None:
         return None
     return [
         _number(value.mean),
         _number(value.std),
-        [_short(value.folds.get(fold)) for fold in folds],
+        [_number(value.folds.get(fold)) for fold in folds],
         int(value.best),
         int(value.bold),
-        value.against_best and [_short(figure) for figure in _comparison(value.against_best)],
+        _comparison(value.against_best) if value.against_best and tests else None,
     ]
 
 
 def _comparison(comparison: Comparison) -> list[float | None]:
-    interval = (comparison.low, comparison.high)
+    moved = (comparison.difference, comparison.low, comparison.high, comparison.effect)
     tests = (comparison.p_folds, comparison.p_queries, comparison.p_randomization)
-    return [_number(figure) for figure in (comparison.difference, *interval, comparison.effect, *tests)]
+    return [*(_number(figure, 4) for figure in moved), *(_number(p, 2) for p in tests)]
 
 
-def _gain(gain: Gain, dataset: Dataset, row_of: dict[Cell, int]) -> dict[str, Any]:
+def _gain(gain: Gain, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
     """The figures themselves stand in the rows."""
     return {
         "column": dataset.columns.index(gain.column),
-        "better_single": gain.better_single,
-        "best": row_of[gain.best],
+        "better_single": rows.of(Cell(SINGLE, gain.better_single)),
+        "best": rows.of(gain.best),
         "comparison": _comparison(gain.comparison),
-        "verdict": gain.verdict,
+        "told": gain.verdict.told_apart,
+        "verdict": verdict(gain.verdict),
     }
 
 
-def _band(band: Band, row_of: dict[Cell, int]) -> dict[str, Any]:
+def _bands(bands: Sequence[Band], rows: _Rows) -> list[dict[str, Any]]:
+    """Shares with their intervals by row and k; for the deepest k the pairs that only a row or only a retriever found,
+    with the corrected p."""
+    deepest = max(next(iter(bands[0].found.values()))) if bands else 0
+    p = {key: corrected_band_p(bands, *key, deepest) for key in (bands[0].only if bands else ())}
+    found = []
+    for i, band in enumerate(bands):
+        shares = {rows.of(cell): of_k for cell, of_k in band.found.items()}
+        only = {(rows.of(cell), rows.of(Cell(SINGLE, name))): (cell, name) for cell, name in band.only}
+        found.append(
+            {
+                **{name: getattr(band, name) for name in ("rarest", "commonest", "labels", "pairs")},
+                "found": {row: {k: _share(share) for k, share in of_k.items()} for row, of_k in shares.items()},
+                "only": [[*numbers, *band.only[key][deepest], _number(p[key][i], 2)] for numbers, key in only.items()],
+            }
+        )
+    return found
+
+
+def _share(share: Share) -> list[float | None]:
+    return [_number(end) for end in (share.value, share.low, share.high)]
+
+
+def _pairs(column: Column, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
+    found = dataset.pairs[column].items()
     return {
-        "number": band.number,
-        "rarest": band.rarest,
-        "commonest": band.commonest,
-        "labels": band.labels,
-        "pairs": band.pairs,
-        "found": {
-            row_of[cell]: {k: _short(share) for k, share in shares.items()} for cell, shares in band.found.items()
-        },
+        "column": dataset.columns.index(column),
+        "list": [[rows.of(one), rows.of(other), *_comparison(compared)] for (one, other), compared in found],
+    }
+
+
+def _ranking(ranking: Ranking, rows: _Rows) -> dict[str, Any]:
+    return {
+        "label_group": ranking.label_group,
+        "over": ranking.over,
+        "cells": [[rows.of(ranked.cell), _number(ranked.rank, 4)] for ranked in ranking.cells],
+        "ties": [[rows.of(cell) for cell in tie] for tie in ranking.ties],
     }
 
 
@@ -147,14 +223,17 @@ def _agreement(agreement: Agreement, dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _paper(paper: PaperFigures, dataset: Dataset) -> dict[str, Any]:
+def _paper(paper: PaperFigures, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
+    """Under the first of the cells that share a result stand the paper's figures of that cell."""
+    first = {rows.of(row.cell): row.cell for row in reversed(dataset.rows)}
+
     def figures(cell: Cell) -> list[list[float | None] | None]:
         pairs = [paper.values.get((cell, column)) for column in dataset.columns]
         return [pair and [_number(figure) for figure in pair] for pair in pairs]
 
     return {
         "table": paper.table,
-        "rows": [figures(row.cell) for row in dataset.rows],
+        "rows": [figures(first[i]) for i in range(len(rows.rows))],
         "rank_correlation": [_number(paper.rank_correlation.get(column)) for column in dataset.columns],
         "compared": paper.compared,
         "left_out": paper.left_out,

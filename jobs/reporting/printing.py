@@ -9,29 +9,27 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from fusion.label_groups import ALL
-from jobs.reporting.data import Column, Dataset, Report
-from jobs.reporting.formats import input_count_text
-from jobs.reporting.tables import (
-    BEST,
-    MINUS,
-    NOTHING,
-    Entry,
-    Table,
-    agreement_table,
-    file_names,
-    gain_table,
-    grid_tables,
-    measure_name,
-    overview_table,
-    paper_tables,
-    tie_table,
-    warnings,
+from jobs.reporting import night as words
+from jobs.reporting.answer import (
+    facts,
+    headline,
+    labels_of,
+    loss_lines,
+    slice_table,
+    standing_line,
+    winners_table,
 )
+from jobs.reporting.data import Column, Dataset, NightVerdict, Report
+from jobs.reporting.formats import MINUS, NOTHING, cell_name, column_name, count, input_count_text
+from jobs.reporting.reading import how_to_read
+from jobs.reporting.summary_tables import agreement_table, gain_table, overview_table, paper_tables, tie_table
+from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
 
 FIGURES = {
-    "grid": "All fusions: bold figures are not told from the best, which is framed; far below the median all is dark",
+    "grid": "All fusions: bold figures are not told from the best, which is framed",
     "gain": "Gain of the best fusion over the better single retriever, with 95% intervals",
-    "frequency": "Relevant labels found, by label frequency",
+    "frequency": "Relevant labels found, by label frequency, with 95% intervals",
+    "ranks": "Mean ranks; bars join cells that are not told apart",
     "agreement": "What the retrievers find together and alone, and the ceiling of any fusion",
 }
 """The kinds of figures, with their captions."""
@@ -142,31 +140,68 @@ def _mark_entry(entry: Entry) -> str:
 
 def report_markdown(report: Report, figures: Mapping[str, str] | None = None) -> str:
     """The whole report. `figures`: where the figures are, by their names."""
-    parts = [f"# {_mark(report.title)}", markdown(overview_table(report))]
-    for dataset, file_name in zip(report.datasets, file_names(d.name for d in report.datasets).values(), strict=True):
-        of_dataset = {name: path for name, path in (figures or {}).items() if name.startswith(f"{file_name}_")}
-        parts.append(f"## {_mark(dataset.name)}")
-        parts += [f"> [!WARNING]\n> {_mark(warning)}" for warning in warnings(report, dataset)]
-        if dataset.gains:
-            parts += ["### Best fusions and single retrievers", markdown(gain_table(report, dataset))]
-        for name, path in of_dataset.items():
-            kind = name.removeprefix(f"{file_name}_")
-            parts.append(f"![{FIGURES[kind.partition('-')[0]]}: {_mark(dataset.name)}, {kind}](<{path}>)")
-        if dataset.agreement:
-            parts += ["### Agreement of the retrievers", markdown(agreement_table(dataset))]
-        parts += ["### All fusions", *map(markdown, grid_tables(report, dataset)), markdown(tie_table(report, dataset))]
-        if dataset.paper:
-            ranks = dataset.paper.rank_correlation.items()
-            alike = ", ".join(f"{column.label_group} {measure_name(column)} {rank:.2f}" for column, rank in ranks)
-            parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
-            parts += _folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
-        counts = "".join(
-            f"- {count:,} {_mark(input_count_text(key))}\n" for key, count in dataset.input_counts.items() if count
-        )
-        sources = ", ".join(f"`{source}`" for source in dataset.sources)
-        run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
-        parts += ["### What was run", run, counts, *_folded("Configuration", [f"~~~yaml\n{dataset.config}~~~"])]
+    parts = [f"# {_mark(report.title)}", *(_night(report.night) if report.night else [])]
+    for dataset in report.datasets:
+        parts += [f"**{_mark(headline(dataset))}**", _mark(facts(dataset))]
+    parts.append(markdown(overview_table(report)))
+    names = file_names(dataset.name for dataset in report.datasets)
+    for dataset in report.datasets:
+        of_dataset = {
+            name: path for name, path in (figures or {}).items() if name.startswith(f"{names[dataset.name]}_")
+        }
+        parts += _dataset_markdown(report, dataset, of_dataset)
+    reading = "".join(f"- **{name}**: {_mark(text)}\n" for name, text in how_to_read(report).items())
+    parts += ["## How to read this", reading]
     return "\n\n".join(part.rstrip("\n") for part in [*parts, f"Made by xmtc-fusion {report.version}."] if part) + "\n"
+
+
+def _night(night: NightVerdict) -> list[str]:
+    """The verdict of the night that the report belongs to."""
+    table = words.fall_table(night)
+    parts = [f"## Night {_mark(night.run_id)}: {_mark(words.headline(night))}", *([markdown(table)] if table else [])]
+    return [*parts, "".join(f"- {_mark(note)}\n" for note in words.notes(night))]
+
+
+def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, str]) -> list[str]:
+    parts = [f"## {_mark(dataset.name)}"]
+    parts += [f"> [!WARNING]\n> {_mark(warning)}" for warning in warnings(dataset)]
+    parts += _answer_markdown(dataset)
+    if dataset.gains:
+        parts += ["### Best fusions and single retrievers", markdown(gain_table(report, dataset))]
+    for name, path in figures.items():
+        kind = name.partition("_")[2]
+        parts.append(f"![{FIGURES[kind.partition('-')[0]]}: {_mark(dataset.name)}, {kind}](<{path}>)")
+    if dataset.agreement:
+        parts += ["### Agreement of the retrievers", markdown(agreement_table(dataset))]
+    parts += ["### All fusions", *map(markdown, grid_tables(report, dataset)), markdown(tie_table(report, dataset))]
+    if dataset.paper:
+        ranks = dataset.paper.rank_correlation.items()
+        alike = ", ".join(f"{column_name(column)} {rank:.2f}" for column, rank in ranks)
+        parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
+        parts += _folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
+    told = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
+    counts = "".join(f"- {count(number)} {_mark(text)}\n" for text, number in told.items())
+    sources = ", ".join(f"`{source}`" for source in dataset.sources)
+    run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
+    return [*parts, "### What was run", run, counts, *_folded("Configuration", [f"~~~yaml\n{dataset.config}~~~"])]
+
+
+def _answer_markdown(dataset: Dataset) -> list[str]:
+    """The recommended cell beside each column's winner, and where it loses."""
+    if dataset.recommendation is None:
+        return []
+    name = cell_name(dataset.recommendation.cell)
+    standings = dataset.recommendation.standings
+    parts = [f"### Recommended: {_mark(name)}"]
+    parts.append("".join(f"- {labels_of(one.column.label_group)}: {_mark(standing_line(one))}\n" for one in standings))
+    winners = winners_table(dataset)
+    parts += _folded("The winner of each column", [markdown(winners)]) if winners else []
+    lines = loss_lines(dataset)
+    slices = [slice_table(dataset, one, by) for one in standings for by in ("frequency", "text labels")]
+    if lines:
+        parts += [f"### Where {_mark(name)} loses", "".join(f"- {_mark(line)}\n" for line in lines)]
+        parts += _folded("Every slice, with its test", [markdown(table) for table in slices if table])
+    return parts
 
 
 def _folded(summary: str, parts: Iterable[str]) -> list[str]:

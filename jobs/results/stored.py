@@ -39,6 +39,10 @@ class Results:
     def folds(self) -> tuple[int, ...]:
         return tuple(sorted(self.metrics["fold"].unique().to_pylist()))
 
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Of a table beside the metrics; none where the results do not hold it."""
+        return self.details[table].to_pylist() if table in self.details else []
+
     @property
     def missing_folds(self) -> tuple[int, ...]:
         """Folds that the configuration or their numbering lets one expect, and that are not there."""

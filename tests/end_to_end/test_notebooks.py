@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import runpy
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fusion import reference
-from jobs.runtime.notebook import show, show_page, widget
+from xmtc_fusion.notebook import chart, show, show_figure, show_page, widget
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.py"))
@@ -53,6 +54,28 @@ def test_all_notebooks_are_tried() -> None:
     assert [path.stem for path in NOTEBOOKS] == named
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_only_the_public_package_is_used(path: Path) -> None:
+    modules = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            modules.add(node.module or "")
+    assert "xmtc_fusion" in modules
+    assert not {name.partition(".")[0] for name in modules} & {"jobs", "fusion", "udfs"}
+
+
+def test_a_terminal_prints_tables_and_keeps_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    table = pd.DataFrame({"band": [1, 2], "pairs": [10, 30], "labels": [5, 5]})
+    show(table, rows=1)
+    assert capsys.readouterr().out.split() == ["band", "pairs", "labels", "1", "10", "5"]
+    figure = chart(table, "band", ["pairs", "labels"], "Pairs")
+    assert figure is not None
+    assert [bar.get_height() for bar in figure.axes[0].containers[0]] == [10, 30]
+    assert not capsys.readouterr().out
+
+
 def test_databricks_shows_widgets_tables_and_pages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What Databricks puts among a notebook's names is used where it is there."""
     widgets: dict[str, str] = {"limit": "7"}
@@ -65,7 +88,9 @@ def test_databricks_shows_widgets_tables_and_pages(monkeypatch: pytest.MonkeyPat
     show(pd.DataFrame({"a": [1, 2]}), rows=1)
     (tmp_path / "page.html").write_text("<p>seen</p>")
     show_page(str(tmp_path / "page.html"))
-    assert shown[0].to_dict("list") == {"a": [1]} and shown[1] == "<p>seen</p>"
+    figure = chart(pd.DataFrame({"a": [1, 2], "b": [3, 4]}), "a", "b", "A figure", kind="line")
+    show_figure(figure)
+    assert shown[0].to_dict("list") == {"a": [1]} and shown[1:] == ["<p>seen</p>", figure, figure]
 
 
 def test_explore_dataset(run: Any) -> None:
@@ -86,17 +111,16 @@ def test_fuse_and_compare(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
     left = run("02_fuse_and_compare")
     assert f"all labels, {TEXTS} texts" in capsys.readouterr().out
     assert left["cells"].size == 60
-    assert left["cells"].max().max() == pytest.approx(100 * left["means"][left["winner"]], abs=0.05)
+    assert left["cells"].max().max() == pytest.approx(100 * left["means"][tuple(left["winner"])], abs=0.05)
     assert list(left["gains"]["against_fusion"]) == ["neighbours", "documents"]
     # The text that was looked at, fused by the plain formulas.
-    lists: dict[str, dict[str, float]] = {"neighbours": {}, "documents": {}}
-    for row in left["looked_at"].collect():
-        lists[row["retriever"]][row["label"]] = row["score"]
-    expected = dict(reference.fuse(lists, *left["winner"]))
-    ranking = left["ranking"].orderBy("position").collect()
-    assert len(ranking) == 64
-    for row in ranking:
-        assert row["score"] == pytest.approx(expected[row["label"]], rel=1e-5)
+    expected = reference.fuse(left["lists"], *left["winner"])[:64]
+    ranking = left["ranking"]
+    assert list(ranking.index) == [label for label, _ in expected]
+    assert list(ranking.fused) == [pytest.approx(score, rel=1e-5) for _, score in expected]
+    for retriever, scores in left["lists"].items():
+        held = ranking[retriever].notna()
+        assert list(held) == [label in scores for label in ranking.index]
 
 
 def test_bring_your_own_runs(run: Any, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,9 +128,11 @@ def test_bring_your_own_runs(run: Any, work: Path, capsys: pytest.CaptureFixture
     page = Path(left["page"])
     assert page == work / "own" / "report" / "index.html" and page.is_file()
     assert f"open {page}" in capsys.readouterr().out
-    assert [row[0] for row in left["reached"]] == ["", "words", "names", "popular"]
-    assert left["value"] == max(row[2] for row in left["reached"]) > 0.3
-    assert left["count"] == left["result"].input_counts["judged_texts"]
+    assert left["result"].engine == "local"
+    assert list(left["reached"].without) == ["", "words", "names", "popular"]
+    assert left["choice"].ndcg_at_10 == left["reached"].ndcg_at_10.max() > 0.3
+    assert left["fused"].text_id.nunique() == left["result"].input_counts["judged_texts"]
+    assert left["fused"].groupby("text_id").size().max() == 10
     assert "broken.trec" in left["message"] and "use::printing" in left["message"]
 
 

@@ -15,7 +15,8 @@ from fusion.errors import ConfigError, InputError
 from fusion.grid import Cell
 from jobs.config import load_config
 from jobs.reporting.assemble import assemble
-from jobs.reporting.data import Column
+from jobs.reporting.data import Column, Verdict
+from jobs.reporting.formats import verdict
 from jobs.reporting.paper import paper_figures
 from jobs.results.schemas import COMPARISONS_SCHEMA, METRICS_SCHEMA
 from jobs.results.stored import read_results
@@ -106,20 +107,30 @@ def test_fusions_that_read_ranks_are_one_hypothesis(tmp_path: Path) -> None:
 def test_better_needs_folds_and_texts(tmp_path: Path) -> None:
     dataset = assemble(read_results([write_results(tmp_path / "a", FOLDS)])[0], "folds", 0.05)
     gain = dataset.gains[0]
-    assert (gain.best, gain.better_single, gain.verdict) == (BEST, "dense", "better")
+    assert (gain.best, gain.better_single, gain.verdict) == (BEST, "dense", Verdict("better", 5, 50))
     assert gain.comparison.p_queries == pytest.approx(0.004)
-    # One fold: texts alone do not make it better.
-    one = {cell: found[:1] for cell, found in FOLDS.items()}
-    dataset = assemble(read_results([write_results(tmp_path / "b", one)])[0], "folds", 0.05)
-    assert dataset.gains[0].verdict == "not tested"
-    found = {row.cell: row.values[COLUMN] for row in dataset.rows}
-    assert found[NEAR].std is None
-    assert found[NEAR].against_best.p_folds is None
-    assert [cell for cell, value in found.items() if value.bold] == [BEST]
     # Without comparisons by text there is nothing to trust but folds.
     (tmp_path / "a" / "comparisons.parquet").unlink()
     dataset = assemble(read_results([str(tmp_path / "a")])[0], "folds", 0.05)
-    assert dataset.gains[0].verdict == "not tested"
+    assert dataset.gains[0].verdict.outcome == "not tested"
+
+
+@pytest.mark.parametrize("test", ["folds", "queries", "randomization"])
+def test_with_one_fold_the_texts_decide(tmp_path: Path, test: Any) -> None:
+    one = {cell: found[:1] for cell, found in FOLDS.items()}
+    dataset = assemble(read_results([write_results(tmp_path / "r", one)])[0], test, 0.05)
+    assert dataset.test == ("queries" if test == "folds" else test)
+    assert dataset.gains[0].verdict == Verdict("better", 1, 50)
+    assert verdict(dataset.gains[0].verdict) == "better (tested over 50 texts)"
+    found = {row.cell: row.values[COLUMN] for row in dataset.rows}
+    assert found[NEAR].std is None
+    assert found[NEAR].against_best.p_folds is None
+    assert {cell for cell, value in found.items() if value.bold} == {BEST, NEAR, LUCKY}
+    # Without figures per text one fold tells nothing.
+    (tmp_path / "r" / "comparisons.parquet").unlink()
+    dataset = assemble(read_results([str(tmp_path / "r")])[0], test, 0.05)
+    assert dataset.gains[0].verdict.outcome == "not tested"
+    assert {row.cell for row in dataset.rows if row.values[COLUMN].bold} == {BEST}
 
 
 def test_missing_folds_are_told(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from xml.etree import ElementTree
 import pytest
 
 from fusion.errors import SetupError
-from jobs.reporting.data import Column, Report
+from fusion.grid import Cell
+from jobs.reporting.data import Column, Report, Verdict
 from jobs.reporting.figures import figures, save
 from jobs.reporting.printing import FIGURES, report_markdown
+from jobs.reporting.tables import distinct_rows
 from tests.reports import COLUMNS, sample_report
 
 matplotlib = pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
@@ -29,10 +31,10 @@ def names(report: Report) -> list[str]:
 def test_every_figure_is_drawn(report: Report) -> None:
     assert names(report) == [
         "eurlex-4k_grid-tail", "eurlex-4k_grid-all", "eurlex-4k_gain", "eurlex-4k_frequency",
-        "eurlex-4k_agreement-tail", "eurlex-4k_agreement-all",
+        "eurlex-4k_ranks-tail", "eurlex-4k_ranks-all", "eurlex-4k_agreement-tail", "eurlex-4k_agreement-all",
     ]  # fmt: skip
     text = report_markdown(report, {name: f"{name}.png" for name in names(report)})
-    assert text.count("![") == 6
+    assert text.count("![") == 8
     assert {name.split("_")[1].split("-")[0] for name in names(report)} == set(FIGURES)
 
 
@@ -43,7 +45,7 @@ def test_figures_without_data_are_left_out(report: Report) -> None:
     singles = replace(dataset, rows=tuple(row for row in dataset.rows if row.single), gains=())
     assert names(replace(bare, datasets=(singles,))) == []
     one_fold = sample_report(2, columns=COLUMNS[-1:], folds=1)
-    assert len(names(one_fold)) == 8
+    assert len(names(one_fold)) == 10
 
 
 def test_same_bytes_whatever_the_users_settings_are() -> None:
@@ -60,18 +62,34 @@ def test_same_bytes_whatever_the_users_settings_are() -> None:
 
 
 def test_the_heat_map_marks_what_is_flagged(report: Report) -> None:
+    """Each distinct result once, in the page's colours, with axis titles and the bar of the colours."""
     figure = dict(figures(report))["eurlex-4k_grid-tail"]
-    for ax, column in zip(figure.axes, (Column("tail", "ndcg", 10), Column("tail", "precision", 1)), strict=True):
-        values = [row.values[column] for row in report.datasets[0].rows if not row.single]
-        assert sorted(text.get_text() for text in ax.texts) == sorted(f"{100 * value.mean:.1f}" for value in values)
+    maps, bars = figure.axes[:2], figure.axes[2:]
+    for ax, column in zip(maps, (Column("tail", "ndcg", 10), Column("tail", "precision", 1)), strict=True):
+        values = [row.values[column] for row in distinct_rows(report.datasets[0]) if not row.single]
+        assert [text.get_text() for text in ax.texts] == [f"{100 * value.mean:.1f}" for value in values]
         assert [text.get_weight() == "bold" for text in ax.texts] == [value.bold for value in values]
-        assert len(ax.patches) == sum(value.best for value in values) == 1
+        assert len(ax.patches) == len(values) + 1 == 41
+        assert ax.get_xlabel() == "fusion"
+    assert maps[0].get_ylabel() == "normalisation"
+    assert [bar.get_xlabel().partition(";")[0] for bar in bars] == ["nDCG@10 (%)", "P@1 (%)"]
+
+
+def test_every_point_by_frequency_has_its_interval(report: Report) -> None:
+    figure = dict(figures(report))["eurlex-4k_frequency"]
+    bands = report.datasets[0].bands["tail"]
+    lines = figure.axes[0].containers
+    assert [line.get_label() for line in lines] == ["bm25 alone", "dense alone", "zmuv+combmnz"]
+    ends = lines[0].lines[2][0].get_segments()
+    share = bands[0].found[Cell("single", "bm25")][10]
+    assert len(ends) == len(bands)
+    assert sorted(y for _, y in ends[0]) == pytest.approx([100 * share.low, 100 * share.high])
 
 
 def test_gains_are_hollow_unless_told_apart(report: Report) -> None:
     dataset = report.datasets[0]
     gains = [gain for gain in dataset.gains if gain.column.ideal == "all"]
-    doubtful = tuple(replace(gain, verdict="not told apart") for gain in dataset.gains)
+    doubtful = tuple(replace(gain, verdict=Verdict("not told apart", 5)) for gain in dataset.gains)
     for verdicts, hollow in ((dataset.gains, False), (doubtful, True)):
         ax = dict(figures(replace(report, datasets=(replace(dataset, gains=verdicts),))))["eurlex-4k_gain"].axes[0]
         points = [line for line in ax.lines if line.get_marker() != "None" and len(line.get_xdata())]
@@ -80,7 +98,7 @@ def test_gains_are_hollow_unless_told_apart(report: Report) -> None:
 
 
 def test_signs_in_names_are_no_formulas(report: Report) -> None:
-    dataset = replace(report.datasets[0], name="a_$b_c$%", bands={}, agreement=())
+    dataset = replace(report.datasets[0], name="a_$b_c$%", bands={}, agreement=(), rankings=())
     for _, figure in figures(replace(report, datasets=(dataset,))):
         ElementTree.fromstring(save(figure, "svg"))
         assert "a_$b_c$%" in figure.axes[0].get_title()

@@ -6,12 +6,18 @@ import json
 import math
 import re
 from dataclasses import replace
+from html import unescape
 from importlib.resources import files
 
 import pytest
 
-from jobs.reporting.data import Report
+from fusion.grid import SINGLE, Cell
+from jobs.reporting.answer import facts, headline, loss_lines
+from jobs.reporting.data import Column, DatasetNight, NightVerdict, Report
+from jobs.reporting.formats import cell_name, figure, shown_cell
 from jobs.reporting.page import page
+from jobs.reporting.static_page import scale
+from jobs.reporting.tables import distinct_rows
 from tests.reports import COLUMNS, sample_report
 
 HOSTILE = '</script><script>alert(1)</script><!-- & "quoted" ü'
@@ -28,8 +34,8 @@ def data(html: str) -> dict:
     return json.loads(text[1])
 
 
-def close(shown: float | None, value: float | None) -> bool:
-    return shown is value is None or math.isclose(shown, value, rel_tol=1e-5)
+def close(shown: float | None, value: float | None, tolerance: float = 1e-5) -> bool:
+    return shown is value is None or math.isclose(shown, value, rel_tol=tolerance)
 
 
 def test_holds_every_value(report):
@@ -37,62 +43,129 @@ def test_holds_every_value(report):
     assert [dataset["name"] for dataset in shown["datasets"]] == [dataset.name for dataset in report.datasets]
     for dataset, found in zip(report.datasets, shown["datasets"], strict=True):
         assert [tuple(column) for column in found["columns"]] == list(dataset.columns)
-        assert len(found["rows"]) == len(dataset.rows)
-        for row, cells in zip(dataset.rows, found["rows"], strict=True):
+        rows = distinct_rows(dataset)
+        assert len(found["rows"]) == len(rows) == 42
+        for row, cells in zip(rows, found["rows"], strict=True):
             assert (cells["normalization"], cells["fusion"], cells["single"]) == (*row.cell, row.single)
+            assert cells["name"] == cell_name(row.cell)
             for value, (mean, std, folds, best, bold, against) in zip(
                 row.values.values(), cells["values"], strict=True
             ):
-                assert (mean, std) == (value.mean, value.std)
-                assert all(map(close, folds, value.folds.values()))
+                assert close(mean, value.mean) and close(std, value.std)
+                assert all(close(*pair, 1e-3) for pair in zip(folds, value.folds.values(), strict=True))
                 assert (best, bold) == (value.best, value.bold)
-                if value.against_best is None:
-                    assert against is None
-                else:
-                    assert all(map(close, against, vars(value.against_best).values()))
+                assert (against is None) == (value.against_best is None)
+                if against is not None:
+                    compared = value.against_best
+                    assert close(against[0], compared.difference, 1e-3)
+                    assert close(against[5], compared.p_queries, 0.1)
 
 
-def test_holds_gains_bands_agreement_and_the_paper(report):
+def test_each_distinct_result_is_one_row(report):
+    """Fusions that read only ranks stand once; the best of the most important column stands first."""
+    dataset = report.datasets[0]
+    rows = distinct_rows(dataset)
+    assert sum(row.cell.normalization == "(any)" for row in rows) == 4
+    means = [row.values[Column("all", "ndcg", 10)].mean for row in rows]
+    assert means == sorted(means, reverse=True)
+
+
+def test_holds_gains_bands_pairs_and_the_paper(report):
     dataset = report.datasets[1]
     found = data(page(report))["datasets"][1]
-    cells = [row.cell for row in dataset.rows]
+    cells = [row.cell for row in distinct_rows(dataset)]
     for gain, shown in zip(dataset.gains, found["gains"], strict=True):
         assert dataset.columns[shown["column"]] == gain.column
-        assert cells[shown["best"]] == gain.best
-        assert (shown["better_single"], shown["verdict"]) == (gain.better_single, gain.verdict)
-        assert all(map(close, shown["comparison"], vars(gain.comparison).values()))
+        assert cells[shown["best"]] == shown_cell(gain.best)
+        assert cells[shown["better_single"]] == (SINGLE, gain.better_single)
+        assert shown["told"] == gain.verdict.told_apart
     assert {group: len(bands) for group, bands in found["bands"].items()} == {"tail": 8, "head": 2, "all": 10}
     band = dataset.bands["head"][1]
     for cell, shares in band.found.items():
-        shown = found["bands"]["head"][1]["found"][str(cells.index(cell))]
-        assert all(close(shown[str(k)], share) for k, share in shares.items())
+        shown = found["bands"]["head"][1]["found"][str(cells.index(shown_cell(cell)))]
+        assert all(close(shown[str(k)][0], share.value, 1e-3) for k, share in shares.items())
+    pairs = {(cells[a], cells[b]): rest for a, b, *rest in found["pairs"][0]["list"]}
+    column = dataset.columns[found["pairs"][0]["column"]]
+    assert len(pairs) == 42 * 41 / 2
+    for (one, other), compared in dataset.pairs[column].items():
+        assert close(pairs[shown_cell(one), shown_cell(other)][0], compared.difference, 1e-3)
+    assert [len(ranking["cells"]) for ranking in found["rankings"]] == [42] * 3
     for agreement, shown in zip(dataset.agreement, found["agreement"], strict=True):
         assert (shown["found"], shown["alone"]) == (pytest.approx(agreement.found), pytest.approx(agreement.alone))
         assert [share is not None for share in shown["ceiling"]] == [column in agreement.ceiling for column in COLUMNS]
-    paper = found["paper"]
-    for (cell, column), figures in dataset.paper.values.items():
-        assert all(map(close, paper["rows"][cells.index(cell)][COLUMNS.index(column)], figures))
-    assert paper["rank_correlation"][0] == dataset.paper.rank_correlation[COLUMNS[0]]
+    assert found["paper"]["rank_correlation"][0] == pytest.approx(dataset.paper.rank_correlation[COLUMNS[0]], rel=1e-5)
+    first = Cell("min-max", "isr")
+    shown = found["paper"]["rows"][cells.index(shown_cell(first))][0]
+    assert shown == pytest.approx(dataset.paper.values[first, COLUMNS[0]], rel=1e-5)
 
 
 def test_names_cannot_break_out(report):
     dataset = replace(report.datasets[0], name=HOSTILE, config=HOSTILE, sources=(HOSTILE,))
-    html = page(replace(report, title=HOSTILE, datasets=(dataset,)))
+    night = NightVerdict(HOSTILE, 10, 0.01, (DatasetNight(HOSTILE, "regression", HOSTILE, (HOSTILE,), True),))
+    html = page(replace(report, title=HOSTILE, datasets=(dataset,), night=night), [(HOSTILE, HOSTILE)])
     plain = page(report)
     assert html.count("<script") == plain.count("<script")
     assert html.count("</script") == plain.count("</script")
     assert "<!-- &" not in html
     shown = data(html)
-    assert shown["title"] == shown["datasets"][0]["name"] == shown["datasets"][0]["config"] == HOSTILE
+    assert shown["title"] == shown["datasets"][0]["name"] == HOSTILE
 
 
 def test_what_is_not_a_number_is_null(report):
     dataset = report.datasets[0]
     row = dataset.rows[2]
     values = {column: replace(value, mean=math.nan, std=math.inf) for column, value in row.values.items()}
-    changed = replace(dataset, rows=(replace(row, values=values), *dataset.rows[3:]), gains=(), bands={})
-    mean, std, *_ = data(page(replace(report, datasets=(changed,))))["datasets"][0]["rows"][0]["values"][0]
+    changed = replace(dataset, rows=(*dataset.rows[:2], replace(row, values=values), *dataset.rows[3:]))
+    shown = data(page(replace(report, datasets=(changed,))))["datasets"][0]["rows"]
+    mean, std, *_ = next(found for found in shown if found["name"] == "min-max+combmin")["values"][0]
     assert mean is std is None
+
+
+def test_answers_without_a_script(report):
+    """The sentence, the cards, where it loses and every distinct figure stand in the page as Python wrote them."""
+    html = re.sub(r"<script.*?</script>", "", page(report), flags=re.DOTALL)
+    text = unescape(re.sub(r"<[^>]+>", " ", html))
+    dataset = report.datasets[0]
+    assert headline(dataset) in text
+    assert facts(dataset) in text
+    for line in loss_lines(dataset):
+        assert line in text
+    for row in distinct_rows(dataset):
+        for column in (Column("tail", "ndcg", 10), Column("all", "precision", 1)):
+            assert figure(row.values[column]) in text
+
+
+@pytest.mark.parametrize(
+    ("means", "start", "end"),
+    [([0.70, 0.77], 0.65, 0.80), ([0.2, 0.9], 0.0, 0.9), ([0.655, 0.658], 0.65, 0.66), ([0.0, 0.0], 0.0, 0.01)],
+)
+def test_bars_start_where_their_difference_shows(means, start, end):
+    assert scale(means) == pytest.approx((start, end))
+
+
+def test_a_scale_that_does_not_start_at_zero_says_so(report):
+    assert "bars start at" in page(report)
+
+
+def test_a_page_stays_below_three_megabytes():
+    """Many datasets, measures and texts: details go, figures stay."""
+    measures = [(metric, k) for metric in ("ndcg", "precision") for k in (1, 3, 5, 10, 20, 50)]
+    columns = [Column(group, *measure) for group in ("tail", "head", "all") for measure in measures]
+    sample = sample_report(4)
+    dataset = sample.datasets[3]
+    rows = tuple(
+        replace(row, values={column: row.values[COLUMNS[i % len(COLUMNS)]] for i, column in enumerate(columns)})
+        for row in dataset.rows
+    )
+    wide = replace(dataset, columns=tuple(columns), rows=rows, gains=(), paper=None, agreement=(), pairs={})
+    wide = replace(wide, recommendation=None)
+    many = tuple(replace(wide, name=f"set {i}") for i in range(8))
+    html = page(replace(sample, datasets=(*sample.datasets, *many)))
+    assert len(html.encode()) < 3_000_000
+    found = data(html)
+    assert found["left_out"] > 0 and found["datasets"][0]["pairs"] == []
+    assert len(found["datasets"][11]["rows"][0]["values"]) == 36
+    assert data(page(sample_report(1)))["left_out"] == 0
 
 
 def test_same_bytes_twice():

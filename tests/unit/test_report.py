@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fusion.errors import InputError, OutputError
-from jobs import report
+from jobs import report, run
 from jobs.cli import main
 from jobs.config import load_config
 from tests.unit.test_assemble import FOLDS, write_results
@@ -48,6 +48,25 @@ def test_figures_can_be_left_out(tmp_path: Path) -> None:
     report.run(load_config(None, settings))
     assert "index.html" in files(tmp_path / "report")
     assert not (tmp_path / "report" / "figures").exists()
+
+
+def test_the_report_lies_with_its_results(tmp_path: Path) -> None:
+    """A second result does not replace the report of the first one."""
+    work = {"work.path": str(tmp_path / "work"), "dataset": "sample", "report.figures": False}
+    (tmp_path / "work" / "sample").mkdir(parents=True)
+    usual = write_results(tmp_path / "work" / "sample" / "results", FOLDS)
+    other = write_results(tmp_path / "other", FOLDS)
+    assert report.run(load_config(None, work)) == f"{tmp_path}/work/sample/report/index.html"
+    before = files(tmp_path / "work" / "sample" / "report")
+    # What `run --output` asks for: its report goes into its own folder, and can be made again.
+    config = run.reported(load_config(None, {**work, "output.path": other}))
+    for _ in range(2):
+        assert report.run(config) == f"{other}/report/index.html"
+    # Several results have no folder in common: nothing that is there is replaced unasked.
+    third = write_results(tmp_path / "third", FOLDS, dataset="another")
+    with pytest.raises(OutputError, match="exists already"):
+        report.run(load_config(None, {**work, "report.results": [usual, third]}))
+    assert files(tmp_path / "work" / "sample" / "report") == before
 
 
 def test_nothing_is_lost_by_an_error(tmp_path: Path) -> None:

@@ -9,22 +9,12 @@ from dataclasses import replace
 import pytest
 
 from fusion.grid import SINGLE, Cell
-from jobs.reporting.data import Column, Comparison, Dataset, Report
+from jobs.reporting.data import Column, Comparison, Dataset, Report, Test, Verdict
+from jobs.reporting.formats import MINUS, NOTHING, points
+from jobs.reporting.formats import gain as gained
 from jobs.reporting.printing import dataset_csv, dataset_latex, latex, latex_document, markdown, report_markdown
-from jobs.reporting.tables import (
-    MINUS,
-    NOTHING,
-    WIDEST,
-    columns_by_group,
-    file_names,
-    gain_table,
-    gained,
-    grid_tables,
-    paper_tables,
-    points,
-    tie_table,
-    warnings,
-)
+from jobs.reporting.summary_tables import gain_table, paper_tables, tie_table
+from jobs.reporting.tables import WIDEST, columns_by_group, file_names, grid_tables, warnings
 from tests.reports import CELLS, COLUMNS, sample_report
 
 
@@ -111,19 +101,51 @@ def test_special_signs_are_escaped() -> None:
     assert r"## R\&D\_{1}" in page
 
 
-def test_one_fold() -> None:
-    report = sample_report(folds=1)
+@pytest.mark.parametrize("test", ["folds", "queries", "randomization"])
+def test_one_fold(test: Test) -> None:
+    report = sample_report(folds=1, test=test)
     dataset = report.datasets[0]
-    assert warnings(report, dataset) == ["one fold: no standard deviation, no test"]
+    assert warnings(dataset) == ["one fold: no standard deviation, the tests over texts decide"]
     table = next(iter(grid_tables(report, dataset)))
     assert not any("(" in entry.text for block in table.blocks for line in block for entry in line)
-    assert "nothing is tested" in table.caption
-    assert "not tested" in markdown(gain_table(report, dataset))
+    assert "over all folds' texts, Holm-corrected over the cells; alpha = 0.05" in table.caption
+    assert ("one fold leaves nothing for a test over folds" in table.caption) == (test == "folds")
+    assert any(entry.bold and not entry.best for block in table.blocks for line in block for entry in line)
+    gains = markdown(gain_table(report, dataset))
+    assert "better (tested over 10,043 texts)" in gains and "not tested" not in gains
     assert ",0." in dataset_csv(dataset) and "nan" not in dataset_csv(dataset)
-    # The texts of one fold can be tested.
-    report = sample_report(folds=1, test="queries")
-    assert warnings(report, report.datasets[0]) == ["one fold: no standard deviation, no test over folds"]
-    assert "t-test over all folds' texts" in next(iter(grid_tables(report, report.datasets[0]))).caption
+
+
+def test_nothing_tested_is_said() -> None:
+    report = sample_report(folds=1)
+    rows = tuple(
+        replace(row, values={column: replace(value, against_best=None) for column, value in row.values.items()})
+        for row in report.datasets[0].rows
+    )
+    gains = tuple(replace(gain, verdict=Verdict("not tested", 1)) for gain in report.datasets[0].gains)
+    dataset = replace(report.datasets[0], rows=rows, gains=gains)
+    assert warnings(dataset) == ["one fold: no standard deviation, no test"]
+    assert "nothing is tested" in next(iter(grid_tables(report, dataset))).caption
+    assert "not tested (one fold, no figures per text)" in markdown(gain_table(report, dataset))
+
+
+def test_a_bold_figure_below_a_plain_one_is_explained() -> None:
+    column = Column("tail", "precision", 10)
+    report = sample_report(columns=[column])
+    dataset = report.datasets[0]
+    last, first = CELLS[0], Cell("zmuv", "combsum")
+    changes = {last: (0.1292, True), first: (0.1301, False)}
+    rows = []
+    for row in dataset.rows:
+        mean, bold = changes.get(row.cell, (0.135, row.values[column].best))
+        value = replace(row.values[column], mean=mean, std=0.002, bold=bold)
+        if row.single or value.best or row.cell in changes:
+            rows.append(replace(row, values={**row.values, column: value}))
+    for plain, explained in ((rows, True), ([row for row in rows if row.cell != last], False)):
+        changed = replace(dataset, rows=tuple(plain))
+        caption = next(iter(grid_tables(report, changed))).caption
+        words = "tail P@10: 12.9(0.2) of min-max+combmin is bold and 13.0(0.2) of zmuv+combsum is not."
+        assert (words in caption) == explained
 
 
 def test_missing_folds_are_said_in_every_format() -> None:
@@ -133,8 +155,8 @@ def test_missing_folds_are_said_in_every_format() -> None:
     assert rf"\textbf{{Warning: {warning}.}}" in dataset_latex(report, report.datasets[0])
     assert "| Eurlex-4K (!) |" in report_markdown(report)
     report = sample_report(missing=[4])
-    assert warnings(report, report.datasets[0]) == ["fold 4 is missing: figures are over 4 of 5 folds"]
-    assert warnings(sample_report(), sample_report().datasets[0]) == []
+    assert warnings(report.datasets[0]) == ["fold 4 is missing: figures are over 4 of 5 folds"]
+    assert warnings(sample_report().datasets[0]) == []
 
 
 def test_the_legend_names_the_deciding_test() -> None:
@@ -150,7 +172,7 @@ def test_gain_beside_single_retrievers() -> None:
     gain = report.datasets[0].gains[0]
     line = dict(zip([heading[-1] for heading in table.header], table.blocks[0][0], strict=True))
     assert line["bm25"].text == f"{100 * gain.singles['bm25'].mean:.1f}({100 * (gain.singles['bm25'].std or 0):.1f})"
-    assert (line["fusion"].text, line["verdict"].text) == (str(gain.best), gain.verdict)
+    assert (line["fusion"].text, line["verdict"].text) == (str(gain.best), gain.verdict.outcome)
     assert line["gain"].text == gained(gain.comparison)
     assert line["folds"].text == "<0.001"
     measures = [line[1].text for block in table.blocks for line in block]
@@ -208,14 +230,16 @@ def test_csv_has_every_figure_in_full() -> None:
 def test_the_whole_report() -> None:
     report = sample_report(2)
     figures = {"eurlex-4k_gain": "figures/eurlex-4k_gain.svg", "wiki10-31k_grid-tail": "figures/wiki10.svg"}
-    first, second = report_markdown(report, figures).split("\n## ")[1:]
+    head, first, second, reading = report_markdown(report, figures).split("\n## ")
+    assert head.count("**Deploy ") == 2
+    assert "texts" in reading and "t-test" not in head
     assert "](<figures/eurlex-4k_gain.svg>)" in first and "wiki10.svg" not in first
     assert "](<figures/wiki10.svg>)" in second
     for text in (first, second):
         for part in ("### All fusions", "### Beside the paper", "found by bm25", "seed: 42"):
             assert part in text
     bare = report_markdown(sample_report(columns=COLUMNS[-1:], paper=False, agreement=False, bands=False))
-    assert "paper" not in bare and "Agreement" not in bare
+    assert "Beside the paper" not in bare and "Agreement" not in bare
     assert report_markdown(report) == report_markdown(sample_report(2))
 
 

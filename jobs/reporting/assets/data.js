@@ -1,5 +1,3 @@
-"use strict";
-
 // ---- Elements. Text goes in as text nodes only: no data is ever read as HTML.
 
 const at = (id) => document.getElementById(id);
@@ -16,38 +14,10 @@ function fill(node, attributes, children) {
 const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-// ---- Words and numbers
-
-const METRICS = { ndcg: "nDCG", precision: "P" };
-const TESTS = { folds: "folds", queries: "texts", randomization: "randomisation" };
-const VERDICTS = { better: "▲ better", worse: "▼ worse", "not told apart": "≈ not told apart", "not tested": "not tested" };
-const NONE = "–";
-
-const known = (number) => number !== null && number !== undefined;
-const fixed = (number, digits) => (known(number) ? number.toFixed(digits).replace("-", "−") : NONE);
-const percent = (share, digits = 1) => fixed(known(share) ? 100 * share : null, digits);
-const count = (number) => number.toLocaleString("en");
-const probability = (p) => (!known(p) ? NONE : p < 0.0001 ? "<\u00a00.0001" : String(Number(p.toPrecision(2))));
-const distinct = (values) => [...new Set(values)];
-
-/** A difference of shares, in points and with its sign. */
-function points(share, digits = 1) {
-  if (!known(share)) return NONE;
-  const rounded = Number((100 * share).toFixed(digits));
-  return (rounded > 0 ? "+" : "") + fixed(rounded === 0 ? 0 : rounded, digits);
-}
-
-const figure = ({ mean, std }) => percent(mean) + (known(std) ? `(${percent(std)})` : "");
-const interval = ({ low, high }, digits) => (known(low) && known(high) ? ` (95%: ${points(low, digits)} to ${points(high, digits)})` : "");
-const pValues = ({ p }) => Object.entries(TESTS).map(([test, name]) => `${name}\u00a0${probability(p[test])}`).join(" · ");
-const told = (verdict) => verdict === "better" || verdict === "worse";
-const measureName = ({ metric, k }) => `${METRICS[metric] ?? metric}@${k}`;
-const columnName = (column) => `${column.group} ${measureName(column)}`;
-const cellName = (row) => (row.single ? row.fusion : `${row.normalization} + ${row.fusion}`);
-
 // ---- Data
 
 const report = JSON.parse(at("data").textContent);
+const TESTS = report.test_names;
 
 function asComparison(list) {
   if (!list) return null;
@@ -59,34 +29,48 @@ function asValue(list) {
   const [mean, std, folds, best, bold, against] = list;
   return { mean, std, folds, best: best === 1, bold: bold === 1, against: asComparison(against) };
 }
+const pValues = ({ p }) => Object.entries(TESTS).map(([test, name]) => `${name}\u00a0${pValue(p[test])}`).join(" · ");
+
 for (const set of report.datasets) {
   set.columns = set.columns.map(([group, metric, k, ideal], index) => ({ group, metric, k, ideal, index }));
   set.rows.forEach((row, index) => Object.assign(row, { index, values: row.values.map(asValue) }));
-  set.gains.forEach((gain) => Object.assign(gain, { comparison: asComparison(gain.comparison), best: set.rows[gain.best] }));
+  set.gains.forEach((gain) => Object.assign(gain, {
+    comparison: asComparison(gain.comparison), best: set.rows[gain.best], single: set.rows[gain.better_single],
+  }));
 }
 
 const COLUMNS = report.datasets.flatMap((set) => set.columns);
 const IDEALS = distinct(COLUMNS.map((column) => column.ideal));
-const GROUPS = distinct(COLUMNS.map((column) => column.group));
+/** All labels first: that is what is deployed. */
+const GROUPS = distinct(COLUMNS.map((column) => column.group)).sort((a, b) => (b === "all") - (a === "all"));
+const byGroup = (one, other) => GROUPS.indexOf(one) - GROUPS.indexOf(other);
 /** The groups that share out the labels. */
 const PARTS = GROUPS.length > 1 ? GROUPS.filter((group) => group !== "all") : GROUPS;
 const MEASURES = [...new Map(COLUMNS.map((column) => [measureName(column), column])).values()];
-const DECISIVE = MEASURES.find((measure) => measureName(measure) === "nDCG@10") ?? MEASURES.at(-1);
+const DECISIVE = MEASURES.find((measure) => measureName(measure) === "nDCG@10") ??
+  MEASURES.filter((measure) => measure.metric === "ndcg").at(-1) ?? MEASURES.at(-1);
+const NARROW = innerWidth < 640;
 
-/** What the reader has chosen. */
+/** What the reader has chosen; the address keeps what differs from these. */
 const state = {
   dataset: 0,
   ideal: IDEALS.includes("all") ? "all" : IDEALS[0],
-  groups: new Set(PARTS),
+  groups: GROUPS,
+  measures: MEASURES.map(measureName).filter((name) => !NARROW || name === measureName(DECISIVE) || name === "P@1"),
   words: "",
   normalization: "",
   fusion: "",
   sort: null,
   paper: false,
-  gridGroup: PARTS[0],
+  gridGroup: GROUPS[0],
   gridMeasure: DECISIVE && measureName(DECISIVE),
-  bandGroups: PARTS.join(" and "),
+  bandGroups: GROUPS[0],
   bandCut: null,
+  rankGroup: GROUPS[0],
+  allRanks: false,
+  one: null,
+  other: null,
+  pairColumn: null,
 };
 const dataset = () => report.datasets[state.dataset];
 
@@ -95,8 +79,11 @@ function columnOf(set, group, { metric, k }) {
   const found = set.columns.filter((column) => column.group === group && column.metric === metric && column.k === k);
   return found.find((column) => column.ideal === state.ideal) ?? found.find((column) => column.ideal === "all");
 }
-const columnsOf = (set, groups) => groups.flatMap((group) => MEASURES.map((measure) => columnOf(set, group, measure)).filter(Boolean));
+const columnsOf = (set, groups, measures = MEASURES) =>
+  groups.flatMap((group) => measures.map((measure) => columnOf(set, group, measure)).filter(Boolean));
 const gainOf = (set, column) => set.gains.find((gain) => gain.column === column.index);
 const bestOf = (set, column) => set.rows.find((row) => row.values[column.index]?.best);
 const singlesOf = (set) => set.rows.filter((row) => row.single);
 const fusedOf = (set) => set.rows.filter((row) => !row.single);
+/** Sorted by the decisive measure of the most important group. */
+const usualSort = () => ({ key: columnOf(dataset(), GROUPS[0], DECISIVE)?.index ?? 0, descending: true });

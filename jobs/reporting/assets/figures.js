@@ -36,15 +36,15 @@ function ticks(low, high, wanted) {
 }
 const tickName = (tick, unit) => String(Number((100 * tick).toFixed(6))).replace("-", "−") + unit;
 
-/** Rows along a scale: headings ({head}) and rows ({label, note, strong, lines, draw(x, y)}). */
-function rowChart(width, rows, low, high, unit) {
+/** Rows along a scale with its title: headings ({head}) and rows ({label, note, strong, lines, draw(x, y)}). */
+function rowChart(width, rows, low, high, unit, title, tickText = (tick) => tickName(tick, unit)) {
   const step = 22;
   const [left, right] = [widest(rows.map((row) => row.label)) + 24, widest(rows.map((row) => row.note)) + 16];
   const x = (share) => left + ((share - low) / (high - low)) * (width - left - right);
   const bottom = rows.length * step + 4;
   const scale = ticks(low, high, (width - left - right) / 60).map((tick) => [
     line(x(tick), 4, x(tick), bottom, { class: tick === 0 ? "zero" : "grid-line" }),
-    text(x(tick), bottom + 15, tickName(tick, unit), { class: "soft", "text-anchor": "middle" }),
+    text(x(tick), bottom + 15, tickText(tick), { class: "soft", "text-anchor": "middle" }),
   ]);
   const lines = rows.map((row, i) => {
     const y = (i + 0.5) * step + 2;
@@ -52,7 +52,8 @@ function rowChart(width, rows, low, high, unit) {
     const note = text(width - 4, y + 4, row.note, { class: row.strong && "strong", "text-anchor": "end" });
     return mark(s("g", {}, box(1, y - step / 2 + 1, width - 2, step - 2, { class: "target", rx: 4 }), text(14, y + 4, row.label), row.draw(x, y), note), row.lines);
   });
-  return [bottom + 22, [scale, lines]];
+  const named = text(left + (width - left - right) / 2, bottom + 33, title, { class: "soft", "text-anchor": "middle" });
+  return [bottom + 40, [scale, lines, named]];
 }
 
 /** A heading for each group, then a row for each of its measures. */
@@ -79,37 +80,97 @@ function contrasting(rgb) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
 }
 
+/** The scale of the grid's colours: the median has the middle one, so that a few bad cells do not use it up. */
+function heatScale(means) {
+  const sorted = [...means].sort((a, b) => a - b);
+  const [half, high] = [sorted.length >> 1, sorted.at(-1)];
+  const median = sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  return [2 * median - high, high];
+}
+
+/** A bar of the colours with its ends; its title stands below where there is no room beside it. */
+function heatBar(left, y, low, high, lowest, title, below) {
+  const ends = { class: "soft" };
+  const [titleX, titleY] = below ? [left, y + 42] : [left + 176, y + 9];
+  return [
+    Array.from({ length: 40 }, (_, i) => box(left + i * 4, y, 4.5, 10, { fill: `rgb(${heat(i / 39)})` })),
+    text(left, y + 24, (lowest < low ? "≤ " : "") + percent(low), ends),
+    text(left + 160, y + 24, percent(high), { ...ends, "text-anchor": "end" }),
+    text(titleX, titleY, title, ends),
+  ];
+}
+
 function drawGrid(set, width) {
   const column = columnOf(set, state.gridGroup, MEASURES.find((measure) => measureName(measure) === state.gridMeasure));
   const value = (row) => row.values[column.index];
   const cells = column ? fusedOf(set).filter(value) : [];
   if (!cells.length) return "This dataset has no such figures.";
-  const means = cells.map((row) => value(row).mean).sort((a, b) => a - b);
-  // A few cells are far below all others: the scale starts at the lowest tenth, so that the others differ in colour.
-  const [low, high] = [means[Math.floor(means.length / 10)], means.at(-1)];
+  const shown = column;
+  const [low, high] = heatScale(cells.map((row) => value(row).mean));
   const [down, across] = width < 640 ? ["fusion", "normalization"] : ["normalization", "fusion"];
-  const [names, heads] = [down, across].map((key) => distinct(cells.map((row) => row[key])));
-  const [left, top, tall] = [widest(names) + 8, 22, 30];
+  const [names, heads] = [down, across].map((key) => set[`${key}s`]);
+  const [left, top, tall] = [widest(names) + 32, 40, 30];
   const wide = (width - left) / heads.length;
   const size = Math.min(12, (12 * (wide - 3)) / widest(heads));
   const cell = (row) => {
-    const [x, y] = [left + heads.indexOf(row[across]) * wide, top + names.indexOf(row[down]) * tall];
+    // What is the same under every normalisation fills its whole row or column.
+    const any = row.normalization === "(any)";
+    const [column, line] = [any && across === "normalization" ? 0 : heads.indexOf(row[across]), any && down === "normalization" ? 0 : names.indexOf(row[down])];
+    const [columns, lines] = [any && across === "normalization" ? heads.length : 1, any && down === "normalization" ? names.length : 1];
+    const [x, y, w, t] = [left + column * wide, top + line * tall, columns * wide, lines * tall];
     const { mean, best, bold } = value(row);
     const rgb = heat((mean - low) / (high - low || 1));
-    const inside = (gap, attributes) => box(x + gap, y + gap, wide - 2 * gap, tall - 2 * gap, { rx: 3, ...attributes });
+    const inside = (gap, attributes) => box(x + gap, y + gap, w - 2 * gap, t - 2 * gap, { rx: 3, ...attributes });
     const number = { "text-anchor": "middle", class: bold && "strong", style: `fill:${contrasting(rgb)}` };
     return mark(s("g", {}, inside(1, { fill: `rgb(${rgb})` }), best ? [inside(1.5, { class: "frame" }), inside(3.5, { class: "frame-inner" })] : "",
-      inside(1, { class: "target" }), text(x + wide / 2, y + 19.5, percent(mean), number)), () => valueLines(set, row, column));
+      inside(1, { class: "target" }), text(x + w / 2, y + t / 2 + 4.5, percent(mean), number)), () => valueLines(set, row, shown));
   };
-  const end = top + names.length * tall + 10;
-  return [end + 16, [
-    names.map((name, i) => text(0, top + i * tall + 20, name)),
-    heads.map((name, i) => text(left + (i + 0.5) * wide, 14, name, { "text-anchor": "middle", style: `font-size:${size}px` })),
+  const end = top + names.length * tall + 12;
+  const titles = { normalization: "normalisation", fusion: "fusion" };
+  const barTitle = `${columnName(column)} (%)`;
+  const below = left + 176 + widest([barTitle]) > width;
+  return [end + (below ? 48 : 30), [
+    text(left + (width - left) / 2, 12, titles[across], { class: "soft", "text-anchor": "middle" }),
+    text(-(top + (names.length * tall) / 2), 11, titles[down], { class: "soft", "text-anchor": "middle", transform: "rotate(-90)" }),
+    names.map((name, i) => text(24, top + i * tall + 20, name)),
+    heads.map((name, i) => text(left + (i + 0.5) * wide, 32, name, { "text-anchor": "middle", style: `font-size:${size}px` })),
     cells.map(cell),
-    Array.from({ length: 40 }, (_, i) => box(left + i * 4, end, 4.5, 10, { fill: `rgb(${heat(i / 39)})` })),
-    text(left - 6, end + 9, (low > means[0] ? "≤ " : "") + percent(low), { "text-anchor": "end", class: "soft" }),
-    text(left + 166, end + 9, percent(high), { class: "soft" }),
+    heatBar(left, end, low, high, Math.min(...cells.map((row) => value(row).mean)), barTitle, below),
   ]];
+}
+
+// ---- Mean ranks, with ties joined
+
+const RANKS_SHOWN = 16;
+
+function drawRanks(set, width) {
+  const ranking = set.rankings.find((one) => one.label_group === state.rankGroup);
+  if (!ranking) return "These results hold no comparison of every two cells.";
+  at("ranks-note").textContent = `${ranking.over} Smaller is better. A bar on the right joins cells that are not told apart.`;
+  const cells = state.allRanks ? ranking.cells : ranking.cells.slice(0, RANKS_SHOWN);
+  const place = new Map(cells.map(([row], i) => [row, i]));
+  const ties = ranking.ties.map((tie) => tie.map((row) => place.get(row)).filter(known)).filter((tie) => tie.length > 1);
+  const narrow = width < 640;
+  const apart = narrow ? 5 : 10;
+  const room = apart * ties.length + 8;
+  const ranks = cells.map(([, rank]) => rank);
+  const [low, high] = [Math.min(1, ...ranks), Math.max(...ranks)];
+  const rows = cells.map(([number, rank], i) => {
+    const row = set.rows[number];
+    return {
+      label: narrow && row.normalization === "(any)" ? `(any) ${row.fusion}` : row.name, note: rank.toFixed(1), strong: number === set.recommended,
+      draw: (x, y) => [line(x(low), y, x(rank), y, { class: "grid-line" }), shape(row.single ? 1 : 0, x(rank), y, { fill: row.single ? colour(1) : colour(0) })],
+      lines: () => [row.name, ["mean rank", rank.toFixed(2)], ["place", String(i + 1)],
+        ["not told from", ranking.ties.filter((tie) => tie.includes(number)).flat().filter((other) => other !== number).filter((other, n, all) => all.indexOf(other) === n)
+          .map((other) => set.rows[other].name).join(", ") || "no other"]],
+    };
+  });
+  const [height, nodes] = rowChart(width - room, rows, low, high + 0.02 * (high - low || 1), "", "mean rank", (tick) => String(tick));
+  const bars = ties.map((tie, i) => {
+    const [x, top, bottom] = [width - room + apart * (i + 1), 22 * Math.min(...tie) + 5, 22 * (Math.max(...tie) + 1) - 1];
+    return line(x, top, x, bottom, { class: "tie" });
+  });
+  return [height, [nodes, bars]];
 }
 
 // ---- Gains, ceilings, agreement
@@ -117,22 +178,21 @@ function drawGrid(set, width) {
 function gainRow(set, column, i) {
   const gain = gainOf(set, column);
   if (!gain) return null;
-  const { comparison, best, verdict, better_single: single } = gain;
+  const { comparison, best, verdict, told, single } = gain;
   const { difference, low, high } = comparison;
-  const alone = singlesOf(set).find((row) => row.fusion === single);
   return {
     label: measureName(column),
     note: points(difference),
-    strong: told(verdict),
+    strong: told,
     draw: (x, y) => [
       known(low) && known(high) ? line(x(low), y, x(high), y, { class: "interval", stroke: colour(i) }) : "",
-      shape(i, x(difference), y, { stroke: colour(i), "stroke-width": 2, fill: told(verdict) ? colour(i) : "var(--panel)" }),
+      shape(i, x(difference), y, { stroke: colour(i), "stroke-width": 2, fill: told ? colour(i) : "var(--panel)" }),
     ],
     lines: () => [
       `${columnName(column)}: ${verdict}`,
-      ["best cell", `${cellName(best)} ${figure(best.values[column.index])}`],
-      ["alone", `${single} ${alone ? figure(alone.values[column.index]) : ""}`],
-      ["gain", points(difference, 2) + interval(comparison, 2)],
+      ["best cell", `${best.name} ${figure(best.values[column.index])}`],
+      ["alone", `${single.name} ${figure(single.values[column.index])}`],
+      ["gain", gained(comparison, 2)],
       ...effectLines(comparison),
     ],
   };
@@ -144,7 +204,7 @@ function drawGain(set, width) {
   const ends = shown.flatMap(({ difference, low, high }) => [low ?? difference, high ?? difference]);
   const [low, high] = [Math.min(0, ...ends), Math.max(0.001, ...ends)];
   const rows = rowsByGroup(set, (column, i) => gainRow(set, column, i));
-  return rowChart(width, rows, low - 0.04 * (high - low), high + 0.04 * (high - low), "");
+  return rowChart(width, rows, low - 0.04 * (high - low), high + 0.04 * (high - low), "", "gain over the better single retriever, in points");
 }
 
 const NO_LISTS = "These results hold no counts of the retrievers' lists.";
@@ -161,25 +221,25 @@ function drawCeiling(set, width) {
       draw: (x, y) => [box(x(0), y - 5, x(mean) - x(0), 10, { class: "bar-fill" }), line(x(ceiling), y - 8, x(ceiling), y + 8, { class: "stroke" })],
       lines: () => [
         columnName(column),
-        ["best cell", `${cellName(best)} ${figure(best.values[column.index])}`],
+        ["best cell", `${best.name} ${figure(best.values[column.index])}`],
         ["ceiling", percent(ceiling)],
         ["reached", ceiling ? `${percent(mean / ceiling)}% of it` : NONE],
       ],
     };
   });
-  return rows.length ? rowChart(width, rows, 0, 1, "%") : NO_LISTS;
+  return rows.length ? rowChart(width, rows, 0, 1, "%", "figure, in percent") : NO_LISTS;
 }
 
 function drawAgreement(set, width) {
   const bar = (x, y, from, to, attributes) => box(x(from), y - 6, x(to) - x(from), 12, attributes);
-  const rows = set.agreement.flatMap(({ label_group: group, candidates, overlap, found, alone, union }) => {
+  const rows = [...set.agreement].sort((a, b) => byGroup(a.label_group, b.label_group)).flatMap(({ label_group: group, candidates, overlap, found, alone, union }) => {
     const common = overlap.map(([one, other, share]) => [`${one}, ${other}`, `${percent(share)}% of their candidates in common`]);
     const row = (label, share, strong, lines, draw) => ({ label, note: `${percent(share)}%`, strong, lines: () => [...lines, ...common], draw });
     const singles = Object.keys(found).map((name) => row(name, found[name], false, [
       `${group} labels: ${name}`,
       ["finds", `${percent(found[name])}% of the relevant labels`],
       ["alone", `${percent(alone[name])}% are in no other list`],
-      ["candidates", `${fixed(candidates[name], 1)} a text`],
+      ["candidates", `${candidates[name].toFixed(1)} per text`],
     ], (x, y) => [
       bar(x, y, 0, found[name] - alone[name], { class: "bar-fill" }),
       bar(x, y, found[name] - alone[name], found[name], { class: "hatched" }),
@@ -190,20 +250,20 @@ function drawAgreement(set, width) {
     ], (x, y) => bar(x, y, 0, union, { class: "bar-fill union" }));
     return [{ head: `${group} labels` }, ...singles, together];
   });
-  return rows.length ? rowChart(width, rows, 0, 1, "%") : NO_LISTS;
+  return rows.length ? rowChart(width, rows, 0, 1, "%", "relevant labels found") : NO_LISTS;
 }
 
 // ---- Found labels by label frequency
 
-const frequencies = ({ rarest, commonest }) => (rarest === commonest ? count(rarest) : `${count(rarest)}–${count(commonest)}`);
-const foundIn = (band, row) => band.found[row.index]?.[state.bandCut] ?? null;
+const frequencies = ({ rarest, commonest }) => spanOf(rarest, commonest);
+const shareIn = (band, row) => band.found[row.index]?.[state.bandCut] ?? [null, null, null];
+const foundIn = (band, row) => shareIn(band, row)[0];
+const sharesText = ([share, low, high]) => (known(share) ? `${percent(share)}% [${percent(low)}, ${percent(high)}]` : NONE);
 
-/** The chosen groups, each with its bands and its lines: the single retrievers and the best cell. */
+/** The chosen groups, each with its bands and its lines: the single retrievers and the recommended cell. */
 function bandPanels(set) {
-  const cut = MEASURES.find(({ metric, k }) => metric === DECISIVE.metric && String(k) === state.bandCut) ?? DECISIVE;
   return state.bandGroups.split(" and ").filter((group) => set.bands[group]?.length).map((group) => {
-    const column = columnOf(set, group, cut);
-    const best = column && bestOf(set, column);
+    const best = set.rows[set.recommended];
     const singles = singlesOf(set).map((row, i) => ({ row, form: i % 3, stroke: colour(i), dash: DASHES[i % DASHES.length], class: "series" }));
     return { group, bands: set.bands[group], series: [...singles, ...(best ? [{ row: best, form: 3, stroke: "var(--ink)", class: "series thick" }] : [])] };
   });
@@ -214,13 +274,18 @@ function drawPanel({ group, bands, series }, start, step, y, height, steep) {
   const path = ({ row }) => bands.map((band, i) => [x(i), foundIn(band, row)]).filter(([, share]) => known(share)).map(([px, share]) => `${px},${y(share)}`).join(" ");
   const place = (px, low) => (steep ? { "text-anchor": "end", transform: `rotate(-45 ${px} ${low - 4})` } : { "text-anchor": "middle" });
   const lines = (band) => [
-    `${group} labels of ${frequencies(band)} texts (tenth ${band.number})`,
-    ...series.map((one) => [cellName(one.row), `${percent(foundIn(band, one.row))}%`]),
+    `${group} labels of ${frequencies(band)} texts`,
+    ...series.map((one) => [one.row.name, sharesText(shareIn(band, one.row))]),
     ["labels", count(band.labels)],
     ["pairs", count(band.pairs)],
   ];
   const point = (band, i) => mark(s("g", {},
     box(x(i) - step / 2, 24, step, height - 24, { class: "target", rx: 4 }),
+    series.filter((one) => known(foundIn(band, one.row))).map((one, n) => {
+      const [, low, high] = shareIn(band, one.row);
+      const aside = x(i) + 4 * (n - (series.length - 1) / 2);
+      return line(aside, y(low), aside, y(high), { class: "whisker", stroke: one.stroke });
+    }),
     series.filter((one) => known(foundIn(band, one.row))).map((one) => shape(one.form, x(i), y(foundIn(band, one.row)), { fill: one.stroke })),
     text(x(i), height + 16, frequencies(band), { class: "soft", ...place(x(i), height + 16) })), () => lines(band));
   return [
@@ -233,8 +298,8 @@ function drawPanel({ group, bands, series }, start, step, y, height, steep) {
 function bandLegend(panels) {
   const sample = ({ form, stroke, dash, class: kind }) => s("svg", { width: 34, height: 14, "aria-hidden": "true" },
     line(0, 7, 34, 7, { class: kind, stroke, "stroke-dasharray": dash }), shape(form, 17, 7, { fill: stroke }));
-  const bests = distinct(panels.map(({ series }) => cellName(series.at(-1).row)));
-  const name = (one) => (one.row.single ? cellName(one.row) : `best cell: ${bests.join(", then ")}`);
+  const bests = distinct(panels.map(({ series }) => series.at(-1).row.name));
+  const name = (one) => (one.row.single ? one.row.name : `recommended: ${bests.join(", then ")}`);
   return h("p", { class: "legend" }, panels[0].series.map((one) => h("span", {}, sample(one), name(one))));
 }
 
@@ -242,8 +307,8 @@ function drawBands(set, width) {
   const panels = bandPanels(set);
   if (!panels.length) return "These results hold no counts by label frequency.";
   const bands = panels.flatMap((panel) => panel.bands);
-  const top = Math.max(0.01, ...panels.flatMap((panel) => panel.bands.flatMap((band) => panel.series.map((one) => foundIn(band, one.row)))));
-  const [left, gap, height] = [40, 16, 254];
+  const top = Math.max(0.01, ...panels.flatMap((panel) => panel.bands.flatMap((band) => panel.series.map((one) => shareIn(band, one.row)[2] ?? 0))));
+  const [left, gap, height] = [58, 16, 254];
   const step = (width - left - gap * (panels.length - 1)) / bands.length;
   const label = widest(bands.map(frequencies));
   const [steep, y] = [label + 6 > step, (share) => height - (share / top) * (height - 32)];
@@ -258,10 +323,11 @@ function drawBands(set, width) {
     start += panel.bands.length * step + gap;
   }
   const bottom = height + (steep ? 0.72 * label + 30 : 36);
+  nodes.push(text(-(height / 2), 12, `found in the first ${state.bandCut}`, { class: "soft", "text-anchor": "middle", transform: "rotate(-90)" }));
   nodes.push(text((left + width) / 2, bottom, "texts that carry the label", { class: "soft", "text-anchor": "middle" }));
   return [bottom + 6, nodes, bandLegend(panels)];
 }
 
-const FIGURES = { grid: drawGrid, gain: drawGain, ceiling: drawCeiling, bands: drawBands, agreement: drawAgreement };
+const FIGURES = { grid: drawGrid, ranks: drawRanks, gain: drawGain, ceiling: drawCeiling, bands: drawBands, agreement: drawAgreement };
 const renderFigure = (id) => plot(id, FIGURES[id]);
 const renderFigures = () => Object.keys(FIGURES).forEach(renderFigure);

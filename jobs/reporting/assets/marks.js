@@ -89,17 +89,17 @@ function watchMarks() {
 
 /** What is known of a row's figure in a column. */
 function valueLines(set, row, column) {
-  const { mean, std, folds, best, against } = row.values[column.index];
+  const { mean, std, folds, best, bold, against } = row.values[column.index];
   const theirs = set.paper?.rows[row.index][column.index];
   const deviation = known(std) ? ` (std ${percent(std, 2)})` : " (one fold: no standard deviation)";
   return [
-    `${cellName(row)} · ${columnName(column)}`,
+    `${row.name} · ${columnName(column)}`,
     ["mean", percent(mean, 2) + deviation],
-    ["folds", set.folds.map((fold, i) => `${fold}:\u00a0${percent(folds[i])}`).join(" · ")],
-    ...(best ? [["", "the best cell of this column"]] : []),
-    ...(against ? [["to the best", points(against.difference, 2) + interval(against, 2)], ...effectLines(against)] : []),
+    ...(folds.length ? [["folds", set.folds.map((fold, i) => `${fold}:\u00a0${percent(folds[i])}`).join(" · ")]] : []),
+    ...(best ? [["", "the best cell of this column"]] : bold ? [["", "not told apart from the best"]] : []),
+    ...(against ? [["to the best", gained(against, 2)], ...effectLines(against)] : []),
     ...(theirs ? [["paper", `${percent(theirs[0])}(${percent(theirs[1])}), ours ${points(mean - theirs[0])}`]] : []),
   ];
 }
 
-const effectLines = (comparison) => [["effect size", fixed(comparison.effect, 3)], ["p", pValues(comparison)]];
+const effectLines = (comparison) => [["effect size", effectSize(comparison.effect)], ["p", pValues(comparison)]];

@@ -1,0 +1,87 @@
+"""A night's findings as its pages and its history hold them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusion.grid import Cell
+from jobs.monitoring.baseline import FIGURE_SCHEMA, Watched
+from jobs.monitoring.night import Night
+from jobs.reporting import night as words
+from jobs.reporting.data import (
+    AbsentDataset,
+    Column,
+    Comparison,
+    DataMove,
+    DatasetNight,
+    NightVerdict,
+    WatchedChange,
+)
+
+WATCHED_SCHEMA = f"{FIGURE_SCHEMA}, fell boolean, new_texts long, gone_texts long"
+
+
+def verdict_of(night: Night) -> NightVerdict:
+    """What every page of the night begins with."""
+    datasets = []
+    for name, evaluated in night.evaluated.items():
+        inputs = f"data ({', '.join(night.changed_inputs(name))})"
+        datasets.append(
+            DatasetNight(
+                name,
+                night.verdict(name),
+                night.against(name),
+                tuple(inputs if what == "data" else what for what in night.changed(name)),
+                evaluated.built,
+                tuple(_watched(night, watched) for watched in night.changes if watched.dataset == name),
+                tuple(
+                    DataMove(str(quantity), moved.change or 0.0, moved.allowed)
+                    for quantity, moved in night.drift[name].items()
+                    if moved.alarm
+                ),
+            )
+        )
+    absent = tuple(
+        AbsentDataset(found.dataset, found.verdict, path, found.reason) for path, found in night.absent.items()
+    )
+    return NightVerdict(night.run_id, night.exit_code, night.tolerance, tuple(datasets), absent)
+
+
+def message(night: Night) -> str:
+    """The outcome in a few lines, for people."""
+    return words.message(verdict_of(night))
+
+
+def _watched(night: Night, watched: Watched) -> WatchedChange:
+    found = night.changes[watched]
+    p = night.fallen.get(watched, found.p)
+    return WatchedChange(
+        Column(watched.label_group, watched.metric, watched.k),
+        Cell(watched.normalization, watched.fusion),
+        watched.against,
+        found.baseline,
+        found.tonight,
+        Comparison(found.difference, found.low, found.high, p_queries=p, texts=found.texts),
+        found.paired,
+        found.new,
+        found.gone,
+        watched in night.fallen,
+    )
+
+
+def watched_rows(night: Night, dataset: str) -> list[dict[str, Any]]:
+    """Tonight's watched figures; which of them fell, and how many texts are others than the baseline's."""
+    rows = []
+    for figure in night.figures[dataset]:
+        key = tuple(figure[name] for name in ("label_group", "metric", "k", "normalization", "fusion"))
+        compared = [watched for watched in night.changes if watched[:-1] == (dataset, *key)]
+        others = [night.changes[watched] for watched in compared if watched.against == night.against(dataset)]
+        rows.append(
+            {
+                **figure,
+                "fell": any(watched in night.fallen for watched in compared),
+                "new_texts": others[0].new if others else None,
+                "gone_texts": others[0].gone if others else None,
+            }
+        )
+    return rows

@@ -1,0 +1,228 @@
+"""The answer in words: which fusion to deploy, by how much it is better, and where it loses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusion.grid import SINGLE, Cell
+from fusion.label_groups import ALL
+from jobs.reporting.data import Dataset, Slice, Standing
+from jobs.reporting.formats import (
+    NOTHING,
+    cell_name,
+    count,
+    figure,
+    joined,
+    measure_name,
+    p_value,
+    percent,
+    points,
+    span,
+    verdict,
+)
+from jobs.reporting.formats import gain as gained
+from jobs.reporting.tables import Entry, Table
+
+REGRET_RULE = (
+    "the cell with the smallest mean regret: its distance from the best cell of a column, averaged over all label "
+    "groups and measures"
+)
+
+
+def headline(dataset: Dataset) -> str:
+    """One sentence: what to deploy, by how much, tied with what, and where it loses."""
+    found = dataset.recommendation
+    if found is None:
+        return f"No fusion was evaluated on {dataset.name}."
+    first, *others = found.standings
+    name, where = cell_name(found.cell), labels_of(first.column.label_group)
+    if first.comparison is None or first.verdict is None or first.better_single is None:
+        return f"Deploy {name}: {figure(first.value)} {measure_name(first.column)} on {where}, {_tied(first)}."
+    better, gain = first.better_single, f"{points(first.comparison.difference)} {measure_name(first.column)}"
+    over = f"{gain} over the better retriever ({better}) on {where}"
+    tested = f" (tested over {count(first.verdict.texts or 0, 'text')})" if first.verdict.folds == 1 else ""
+    sentence = {
+        "better": f"Deploy {name}: {over}{tested}, {_tied(first)}",
+        "worse": f"Do not fuse: {better} alone is better than {name} on {where} ({gain}{tested})",
+        "not told apart": f"No case for fusion yet: {name} is not told apart from {better} alone on {where} "
+        f"({gain}{tested})",
+        "not tested": f"{name} leads, untested: {over}",
+    }[first.verdict.outcome]
+    return "; ".join([sentence, *_exceptions(others), *_losing(first)]) + "."
+
+
+def labels_of(group: str) -> str:
+    return f"{group} labels"
+
+
+def facts(dataset: Dataset) -> str:
+    """What the sentence is about: the dataset, the date, texts and folds."""
+    texts = dataset.queries.get(ALL) or max(dataset.queries.values(), default=0)
+    parts = [dataset.name, dataset.evaluated.partition(" ")[0], count(texts, "text"), count(len(dataset.folds), "fold")]
+    return " \N{MIDDLE DOT} ".join(parts)
+
+
+def _tied(standing: Standing) -> str:
+    if not standing.value.bold:
+        return f"{percent(standing.best_value.mean - standing.value.mean)} below the best, {cell_name(standing.best)}"
+    if standing.others_tied:
+        return f"tied with {count(standing.others_tied, 'other')}"
+    return f"ahead of all {count(standing.cells - 1)} others"
+
+
+def _exceptions(standings: Sequence[Standing]) -> list[str]:
+    """Label groups where the recommended cell is not better than the better retriever."""
+    words = {"worse": "worse", "not told apart": "not told apart from"}
+    return [
+        f"{words[found.verdict.outcome]}{' than' * (found.verdict.outcome == 'worse')} {found.better_single} on "
+        f"{labels_of(found.column.label_group)}"
+        for found in standings
+        if found.verdict is not None and found.verdict.outcome in words
+    ]
+
+
+def _losing(standing: Standing) -> list[str]:
+    """The slices where the cell loses, in few words."""
+    words = losing_words(standing.losses)
+    return [f"loses on {words}"] if words else []
+
+
+def losing_words(losses: Sequence[Slice]) -> str:
+    """Labels with up to 8 texts and texts with 1 label; nothing where it never loses."""
+    found = []
+    for by in ("frequency", "text labels"):
+        losing = ranges([loss for loss in losses if loss.by == by])
+        found += [_where(by, losing)] if losing else []
+    return joined(found)
+
+
+def ranges(losses: Sequence[Slice]) -> list[str]:
+    """Slices that follow each other as one: "up to 26", "58 to 86", "11 or more"."""
+    ends: list[list[int | None]] = []
+    last: int | None = -1
+    for loss in sorted({(loss.low, loss.high if loss.high is not None else -1) for loss in losses}):
+        low, high = loss[0], None if loss[1] == -1 else loss[1]
+        if ends and last is not None and low <= last + 1:
+            ends[-1][1] = high
+        else:
+            ends.append([low, high])
+        last = high
+    return [_range(low or 0, high) for low, high in ends]
+
+
+def _range(low: int, high: int | None) -> str:
+    if high is None:
+        return f"{count(low)} or more"
+    return f"up to {count(high)}" if low <= 1 and high > 1 else span(low, high)
+
+
+def loss_lines(dataset: Dataset) -> list[str]:
+    """A line per label group: where the recommended cell loses to a single retriever, or that it nowhere does."""
+    lines = []
+    for standing in dataset.recommendation.standings if dataset.recommendation else ():
+        group = labels_of(standing.column.label_group)
+        tested = [found for found in standing.slices if found.outcome != "not tested"]
+        if standing.losses:
+            lines += [f"{group}: loses to {loss_line(loss, standing)}" for loss in standing.losses]
+        elif tested:
+            lines.append(f"{group}: in none of {len(tested)} tested slices does it lose to a single retriever")
+        if standing.best_losses:
+            best = f"{cell_name(standing.best)}, the winner of {measure_name(standing.column)}"
+            lines.append(f"{group}: {best}, loses on {losing_words(standing.best_losses)}")
+    return lines
+
+
+def loss_line(loss: Slice, standing: Standing) -> str:
+    """The retriever, where, by how much, over how many, and whether that can be chance."""
+    what = f"found in the first {loss.k}" if loss.by == "frequency" else measure_name(standing.column)
+    unit = "pair" if loss.by == "frequency" else "text"
+    return (
+        f"{loss.single} on {_where(loss.by, [slice_range(loss)])}: {percent(loss.share)} against "
+        f"{percent(loss.of_single)} {what} ({count(loss.number, unit)}, p {p_value(loss.p)})"
+    )
+
+
+def _where(by: str, found: list[str]) -> str:
+    """Labels with 4-8 texts, or texts with 1 label."""
+    what, unit = ("labels", "text") if by == "frequency" else ("texts", "label")
+    return f"{what} with {joined(found)} {unit}{'s' * (found != ['1'])}"
+
+
+def slice_range(loss: Slice) -> str:
+    return f"{count(loss.low)} or more" if loss.high is None else span(loss.low, loss.high)
+
+
+def slice_table(dataset: Dataset, standing: Standing, by: str) -> Table | None:
+    """The recommended cell beside each single retriever, from the rarest labels or the smallest texts on."""
+    slices = [found for found in standing.slices if found.by == by]
+    if not slices:
+        return None
+    frequency = by == "frequency"
+    lines = []
+    for found in slices:
+        only = NOTHING if found.only_cell is None else f"{count(found.only_cell)} / {count(found.only_single or 0)}"
+        words = [
+            slice_range(found),
+            *([count(found.labels or 0)] if frequency else []),
+            count(found.number),
+            found.single,
+        ]
+        words += [percent(found.share), percent(found.of_single), points(found.share - found.of_single)]
+        words += [*([only] if frequency else []), p_value(found.p)]
+        loses = found.outcome == "worse"
+        lines.append([*map(Entry, words), Entry("loses" if loses else found.outcome, bold=loses)])
+    what = f"relevant labels found in the first {slices[0].k}" if frequency else measure_name(standing.column)
+    first = ["texts per label", "labels", "pairs"] if frequency else ["labels per text", "texts"]
+    header = [*first, "against", cell_name(standing.cell), "alone", "difference"]
+    header += [*(["only it / only alone"] if frequency else []), "p", "verdict"]
+    group = labels_of(standing.column.label_group)
+    title = "label frequency" if frequency else "number of labels per text"
+    return Table(
+        f"{by.replace(' ', '-')}-{standing.column.label_group}",
+        f"{dataset.name}, {group}: {cell_name(standing.cell)} beside each retriever by {title}; {what}, in percent.",
+        [(name,) for name in header],
+        "r" * len(first) + "lrrr" + ("rr" if frequency else "r") + "l",
+        [lines],
+    )
+
+
+def winners_table(dataset: Dataset) -> Table | None:
+    """The recommended cell beside the winner of each column."""
+    found = dataset.recommendation
+    if found is None:
+        return None
+    values = {row.cell: row.values for row in dataset.rows}
+    lines = []
+    for column, winner in found.winners.items():
+        chosen, best = values[found.cell][column], values[winner][column]
+        words = [column.label_group, measure_name(column), cell_name(winner), figure(best), figure(chosen)]
+        regret = Entry(points(chosen.mean - best.mean))
+        lines.append([*map(Entry, words), regret, Entry("yes" if chosen.bold else "no")])
+    header = ("labels", "measure", "winner", "its figure", cell_name(found.cell), "regret", "tied with the winner")
+    return Table(
+        "winners",
+        f"{dataset.name}. Recommended: {cell_name(found.cell)}, {REGRET_RULE}. Its mean regret is "
+        f"{percent(found.regret, 2)} points over {len(found.winners)} columns.",
+        [(name,) for name in header],
+        "lllrrrl",
+        [lines],
+    )
+
+
+def standing_line(standing: Standing) -> str:
+    """The recommended cell against the better retriever, in one line."""
+    if standing.comparison is None or standing.verdict is None or standing.better_single is None:
+        return _tied(standing)
+    single = cell_name(Cell(SINGLE, standing.better_single))
+    outcome, bracket, reason = verdict(standing.verdict).partition(" (")
+    link = {"better": "than", "worse": "than", "not told apart": "from", "not tested": "against"}
+    said = f"{outcome} {link[standing.verdict.outcome]} {single}: {gained(standing.comparison)} points"
+    return f"{said}{bracket}{reason}"
+
+
+def tie_line(standing: Standing) -> str:
+    """How the recommended cell stands among the others."""
+    if not standing.value.bold:
+        return f"{_tied(standing)}, of {standing.cells} cells"
+    place = "the best" if standing.value.best else "not told from the best"
+    return f"{place} of {standing.cells} cells, {_tied(standing)}"

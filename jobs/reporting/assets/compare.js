@@ -1,0 +1,85 @@
+// ---- Any two cells
+
+/** Two rows in a column, the first less the second; null where the results do not hold it. */
+function comparisonOf(set, one, other, column) {
+  const list = set.pairs.find((pairs) => pairs.column === column.index)?.list ?? [];
+  for (const [a, b, ...figures] of list) {
+    if (a === one.index && b === other.index) return asComparison(figures);
+    if (a === other.index && b === one.index) {
+      const [difference, low, high, effect, ...p] = figures;
+      const minus = (number) => (known(number) ? -number : null);
+      return asComparison([minus(difference), minus(high), minus(low), minus(effect), ...p]);
+    }
+  }
+  return null;
+}
+
+const pairColumns = (set) => set.pairs.map((pairs) => set.columns[pairs.column]).sort((a, b) => byGroup(a.group, b.group));
+
+/** A table of words: heads, then lines; numbers to the right from the second column on. */
+function wordTable(name, heads, lines) {
+  const row = (words, i) => h("tr", {}, words.map((word, n) => (n ? h("td", { class: "number" }, word) : h("th", { scope: "row" }, word))));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name },
+    h("table", { class: "plain" }, h("caption", {}, name),
+      h("thead", {}, h("tr", {}, heads.map((head, n) => h("th", { scope: "col", class: n && "number" }, head)))), h("tbody", {}, lines.map(row))));
+}
+
+/** Pairs that only one of the two found, where one of them is a single retriever. */
+function onlyFound(band, one, other) {
+  const straight = band.only.find(([cell, single]) => cell === one.index && single === other.index);
+  const turned = band.only.find(([cell, single]) => cell === other.index && single === one.index);
+  if (straight) return { only: [straight[2], straight[3]], p: straight[4] };
+  return turned ? { only: [turned[3], turned[2]], p: turned[4] } : null;
+}
+
+function bandLines(set, group, one, other) {
+  const bands = set.bands[group] ?? [];
+  if (!bands.length) return [];
+  const deepest = Object.keys(Object.values(bands[0].found)[0]).at(-1);
+  return bands.map((band) => {
+    const [a, b] = [one, other].map((row) => band.found[row.index]?.[deepest] ?? [null, null, null]);
+    const tested = onlyFound(band, one, other);
+    return [frequencies(band), count(band.pairs), sharesText(a), sharesText(b), known(a[0]) && known(b[0]) ? points(a[0] - b[0]) : NONE,
+      tested ? `${count(tested.only[0])} / ${count(tested.only[1])}` : NONE, tested ? pValue(tested.p) : "not tested"];
+  });
+}
+
+function comparedWords(comparison) {
+  const tests = Object.entries(comparison.p).filter(([, p]) => known(p));
+  const told = tests.length && tests.every(([, p]) => p < report.alpha);
+  return told ? (comparison.difference > 0 ? "better" : "worse") : tests.length ? "not told apart by every test" : "not tested";
+}
+
+function renderCompare() {
+  const set = dataset();
+  const [one, other] = [set.rows[state.one], set.rows[state.other]];
+  const columns = pairColumns(set);
+  if (!columns.length) {
+    const why = report.left_out ? "Left out to keep this page small; the results' table pairs.parquet has it." : "These results hold no comparison of every two cells.";
+    return at("compared").replaceChildren(h("p", { class: "small" }, why));
+  }
+  if (!one || !other || one === other) return at("compared").replaceChildren(h("p", { class: "small" }, "Choose two different cells."));
+  const line = (column) => {
+    const comparison = comparisonOf(set, one, other, column);
+    const [a, b] = [one, other].map((row) => row.values[column.index]);
+    if (!comparison || !a || !b) return [columnName(column), ...Array(8).fill(NONE)];
+    return [columnName(column), figure(a), figure(b), gained(comparison), effectSize(comparison.effect),
+      ...Object.keys(TESTS).map((test) => pValue(comparison.p[test])), comparedWords(comparison)];
+  };
+  const heads = ["measure", one.name, other.name, "difference [95%]", "effect", ...Object.values(TESTS).map((name) => `p ${name}`), "verdict"];
+  const tables = [wordTable(`${one.name} against ${other.name}, in percent`, heads, columns.map(line))];
+  for (const group of GROUPS) {
+    const lines = bandLines(set, group, one, other);
+    const name = `${group} labels by frequency: relevant labels found, with 95% intervals`;
+    if (lines.length) tables.push(wordTable(name, ["texts per label", "pairs", one.name, other.name, "difference", "only one / only other", "p"], lines));
+  }
+  at("compared").replaceChildren(...tables, h("p", { class: "small" },
+    "The p of these comparisons is of the two cells alone, not corrected for choosing them among many. By frequency only a cell and a single retriever are tested (McNemar, corrected over the bands)."));
+}
+
+/** The recommended cell and the retriever it is measured by: compared until the reader chooses others. */
+function usualPair() {
+  const set = dataset();
+  const gain = set.gains.find(({ column }) => set.columns[column].group === GROUPS[0]) ?? set.gains[0];
+  return { one: set.recommended, other: gain ? gain.better_single : singlesOf(set)[0]?.index ?? null };
+}

@@ -1,0 +1,124 @@
+"""How a night went, in words: what fell, from where to where, over which texts, since when, and what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobs.reporting.data import DatasetNight, NightVerdict, WatchedChange
+from jobs.reporting.formats import cell_name, column_name, count, joined, p_value, percent, plain
+from jobs.reporting.formats import gain as gained
+from jobs.reporting.tables import Entry, Table
+
+CAUSES = ("data", "configuration", "code")
+
+
+def headline(night: NightVerdict) -> str:
+    """The night in one line."""
+    fallen = sum(len(found.fallen) for found in night.datasets)
+    moved = sum(len(found.moved) for found in night.datasets)
+    parts = []
+    if fallen:
+        runs = joined(list(dict.fromkeys(change.against for found in night.datasets for change in found.fallen)))
+        parts.append(f"Regression: {count(fallen, 'watched figure')} fell since {runs}")
+    parts += [f"{absent.dataset} has no figures ({absent.verdict})" for absent in night.absent]
+    if moved:
+        parts.append(f"{count(moved, 'quantity').replace('quantitys', 'quantities')} of the data moved")
+    if not parts:
+        against = list(dict.fromkeys(found.baseline for found in night.datasets if found.baseline))
+        parts.append(f"No figure fell since {joined(against)}" if against else "First night: nothing to compare with")
+    return "; ".join(parts) + "."
+
+
+def causes(found: DatasetNight) -> str:
+    """What changed since the baseline, and what did not."""
+    if found.baseline is None:
+        return f"{found.dataset}: no baseline yet, nothing to compare with."
+    same = [what for what in CAUSES if not any(changed.startswith(what) for changed in found.changed)]
+    changed = f"changed: {joined(list(found.changed))}" if found.changed else "nothing changed"
+    unchanged = f"; unchanged: {joined(same)}" if found.changed and same else ""
+    return f"{found.dataset}: since {found.baseline} {changed}{unchanged}."
+
+
+def over_texts(change: WatchedChange) -> str:
+    """The texts that a change was tested on."""
+    texts = count(change.comparison.texts or 0)
+    how = f"over {texts} unchanged texts" if change.paired else f"between {texts} texts of either night"
+    if change.new or change.gone:
+        how += f" ({count(change.new)} are new or judged otherwise, {count(change.gone)} gone)"
+    return how
+
+
+def _texts(change: WatchedChange) -> str:
+    """The same in a table's few words."""
+    texts = f"{count(change.comparison.texts or 0)} {'unchanged' if change.paired else 'of either night'}"
+    others = f", {count(change.new)} new or judged otherwise, {count(change.gone)} gone"
+    return texts + (others if change.new or change.gone else "")
+
+
+def fall(change: WatchedChange) -> str:
+    """What fell, from where to where, over how many texts, since when."""
+    return (
+        f"{column_name(change.column)} of {cell_name(change.cell)} fell from {percent(change.before, 2)} "
+        f"({change.against}) to {percent(change.now, 2)}: {gained(change.comparison, 2)} {over_texts(change)}, "
+        f"p {p_value(change.comparison.p_queries)}"
+    )
+
+
+def lower_without_alarm(night: NightVerdict, found: DatasetNight) -> Iterator[str]:
+    """Figures that are lower by more than the tolerance and gave no alarm, with the reason."""
+    for change in found.watched:
+        if change.fell or change.comparison.difference >= -night.tolerance:
+            continue
+        moved = f"{percent(change.before)} ({change.against}) to {percent(change.now)}"
+        name = f"{column_name(change.column)} of {cell_name(change.cell)}"
+        if change.paired:
+            why = "the texts do not tell that from chance"
+        else:
+            why = "the two means are over different texts, and the difference can be theirs"
+        yield f"{name} went from {moved}, which is no alarm: {why} ({gained(change.comparison)}, {over_texts(change)})"
+
+
+def data_moves(found: DatasetNight) -> list[str]:
+    return [f"{move.quantity} moved by {move.change:.3f}, more than {move.allowed:g}" for move in found.moved]
+
+
+def notes(night: NightVerdict) -> list[str]:
+    """What a page says below the headline, a line each: causes, data that moved, drops without alarm, absences."""
+    lines = [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
+    for found in night.datasets:
+        lines.append(causes(found))
+        lines += [f"{found.dataset}: {line}." for line in data_moves(found)]
+        lines += [f"{found.dataset}: {line}." for line in lower_without_alarm(night, found)]
+    return lines
+
+
+def fall_table(night: NightVerdict) -> Table | None:
+    """The figures that fell, a line each."""
+    lines = [
+        [
+            Entry(found.dataset),
+            Entry(f"{column_name(change.column)} of {cell_name(change.cell)}"),
+            Entry(f"{percent(change.before, 2)} ({change.against})"),
+            Entry(percent(change.now, 2), bold=True),
+            Entry(gained(change.comparison, 2)),
+            Entry(_texts(change)),
+            Entry(p_value(change.comparison.p_queries)),
+        ]
+        for found in night.datasets
+        for change in sorted(found.fallen, key=lambda change: change.comparison.difference)
+    ]
+    header = ("dataset", "what fell", "from", "to", "change [95%]", "texts tested", "p")
+    return Table("fell", "", [(name,) for name in header], "llrrrlr", [lines]) if lines else None
+
+
+def message(night: NightVerdict) -> str:
+    """The lines that matter, for a terminal."""
+    lines = [f"run {night.run_id}: exit code {night.exit_code}"]
+    lines += [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
+    for found in night.datasets:
+        changed = f"against {found.baseline}, changed since: {', '.join(found.changed) or 'nothing'}"
+        work = "evaluated" if found.evaluated else "nothing to do, figures kept"
+        lines.append(f"{found.dataset}: {found.verdict}; {changed if found.baseline else 'no baseline yet'}; {work}")
+        details = [*map(fall, found.fallen), *data_moves(found), *lower_without_alarm(night, found)]
+        lines += [plain(f"  {line}") for line in details]
+    return "\n".join(lines)

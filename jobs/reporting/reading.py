@@ -1,0 +1,33 @@
+"""What the words of a report mean and how it was tested; it stands at the end of page and Markdown."""
+
+from __future__ import annotations
+
+from jobs.reporting.answer import REGRET_RULE
+from jobs.reporting.bands import FEWEST_PAIRS
+from jobs.reporting.data import Report
+from jobs.reporting.formats import TESTS
+from jobs.reporting.tables import tested
+
+
+def how_to_read(report: Report) -> dict[str, str]:
+    """What the words mean and how it was tested."""
+    one = [dataset for dataset in report.datasets if len(dataset.folds) == 1 and tested(dataset)]
+    decides = f"The bold face is decided by the {TESTS[report.test]}, at {report.alpha:g}."
+    if one:
+        names = ", ".join(dataset.name for dataset in one)
+        decides += f" {names}: one fold leaves nothing for a test over folds, so the tests over texts decide."
+    others = "; and the ".join(meaning for test, meaning in TESTS.items() if test != report.test)
+    return {
+        "Recommended": f"{REGRET_RULE}. Only the paper's protocol counts (ideal ranking over all labels of a text).",
+        "Better, worse": "With several folds a gain is called better or worse only if the folds and the texts both say "
+        "so; with one fold the texts decide. Gains stand with their 95% interval over the texts.",
+        "Bold": f"{decides} Beside it stand the {others}. The test weighs a distance by how much it varies: a lower "
+        "figure that varies may be bold where a higher one is not.",
+        "Figures": "In percent: mean and, in brackets, standard deviation over the folds.",
+        "Label groups": "Head labels are the most frequent ones, tail labels all the others; each group is ranked and "
+        "measured on its own. All labels are fused as one list.",
+        "Where it loses": "By label frequency: relevant pairs of text and label that only one of the two ranks among "
+        "its first k, by McNemar's exact test. By number of labels: texts, by the paired t-test. Both are "
+        f"Holm-corrected over the slices. Tenths of the labels with fewer than {FEWEST_PAIRS} pairs are joined with "
+        "their neighbour.",
+    }

@@ -1,0 +1,142 @@
+"""The cell to deploy, where it stands in each label group, and where it loses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fusion.errors import InputError
+from fusion.grid import SINGLE, Cell
+from fusion.label_groups import ALL
+from fusion.statistics.recommendation import recommend
+from fusion.statistics.significance import ranked_groups
+from jobs.reporting.bands import frequency_slices, text_slices
+from jobs.reporting.data import (
+    Band,
+    Column,
+    Comparison,
+    Gain,
+    Outcome,
+    RankedCell,
+    Ranking,
+    Recommendation,
+    Slice,
+    Standing,
+    Test,
+    Value,
+    Verdict,
+)
+from jobs.reporting.formats import measure_name, shown_cell
+from jobs.reporting.tables import decisive, group_order
+
+
+def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> Verdict:
+    """Folds alone are too few to trust: the texts must say the same. One fold leaves the texts alone to decide."""
+    tests: tuple[Test, ...] = ("folds", "queries") if folds > 1 else (test,)
+    ps = [comparison.p(each) for each in tests]
+    outcome: Outcome = "better" if comparison.difference > 0 else "worse"
+    if any(p is None for p in ps):
+        outcome = "not tested"
+    elif any(p is not None and p >= alpha for p in ps):
+        outcome = "not told apart"
+    return Verdict(outcome, folds, comparison.texts)
+
+
+def recommendation(
+    values: Mapping[Column, Mapping[Cell, Value]],
+    gains: Sequence[Gain],
+    against_single: Mapping[Column, Mapping[Cell, Comparison]],
+    bands: Mapping[str, Sequence[Band]],
+    text_sizes: Sequence[Mapping[str, Any]],
+    test: Test,
+    alpha: float,
+) -> Recommendation | None:
+    """By the smallest mean regret over all columns of the paper's protocol. `text_sizes`: rows of that table."""
+    means = {
+        column: {cell: value.mean for cell, value in of_column.items() if cell.normalization != SINGLE}
+        for column, of_column in values.items()
+        if column.ideal == ALL
+    }
+    means = {column: fused for column, fused in means.items() if fused}
+    try:
+        chosen = recommend(means)
+    except InputError:
+        # No cell has a figure in every column.
+        return None
+    standings = []
+    gain_of = {gain.column: gain for gain in gains}
+    # All labels matter most: that is what is deployed.
+    for group in sorted({column.label_group for column in means}, key=lambda group: (group != ALL, group_order(group))):
+        column = decisive(column for column in means if column.label_group == group)
+        gain = gain_of.get(column)
+        comparison = against_single.get(column, {}).get(chosen.cell)
+        verdict = verdict_of(comparison, len(values[column][chosen.cell].folds), test, alpha) if comparison else None
+        standing = _standing(column, chosen.cell, values[column], gain, comparison, verdict)
+        slices = {
+            cell: (
+                *_by_frequency(bands.get(group, ()), cell, standing, alpha),
+                *text_slices(text_sizes, column, cell, alpha),
+            )
+            for cell in {chosen.cell, standing.best}
+        }
+        of_best = slices[standing.best] if standing.best != chosen.cell else ()
+        standings.append(replace(standing, slices=slices[chosen.cell], best_slices=of_best))
+    winners = {column: cells[0] for column, cells in chosen.winners.items()}
+    return Recommendation(chosen.cell, chosen.mean_regret / 100, winners, tuple(standings))
+
+
+def _by_frequency(bands: Sequence[Band], cell: Cell, standing: Standing, alpha: float) -> list[Slice]:
+    if not bands:
+        return []
+    deepest = max(next(iter(bands[0].found.values())))
+    return frequency_slices(bands, cell, list(standing.singles), deepest, alpha)
+
+
+def _standing(
+    column: Column,
+    cell: Cell,
+    values: Mapping[Cell, Value],
+    gain: Gain | None,
+    comparison: Comparison | None,
+    verdict: Verdict | None,
+) -> Standing:
+    fused = {other: value for other, value in values.items() if other.normalization != SINGLE}
+    bold = {shown_cell(other) for other, value in fused.items() if value.bold}
+    return Standing(
+        column=column,
+        cell=cell,
+        value=values[cell],
+        best=next(other for other, value in fused.items() if value.best),
+        best_value=next(value for value in fused.values() if value.best),
+        others_tied=len(bold - {shown_cell(cell)}) if values[cell].bold else 0,
+        cells=len({shown_cell(other) for other in fused}),
+        singles=gain.singles if gain else {},
+        better_single=gain.better_single if gain else None,
+        comparison=comparison,
+        verdict=verdict,
+    )
+
+
+def rankings(
+    values: Mapping[Column, Mapping[Cell, Value]],
+    pairs: Mapping[Column, Mapping[tuple[Cell, Cell], Comparison]],
+    alpha: float,
+) -> tuple[Ranking, ...]:
+    """Mean ranks over the folds in the decisive column of each label group; the tests of all texts say which differ."""
+    found = []
+    for group in dict.fromkeys(column.label_group for column in pairs):
+        column = decisive(column for column in pairs if column.label_group == group)
+        cells = list(dict.fromkeys(cell for pair in pairs[column] for cell in pair))
+        folds = {cell: list(values[column][cell].folds.values()) for cell in cells}
+        tested = {pair: compared.p_queries for pair, compared in pairs[column].items()}
+        ranked = ranked_groups(folds, {pair: p for pair, p in tested.items() if p is not None}, alpha)
+        mean = (
+            f"the mean of {len(next(iter(folds.values())))} folds"
+            if len(next(iter(folds.values()))) > 1
+            else "one fold"
+        )
+        over = f"{measure_name(column)}, {mean}. Tested over all texts, every two cells, Holm-corrected."
+        ordered = tuple(RankedCell(cell, rank) for cell, rank in ranked.mean_ranks.items())
+        found.append(Ranking(group, ordered, tuple(ranked.groups), over))
+    return tuple(found)

@@ -1,0 +1,154 @@
+"""The answer: what to deploy, by how much, tied with what, and where it loses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fusion.grid import Cell
+from jobs.reporting.answer import headline, loss_lines, ranges, slice_table, standing_line, tie_line, winners_table
+from jobs.reporting.bands import FEWEST_PAIRS, frequency_slices, joined, text_slices
+from jobs.reporting.data import Band, Column, Comparison, Dataset, Outcome, Share, Slice, Verdict
+from jobs.reporting.formats import percent
+from tests.reports import sample_report
+
+CELL, DENSE = Cell("max", "combsum"), Cell("single", "dense")
+
+
+def band(low: int, high: int, pairs: int, hits: tuple[int, int], only: tuple[int, int]) -> Band:
+    found = {cell: {10: Share(n, n / pairs, 0.0, 1.0)} for cell, n in zip((CELL, DENSE), hits, strict=True)}
+    return Band(low, high, 4, pairs, found, {(CELL, "dense"): {10: only}})
+
+
+def changed(dataset: Dataset, outcome: Outcome, folds: int = 5, **more: object) -> Dataset:
+    """The dataset with another verdict of its first label group."""
+    assert dataset.recommendation is not None
+    first, *others = dataset.recommendation.standings
+    first = replace(first, verdict=Verdict(outcome, folds, 50), slices=(), **more)  # type: ignore[arg-type]
+    return replace(dataset, recommendation=replace(dataset.recommendation, standings=(first, *others)))
+
+
+def test_the_sentence() -> None:
+    dataset = sample_report().datasets[0]
+    assert headline(dataset) == (
+        "Deploy zmuv+combmnz: +5.5 nDCG@10 over the better retriever (bm25) on all labels, ahead of all 39 others; "
+        "not told apart from dense on head labels; loses on labels with up to 2 texts and texts with 1 label."
+    )
+    one_fold = headline(changed(dataset, "better", folds=1))
+    assert "over the better retriever (bm25) on all labels (tested over 50 texts), ahead" in one_fold
+    assert headline(changed(dataset, "not told apart")).startswith(
+        "No case for fusion yet: zmuv+combmnz is not told apart from bm25 alone on all labels (+5.5 nDCG@10)"
+    )
+    assert headline(changed(dataset, "worse")).startswith("Do not fuse: bm25 alone is better than zmuv+combmnz")
+    assert headline(changed(dataset, "not tested")).startswith("zmuv+combmnz leads, untested: +5.5 nDCG@10")
+    alone = changed(dataset, "better", comparison=None, singles={}, better_single=None)
+    assert headline(alone).startswith("Deploy zmuv+combmnz: 65.7(0.6) nDCG@10 on all labels")
+    assert headline(replace(dataset, recommendation=None)) == "No fusion was evaluated on Eurlex-4K."
+
+
+def test_ties_are_counted_once_per_result() -> None:
+    standing = sample_report().datasets[0].recommendation.standings[1]  # type: ignore[union-attr]
+    assert tie_line(standing) == "the best of 40 cells, tied with 3 others"
+    second = replace(standing, value=replace(standing.value, best=False))
+    assert tie_line(second) == "not told from the best of 40 cells, tied with 3 others"
+    below = replace(second, value=replace(second.value, bold=False, mean=standing.best_value.mean - 0.012))
+    assert tie_line(below) == "1.2 below the best, zmuv+combmnz, of 40 cells"
+
+
+def test_a_standing_with_one_fold() -> None:
+    standing = sample_report(folds=1).datasets[0].recommendation.standings[0]  # type: ignore[union-attr]
+    assert standing_line(standing).startswith("better than bm25 alone: +")
+    assert standing_line(standing).endswith("points (tested over 19,314 texts)")
+
+
+def test_winners_beside_the_recommended_cell() -> None:
+    dataset = sample_report().datasets[0]
+    table = winners_table(dataset)
+    assert table is not None and "smallest mean regret" in table.caption
+    assert len(table.blocks[0]) == 18
+    values = {row.cell: row.values for row in dataset.rows}
+    for line, column in zip(table.blocks[0], dataset.recommendation.winners, strict=True):  # type: ignore[union-attr]
+        best = max(found[column].mean for cell, found in values.items() if cell.normalization != "single")
+        regret = best - values[dataset.recommendation.cell][column].mean  # type: ignore[union-attr]
+        assert abs(float(line[5].text.replace("\N{MINUS SIGN}", "-"))) == pytest.approx(100 * regret, abs=0.05)
+
+
+def test_bands_with_few_pairs_are_joined() -> None:
+    """A band of one label and two pairs was drawn as 50% against 0%."""
+    few = [band(1, 1, 2, (1, 0), (1, 0)), band(2, 3, 27, (9, 5), (5, 1)), band(3, 9, 40, (20, 10), (12, 2))]
+    together, alone = joined([*few, band(10, 99, 300, (200, 100), (120, 20)), band(99, 99, 3, (0, 3), (0, 3))])
+    assert (together.rarest, together.commonest, together.labels, together.pairs) == (1, 9, 12, 69)
+    share = together.found[CELL][10]
+    assert (share.hits, share.value) == (30, 30 / 69)
+    assert 0.3 < share.low < share.value < share.high < 0.6
+    assert together.only[CELL, "dense"][10] == (18, 3)
+    assert (alone.commonest, alone.pairs) == (99, 303)
+    assert [found.pairs for found in joined(few[:1])] == [2]
+    assert list(joined([])) == []
+    assert all(found.pairs >= FEWEST_PAIRS for found in (together, alone))
+
+
+def test_losses_are_tested() -> None:
+    """Below the retriever in two bands, but only one of them by more than chance."""
+    bands = [
+        band(1, 3, 87, (32, 51), (3, 22)),
+        band(4, 8, 90, (50, 52), (4, 6)),
+        band(9, 99, 900, (700, 600), (140, 40)),
+    ]
+    first, second, third = frequency_slices(bands, CELL, ["dense"], 10, 0.05)
+    assert [found.outcome for found in (first, second, third)] == ["worse", "not told apart", "better"]
+    assert first.p == pytest.approx(2 * 2 * sum(n for n in (1, 25, 300, 2300)) / 2**25)
+    assert (first.only_cell, first.only_single, first.number) == (3, 22, 87)
+
+
+def test_losses_by_the_number_of_labels() -> None:
+    column = Column("all", "ndcg", 10)
+    row = {**column._asdict(), **CELL._asdict(), "retriever": "dense", "value": 0.4, "retriever_value": 0.5}
+    rows = [
+        {**row, "fewest": 1, "most": 1, "queries": 80, "difference": -0.1, "p": 0.01},
+        {**row, "fewest": 11, "most": None, "queries": 9, "difference": -0.1, "p": 0.04},
+        {**row, "metric": "precision", "fewest": 1, "most": 1, "queries": 80, "difference": -0.1, "p": 0.0},
+    ]
+    found = text_slices(rows, column, CELL, 0.05)
+    assert [(one.low, one.high, one.outcome) for one in found] == [(1, 1, "worse"), (11, None, "worse")]
+    assert [one.p for one in found] == pytest.approx([0.02, 0.04])
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ([(1, 3), (4, 8), (8, 13)], ["up to 13"]),
+        ([(1, 3), (13, 19), (58, 86)], ["up to 3", "13\N{EN DASH}19", "58\N{EN DASH}86"]),
+        ([(1, 1)], ["1"]),
+        ([(6, 10), (11, None)], ["6 or more"]),
+        ([], []),
+    ],
+)
+def test_neighbouring_losses_are_one(ends: list[tuple[int, int | None]], words: list[str]) -> None:
+    losses = [Slice("frequency", *pair, 1, 30, 10, "dense", 0.1, 0.2, 1, 2, 0.01, "worse") for pair in ends]
+    assert ranges(losses) == words
+
+
+def test_where_it_loses_is_said_with_counts() -> None:
+    dataset = sample_report().datasets[0]
+    lines = loss_lines(dataset)
+    rarest, *_, small = (line.partition(" loses to dense on ")[2] for line in lines)
+    band = dataset.bands["all"][0]
+    shares = [percent(band.found[cell][10].value) for cell in (Cell("zmuv", "combmnz"), DENSE)]
+    assert rarest == f"labels with 1 text: {' against '.join(shares)} found in the first 10 (1,931 pairs, p <0.001)"
+    assert small == "texts with 1 label: 66.3 against 68.3 nDCG@10 (1,000 texts, p <0.001)"
+    standing = dataset.recommendation.standings[0]  # type: ignore[union-attr]
+    table = slice_table(dataset, standing, "frequency")
+    assert table is not None and len(table.blocks[0]) == 20
+    losing = [line for line in table.blocks[0] if line[-1].text == "loses"]
+    assert len(losing) == sum(found.by == "frequency" for found in standing.losses) == 3
+    better = replace(standing, slices=tuple(replace(found, outcome="better") for found in standing.slices))
+    assert dataset.recommendation is not None
+    won = replace(dataset, recommendation=replace(dataset.recommendation, standings=(better,)))
+    assert loss_lines(won) == ["all labels: in none of 26 tested slices does it lose to a single retriever"]
+
+
+def test_comparisons_without_an_interval() -> None:
+    dataset = changed(sample_report().datasets[0], "better", comparison=Comparison(0.05))
+    assert "better than bm25 alone: +5.0 points" in standing_line(dataset.recommendation.standings[0])  # type: ignore[union-attr]

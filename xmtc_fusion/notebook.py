@@ -1,0 +1,108 @@
+"""Helpers for notebooks: widgets, tables, charts and pages, on Databricks, in Jupyter and in a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from jobs.inputs.in_memory import kind_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pyspark.sql import SparkSession
+
+
+def widget(name: str, default: str, label: str) -> str:
+    """The value of a text field above the notebook; elsewhere of the variable XMTC_<NAME>, or the default."""
+    dbutils = _given("dbutils")
+    if dbutils is None:
+        return os.environ.get(f"XMTC_{name.upper()}", default)
+    dbutils.widgets.text(name, default, label)
+    return str(dbutils.widgets.get(name))
+
+
+def session() -> SparkSession:
+    """The notebook's session, or one on this machine."""
+    from jobs.runtime.session import get_session
+    from jobs.settings import SparkSettings
+
+    return get_session(SparkSettings())
+
+
+def beside(path: str) -> str:
+    """A path of the repository, found from its folder and from that of the notebooks, where notebooks run."""
+    above = Path("..", path)
+    return str(above.resolve()) if above.exists() and not Path(path).exists() else path
+
+
+def show(table: Any, rows: int = 20) -> None:
+    """The first rows of a table (Spark, pandas or Arrow), displayed in a notebook and printed elsewhere."""
+    kind = kind_of(table)
+    if kind == "arrow":
+        table = table.to_pandas()
+    frame = table.limit(rows) if kind == "spark" else table.head(rows)
+    # Databricks displays Spark's tables itself; Jupyter would only name their columns.
+    if kind == "spark" and _given("dbutils") is None:
+        frame = frame.toPandas()
+    if not _displayed(frame):
+        print(frame.to_string(index=False, max_colwidth=60))
+
+
+def chart(table: Any, x: str, y: str | list[str], title: str, kind: Literal["bar", "line"] = "bar") -> Figure | None:
+    """Columns of a table over another one as bars or lines. None, and a hint, without the extra [report]."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print(f"no chart of {title!r}: install matplotlib, or xmtc-fusion with the extra [report]")
+        return None
+    frame = {"spark": "toPandas", "arrow": "to_pandas"}.get(kind_of(table))
+    table = getattr(table, frame)() if frame else table
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    axes = figure.subplots()
+    columns = [y] if isinstance(y, str) else y
+    table.plot(x=x, y=columns, kind=kind, ax=axes, title=title, rot=0, legend=len(columns) > 1)
+    show_figure(figure)
+    return figure
+
+
+def show_figure(figure: Figure) -> None:
+    """A figure inside the notebook. In a terminal, nothing."""
+    _displayed(figure)
+
+
+def show_page(path: str) -> None:
+    """A page of the report inside the notebook, or where to find it."""
+    display_html = _given("displayHTML")
+    if display_html is None:
+        print(f"open {Path(path).absolute()}")
+    else:
+        display_html(Path(path).read_text(encoding="utf-8"))
+
+
+def _displayed(thing: Any) -> bool:
+    """Display something the way notebooks do; False where there is no notebook. Both kinds of them define `display`."""
+    display = _given("display")
+    if display is None:
+        return False
+    display(thing)
+    return True
+
+
+def _given(name: str) -> Any:
+    """What a notebook has among its names from the beginning; None elsewhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None:
+        return None
+    return shell.user_ns.get(name) or (_jupyter_display(shell) if name == "display" else None)
+
+
+def _jupyter_display(shell: Any) -> Any:
+    """Jupyter's `display`, which is a builtin there; None in IPython's terminal, which can show text only."""
+    if type(shell).__name__ != "ZMQInteractiveShell":
+        return None
+    from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
+
+    return display
