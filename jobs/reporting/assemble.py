@@ -13,6 +13,7 @@ from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
 from jobs.reporting.bands import frequency_bands
 from jobs.reporting.data import Agreement, Column, Comparison, Dataset, Gain, Row, Test, Value
+from jobs.reporting.examples import read_examples
 from jobs.reporting.formats import shown_cell
 from jobs.reporting.paper import paper_figures
 from jobs.reporting.recommend import rankings, recommendation, verdict_of
@@ -71,6 +72,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         evaluated=results.evaluated,
         version=results.version,
         config=results.config.to_yaml(),
+        examples=read_examples(results.rows("examples")),
     )
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fusion.grid import SINGLE, Cell
 from fusion.metrics import Measure
+
+if TYPE_CHECKING:
+    from jobs.reporting.examples import Example
 
 Test = Literal["folds", "queries", "randomization"]
 Outcome = Literal["better", "worse", "not told apart", "not tested"]
@@ -282,6 +285,8 @@ class Dataset:
     """Of the code that made them."""
     config: str
     """The resolved configuration, as YAML."""
+    examples: tuple[Example, ...] = ()
+    """By label group, those most helped first."""
 
 
 @dataclass(frozen=True)

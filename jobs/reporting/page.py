@@ -26,15 +26,16 @@ from jobs.reporting.data import (
     Share,
     Value,
 )
+from jobs.reporting.example_page import LINK, examples_section
 from jobs.reporting.formats import TEST_NAMES, TESTS, cell_name, shown_cell, verdict
 from jobs.reporting.html import asset, night_html
 from jobs.reporting.tables import distinct_rows, out_of_order, warnings
 
 LARGEST = 3_000_000
 """Bytes that a page may have. Beyond them it leaves out details, and says so."""
-LEVELS = 5
+LEVELS = 6
 """Left out, one after the other: nothing; the comparison of every two cells; the folds; the frequency bands; the tests
-of each figure against the best."""
+of each figure against the best; the examples."""
 _SCRIPTS = ("formats.js", "data.js", "marks.js", "tables.js", "figures.js", "compare.js", "view.js", "page.js")
 """In the order they need each other; the last one starts the page."""
 _DIGITS = 6
@@ -72,7 +73,9 @@ def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
     }
     template = Template(asset("page.html"))
     for left_out in range(LEVELS):
-        html = template.substitute(fixed, data=_json(_report(report, left_out)))
+        examples = examples_section(sets, left_out >= LEVELS - 1)
+        link = LINK if examples else ""
+        html = template.substitute(fixed, examples=examples, examples_link=link, data=_json(_report(report, left_out)))
         if len(html.encode()) < LARGEST:
             break
     return html

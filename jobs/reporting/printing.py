@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping
+from html import escape
 from itertools import groupby
 
 from fusion.label_groups import ALL
@@ -20,6 +21,7 @@ from jobs.reporting.answer import (
     winners_table,
 )
 from jobs.reporting.data import Column, Dataset, NightVerdict, Report
+from jobs.reporting.examples import SIGN, TITLE, example_lists, example_title, outcome_title, shown_examples
 from jobs.reporting.formats import MINUS, NOTHING, cell_name, column_name, count, input_count_text
 from jobs.reporting.reading import how_to_read
 from jobs.reporting.summary_tables import agreement_table, gain_table, overview_table, paper_tables, tie_table
@@ -166,6 +168,7 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
     parts = [f"## {_mark(dataset.name)}"]
     parts += [f"> [!WARNING]\n> {_mark(warning)}" for warning in warnings(dataset)]
     parts += _answer_markdown(dataset)
+    parts += _examples_markdown(dataset)
     if dataset.gains:
         parts += ["### Best fusions and single retrievers", markdown(gain_table(report, dataset))]
     for name, path in figures.items():
@@ -201,6 +204,21 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
     if lines:
         parts += [f"### Where {_mark(name)} loses", "".join(f"- {_mark(line)}\n" for line in lines)]
         parts += _folded("Every slice, with its test", [markdown(table) for table in slices if table])
+    return parts
+
+
+def _examples_markdown(dataset: Dataset) -> list[str]:
+    """The texts most helped and most hurt, each folded, with its lists side by side."""
+    if not dataset.examples:
+        return []
+    parts = [f"### {TITLE}", f"{SIGN} and bold: a relevant label. Labels are followed by their scores."]
+    for group in shown_examples(dataset):
+        parts.append(f"#### {_mark(group.heading)}")
+        for outcome, examples in group.by_outcome.items():
+            parts.append(f"{outcome_title(outcome)}:" if examples else f"{outcome_title(outcome)}: no text.")
+            for example in examples:
+                excerpt = [f"> {_mark(example.excerpt)}"] if example.excerpt else []
+                parts += _folded(escape(example_title(example)), [*excerpt, markdown(example_lists(example))])
     return parts
 
 

@@ -1,0 +1,145 @@
+"""The texts most helped and most hurt by the best fusion: what a report shows of them, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from fusion.grid import Cell
+from fusion.statistics.extremes import HELPED, OUTCOMES
+from jobs.reporting.data import Column, Dataset
+from jobs.reporting.formats import cell_name, measure_name, percent, points
+from jobs.reporting.tables import Entry, Table
+from jobs.results.examples import FUSED, RELEVANT
+
+SHOWN = 5
+"""Texts of each kind and label group; the table `examples` of the results may have more."""
+SIGN = "\N{CHECK MARK}"
+"""Stands before a relevant label, so that it is seen without colour or weight, too."""
+TITLE = "Texts most helped and most hurt"
+
+
+class ExampleLabel(NamedTuple):
+    """A label in a list of an example; a relevant label that no list holds has no score."""
+
+    label_id: str
+    name: str
+    """Empty where it is not known."""
+    score: float | None
+    relevant: bool
+
+
+class ExampleList(NamedTuple):
+    """The beginning of a list, best first."""
+
+    name: str
+    labels: tuple[ExampleLabel, ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text that the best cell of a column helps or hurts against the better single retriever."""
+
+    column: Column
+    outcome: str
+    place: int
+    text_id: str
+    excerpt: str
+    """Empty where the results do not hold it."""
+    cell: Cell
+    retriever: str
+    value: float
+    retriever_value: float
+    """The figures of the text, as shares of 1."""
+    lists: tuple[ExampleList, ...]
+    """The fused list, those of the retrievers, and the relevant labels."""
+
+
+@dataclass(frozen=True)
+class GroupExamples:
+    """The examples of a label group, which share a cell and a retriever."""
+
+    label_group: str
+    by_outcome: dict[str, tuple[Example, ...]]
+
+    @property
+    def heading(self) -> str:
+        """What was compared."""
+        first = next(example for examples in self.by_outcome.values() for example in examples)
+        sides = f"{cell_name(first.cell)} against {first.retriever} alone"
+        return f"{self.label_group} labels: {sides}, by {measure_name(first.column)} of the text"
+
+
+def read_examples(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]:
+    """The rows of the table `examples`, list by list, as texts."""
+    lists: dict[tuple[str, str, int], list[ExampleList]] = {}
+    texts: dict[tuple[str, str, int], Mapping[str, Any]] = {}
+    for row in rows:
+        key = row["label_group"], row["outcome"], row["place"]
+        names = row["label_names"] or [""] * len(row["label_ids"])
+        labels = zip(row["label_ids"], names, row["scores"], row["relevant"], strict=True)
+        texts[key] = row
+        lists.setdefault(key, []).append(ExampleList(row["list"], tuple(ExampleLabel(*label) for label in labels)))
+    return tuple(
+        Example(
+            Column(row["label_group"], row["metric"], row["k"]),
+            row["outcome"],
+            row["place"],
+            row["text_id"],
+            row["excerpt"],
+            Cell(row["normalization"], row["fusion"]),
+            row["retriever"],
+            row["value"],
+            row["retriever_value"],
+            tuple(lists[key]),
+        )
+        for key, row in texts.items()
+    )
+
+
+def shown_examples(dataset: Dataset) -> list[GroupExamples]:
+    """Those that a report shows, by label group."""
+    groups = []
+    for group in dict.fromkeys(example.column.label_group for example in dataset.examples):
+        of_group = [example for example in dataset.examples if example.column.label_group == group]
+        by_outcome = {
+            outcome: tuple(one for one in of_group if one.outcome == outcome and one.place <= SHOWN)
+            for outcome in OUTCOMES
+        }
+        groups.append(GroupExamples(group, by_outcome))
+    return groups
+
+
+def outcome_title(outcome: str) -> str:
+    return "Most helped" if outcome == HELPED else "Most hurt"
+
+
+def example_title(example: Example) -> str:
+    """The text with its two figures, in percent."""
+    change = points(example.value - example.retriever_value)
+    sides = f"{percent(example.value)} against {percent(example.retriever_value)}"
+    return f"Text {example.text_id}: {change} ({sides})"
+
+
+def example_lists(example: Example) -> Table:
+    """The lists side by side; relevant labels have a check mark and are bold."""
+    names = {FUSED: f"fused by {cell_name(example.cell)}", RELEVANT: "relevant labels"}
+    # The fused list comes first and the relevant labels last; between them are the retrievers, whatever their names.
+    first, *retrievers, last = (ranked.name for ranked in example.lists)
+    header: list[tuple[str, ...]] = [("rank",), (names[first],), *((name,) for name in retrievers), (names[last],)]
+    lines = [
+        [Entry(str(place)), *(_entry(label) for label in labels)]
+        for place, labels in enumerate(zip_longest(*(ranked.labels for ranked in example.lists)), start=1)
+    ]
+    name = f"lists of text {example.text_id}, {example.column.label_group} labels, {example.outcome}"
+    return Table(name, "", header, "r" + "l" * (len(header) - 1), [lines])
+
+
+def _entry(label: ExampleLabel | None) -> Entry:
+    if label is None:
+        return Entry("")
+    words = f"{label.name} ({label.label_id})" if label.name else label.label_id
+    score = "in no list" if label.score is None else f"{label.score:.3g}"
+    return Entry(f"{SIGN} {words}, {score}" if label.relevant else f"{words}, {score}", bold=label.relevant)
