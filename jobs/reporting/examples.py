@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fusion.grid import Cell
 from fusion.statistics.extremes import HELPED, OUTCOMES
 from jobs.reporting.data import Column, Dataset
-from jobs.reporting.formats import cell_name, measure_name, percent, points
+from jobs.reporting.formats import MINUS, cell_name, measure_name, percent, points
 from jobs.reporting.tables import Entry, Table
 from jobs.results.examples import FUSED, RELEVANT
 
@@ -141,5 +141,6 @@ def _entry(label: ExampleLabel | None) -> Entry:
     if label is None:
         return Entry("")
     words = f"{label.name} ({label.label_id})" if label.name else label.label_id
-    score = "in no list" if label.score is None else f"{label.score:.3g}"
+    # Adding 0.0 makes 0.0 of -0.0.
+    score = "in no list" if label.score is None else f"{label.score + 0.0:.3g}".replace("-", MINUS)
     return Entry(f"{SIGN} {words}, {score}" if label.relevant else f"{words}, {score}", bold=label.relevant)

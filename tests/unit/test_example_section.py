@@ -57,7 +57,7 @@ def test_lists_side_by_side(report: Report) -> None:
     assert [names[0] for names in table.header] == ["rank", "fused by zmuv+combmnz", "bm25", "fused", "relevant labels"]
     first, second = table.blocks[0]
     assert [entry.text for entry in first] == ["1", *[f"{SIGN} wine (7), 2.5"] * 4]
-    assert second[1].text == "<b>beer</b> (3), -0.25" and not second[1].bold
+    assert second[1].text == "<b>beer</b> (3), \N{MINUS SIGN}0.25" and not second[1].bold
     assert second[4].text == f"{SIGN} 9, in no list" and second[4].bold
 
 
