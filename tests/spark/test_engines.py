@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,10 +21,15 @@ ENGINES = ("local", "arrays", "windows")
 
 @pytest.fixture(scope="module")
 def random(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """Ties, empty lists and folds."""
+    """Ties, empty lists and folds; names of labels and texts, as a prepared dataset has them."""
     rng = np.random.default_rng(21)
     texts, relevant = random_texts(rng, 200, retrievers=3), random_relevant(rng, 200)
-    inputs = write_tables(tmp_path_factory.mktemp("random"), texts, relevant, folds=4)
+    folder = tmp_path_factory.mktemp("random")
+    inputs = write_tables(folder, texts, relevant, folds=4)
+    for name, column, words in (("labels", "name", "label"), ("judgements", "text", "The words of")):
+        table = pq.read_table(folder / f"{name}.parquet")
+        named = pa.array([f"{words} {n}" for n in range(len(table))])
+        pq.write_table(table.append_column(column, named), folder / f"{name}.parquet")
     return {**inputs, "grid.normalizations": "zmuv,borda", "grid.scope": "joint"}
 
 
@@ -43,6 +49,9 @@ def test_all_tables_are_equal_to_the_byte(
         evaluate.run(None if engine == "local" else spark, load_config(None, {**settings, **chosen}))
     names = sorted(path.name for path in (tmp_path / "local").iterdir() if path.name != "config.yaml")
     assert {"metrics.csv", "metrics.parquet", "comparisons.parquet", "bands.parquet", "run.json"} <= set(names)
+    examples = pq.read_table(tmp_path / "local" / "examples.parquet")
+    assert set(examples["outcome"].to_pylist()) == {"helped", "hurt"}
+    assert any(examples["excerpt"].to_pylist()) == any(examples["label_names"].to_pylist()) == (data == "random")
     for name in names:
         contents = {(tmp_path / engine / name).read_bytes() for engine in ENGINES}
         assert len(contents) == 1, name
@@ -67,6 +76,10 @@ def test_spark_dataframes_in_and_out(spark: SparkSession) -> None:
     frames = {"bm25": spark.createDataFrame(runs["bm25"]), "dense": runs["dense"]}
     result = xf.evaluate(judgements, frames, metrics="ndcg@3", spark=spark)
     assert result.engine == "arrays" and result.metrics == expected.metrics
+    explained = xf.explain(frames, "a", "rank+combsum", judgements, spark=spark)
+    assert explained.table == xf.explain(runs, "a", "rank+combsum", judgements).table and len(explained.table) == 2
+    with pytest.raises(xf.InputError, match="no text 'c' among the 2 texts"):
+        xf.explain(frames, "c", spark=spark)
     fused = xf.fuse(frames, "rank+combsum", spark=spark)
     assert isinstance(fused, DataFrame) and fused.columns == ["text_id", "label_id", "score"]
     wanted = xf.fuse(runs, "rank+combsum")
