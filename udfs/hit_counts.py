@@ -96,7 +96,7 @@ class Evaluation:
 
 
 def count_hits(evaluation: Evaluation) -> Work:
-    """The work of an engine: one row of packed counts a fold and part."""
+    """The work of an engine: one row of packed counts per fold and part."""
 
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
         counter = Counter(evaluation, problems)
@@ -233,7 +233,7 @@ class _ListFacts:
 
 
 def judged_hits(batch: Batch, evaluation: Evaluation, grid: Grid, problems: Problems) -> list[Hits]:
-    """The hits of a batch. Texts nobody judged have no relevant labels, hence none."""
+    """The hits of a batch. Texts without judgements have no relevant labels, hence no hits."""
     hits, repeated = find_hits(batch.texts, grid, evaluation.views, evaluation.layout.group_names, evaluation.scope)
     if len(repeated):
         report_repeated(batch, repeated, evaluation.layout, problems)
