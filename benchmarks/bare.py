@@ -1,6 +1,6 @@
 """The bare kernel over Parquet, without Spark: what the engines can approach but not pass.
 
-One process a core, each with its share of the files; every file holds the same texts in all tables.
+One process per core, each with its share of the files; every file holds the same texts in all tables.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def weights(candidates: str) -> list[str]:
-    """What the best label of a list gets under each normalisation: the say that a retriever has in a sum."""
+    """What the best label of a list gets under each normalisation: the weight that a retriever has in a sum."""
     names = ("min-max", "sum", "zmuv")
     lines = ["| labels | retriever | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(names)]
     for group in ("tail", "head"):
@@ -79,7 +79,7 @@ def told(dataset: Dataset, paper: PaperFigures, weights: list[str]) -> list[str]
     lengths = {of.label_group: of.candidates for of in dataset.agreement}
     told = (f"{group}: " + ", ".join(f"{name} {n:.1f}" for name, n in of.items()) for group, of in lengths.items())
     lines += [f"Mean length of the lists. {'; '.join(told)}.", ""]
-    lines += ["Mean normalised score of a list's best label, which is the say that a retriever has:", "", *weights, ""]
+    lines += ["Mean normalised score of a list's best label, that is, the weight of a retriever:", "", *weights, ""]
     lines += ["## Beside the paper's Eurlex-4K table", ""]
     lines += [f"Rank correlation over {paper.compared} cells. Left out: {paper.left_out}.", ""]
     lines += [

@@ -2,7 +2,7 @@
 
     python -m benchmarks.grid [--texts 20000 80000 320000] [--ranx-texts 200] [--data FOLDER]
 
-Candidates: 2 retrievers x 2 label groups x 64 labels a text, stored as one Parquet table per retriever.
+Candidates: 2 retrievers x 2 label groups x 64 labels per text, stored as one Parquet table per retriever.
 Evaluated: tail, head and all labels; nDCG and P at 1, 5 and 10; both ideals. `with tests` also compares the cells text
 by text, with 100,000 random sign vectors, and the retrievers with each other. Engines run in local mode, one thread
 per core. `cold` is the first job of the session; all other figures are the best of several later ones.
@@ -88,7 +88,7 @@ def main() -> None:
         f"Five normalisations x six Comb methods: `arrays` {comb_rate:,.0f} texts/s, ranx {ranx_comb:,.1f}: "
         f"{comb_rate / ranx_comb:,.0f} times.",
         "",
-        "| texts | seconds (warm) | microseconds a further text | peak memory of a Python worker |",
+        "| texts | seconds (warm) | microseconds per further text | peak memory of a Python worker |",
         "|---|---|---|---|",
     ]
     before: int | None = None

@@ -45,7 +45,7 @@ class AlarmError(XmtcError):
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
-    """The error for a name nobody knows, with the nearest one that exists."""
+    """The error for an unknown name, with the nearest one that exists."""
     names = list(known)
     near = get_close_matches(name.lower(), names, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]!r}?" if near else ""

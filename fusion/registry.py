@@ -99,7 +99,7 @@ class Normalization:
 
 @dataclass
 class Fusion:
-    """From the scores (or the ranks) of labels in several lists to one score a label.
+    """From the scores (or the ranks) of labels in several lists to one score per label.
 
     `kernel` sees a block of many texts at once, `plain` one text: the normalised scores and the 1-based ranks
     as matrices (lists x labels), NaN where a list lacks the label.

@@ -1,6 +1,6 @@
 """The engine `arrays`: lists stay arrays, and normalisation happens inside the kernel.
 
-One shuffle of one row a list, then the kernel on a stream of whole texts: memory does not grow with the data.
+One shuffle of one row per list, then the kernel on a stream of whole texts: memory does not grow with the data.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class FusionPlan:
 
 
 def fuse_lists(plan: FusionPlan) -> Work:
-    """The work of an engine: one row a text, cell and label group."""
+    """The work of an engine: one row per text, cell and label group."""
     grid = Grid(plan.cells)
 
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:

@@ -264,7 +264,7 @@ class _ListFacts:
 
 
 def judged_hits(batch: Batch, evaluation: Evaluation, grid: Grid, problems: Problems) -> list[Hits]:
-    """The hits of a batch. Texts nobody judged have no relevant labels, hence none."""
+    """The hits of a batch. Texts without judgements have no relevant labels, hence no hits."""
     hits, repeated = find_hits(batch.texts, grid, evaluation.views, evaluation.layout.group_names, evaluation.scope)
     if len(repeated):
         report_repeated(batch, repeated, evaluation.layout, problems)

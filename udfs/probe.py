@@ -13,7 +13,7 @@ PROBE_SCHEMA = "about string"
 
 
 def make_probe(packages: tuple[str, ...]) -> tuple[Describe, Probe]:
-    """What describes this process, and the same for `mapInArrow`, which gives one row of JSON a task.
+    """What describes this process, and the same for `mapInArrow`, which gives one row of JSON per task.
 
     Both are nested, and import what they need when they run: so they travel by value, and work where this package is
     missing or another one.

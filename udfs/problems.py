@@ -1,4 +1,4 @@
-"""Rows that cannot be used: counted where they are found, told together at the end."""
+"""Rows that cannot be used: counted where they are found, reported together at the end."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def query_schema(evaluation: Evaluation, text_type: str) -> str:
 
 
 def query_figures(evaluation: Evaluation) -> Work:
-    """The work of an engine: one row a judged text, cell and label group."""
+    """The work of an engine: one row per judged text, cell and label group."""
     grid = evaluation.grid
     weights = {measure: hit_weights(measure, evaluation.k) for measure in evaluation.measures}
 

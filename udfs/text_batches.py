@@ -1,4 +1,4 @@
-"""The kernel's door: list rows from Spark become arrays, checked and sorted. Best first is a promise nobody keeps."""
+"""List rows become arrays for the kernel: checked, and sorted, since inputs need not come best first."""
 
 from __future__ import annotations
 

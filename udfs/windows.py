@@ -54,7 +54,7 @@ def over_windows(
 
 
 def pool_slots(layout: Layout, scope: Scope, views: tuple[str, ...]) -> tuple[str, ...]:
-    """The lists that are normalised: one a label group, one of all labels, or both."""
+    """The lists that are normalised: one per label group, one of all labels, or both."""
     if scope == "joint" or layout.slots == (ALL,):
         return (ALL,)
     return (*layout.slots, ALL) if ALL in views else layout.slots
@@ -68,10 +68,10 @@ def in_sql(grid: Grid) -> list[Normalization]:
 def normalized_rows(
     layout: Layout, slots: tuple[str, ...], normalizations: list[Normalization], buckets: int, partitions: int | None
 ) -> Callable[[DataFrame], DataFrame]:
-    """One row a candidate and list, with its position and its normalised scores.
+    """One row per candidate and list, with its position and its normalised scores.
 
     One exchange (by bucket), one sort, two window nodes: every figure of a list is taken over the same window,
-    and the standard deviation is a second look, because it needs the mean.
+    and the standard deviation is taken in a second pass, because it needs the mean.
     """
 
     def transform(rows: DataFrame) -> DataFrame:

@@ -113,7 +113,7 @@ def find_lists(folder: Path, suite: str, architecture: str) -> tuple[Path, Path,
 
 
 def plain(description: str) -> str:
-    """Return the extended description without its mark-up: one line a paragraph or list item."""
+    """Return the extended description without its mark-up: one line per paragraph or list item."""
     parts: list[list[str]] = []
     new = True
     for line in description.splitlines():
@@ -228,7 +228,7 @@ def main() -> None:
 
     print(f"Debian {release.get('Version', '')} {suite}/{COMPONENT} {architecture}, {release.get('Date', '')}")
     print(f"{len(texts)} texts of {len({text['key'] for text in texts})} source packages, {len(counts)} labels")
-    print(f"{sum(counts.values()) / max(len(texts), 1):.2f} labels a text")
+    print(f"{sum(counts.values()) / max(len(texts), 1):.2f} labels per text")
     print("left out:", ", ".join(f"{number} {reason}" for reason, number in sorted(left_out.items())))
     print("most frequent:", ", ".join(f"{label} {number}" for label, number in counts.most_common(10)))
 

@@ -1,1 +1,1 @@
-"""The compiled heart: ranked lists of many texts in, fused scores and ranks of relevant labels out."""
+"""The compiled part: ranked lists of many texts in, fused scores and ranks of relevant labels out."""

@@ -154,7 +154,7 @@ def pool_views(
     """The views of a block, together where they share their pools.
 
     Scope `group` fuses the lists of each label group on their own; `joint` fuses all candidates of a text
-    and then looks at each group's part of the result. All labels together are one list a retriever in both.
+    and then looks at each group's part of the result. All labels together are one list per retriever in both.
     """
     if scope == "group":
         for view in views:
@@ -250,7 +250,7 @@ def _ranks(pool_view: PoolView, scores: Singles) -> Int32s:
 
 @compiled
 def _join(start, stop, label, score):  # type: ignore[no-untyped-def]
-    """Merge the lists of all groups, each best first, into one list a retriever."""
+    """Merge the lists of all groups, each best first, into one list per retriever."""
     texts, retrievers, groups = start.shape
     entries = 0
     for q in range(texts):

@@ -339,7 +339,7 @@ def _sort_by_name(name, entry, size):  # type: ignore[no-untyped-def]
 
 @compiled
 def _combine(offset, position, size, value, shift, scale, missing, impute):  # type: ignore[no-untyped-def]
-    """Sum, minimum and maximum of the scores of every candidate. Written without branches: one select a figure."""
+    """Sum, minimum and maximum of the scores of every candidate. Written without branches: one select per figure."""
     retrievers, candidates = position.shape
     total = np.zeros(candidates, np.float64)
     low = np.full(candidates, np.inf, np.float64)

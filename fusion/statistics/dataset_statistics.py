@@ -44,5 +44,5 @@ class DatasetStatistics:
 
     @property
     def texts_per_label(self) -> float:
-        """Training texts a label: pairs * (1 - 1/folds) / L, that is 0.8 of the pairs with five folds."""
+        """Training texts per label: pairs * (1 - 1/folds) / L, that is 0.8 of the pairs with five folds."""
         return self.pairs * (self.folds - 1) / self.folds / self.labels if self.labels else 0.0

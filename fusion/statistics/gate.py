@@ -76,7 +76,7 @@ def change(baseline: Sums, tonight: Sums, common: Sums, tolerance: float, kept: 
         return Change(*means, difference, math.nan, math.nan, paired, count, math.nan, *apart)
     reach = error * float(stdtrit(freedom, 0.975)) if error else 0.0
     beyond = -difference - tolerance
-    # Without any spread the drop is what it is.
+    # Without any variance there is nothing to test: the drop is beyond the tolerance or not.
     p = float(stdtr(freedom, -beyond / error)) if error else float(beyond <= 0)
     return Change(*means, difference, difference - reach, difference + reach, paired, count, p, *apart)
 

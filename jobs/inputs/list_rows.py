@@ -145,7 +145,7 @@ def _label_groups(tables: Tables[T], sources: Sources, judgements: T | None, gro
             raise ConfigError("label groups by the Pareto rule need judgements: set inputs.judgements")
         ids, counts = tables.frequencies(judgements)
         group_of = pareto_groups(number_labels(ids)[0], counts, sources.head_share)
-        # A label that nobody was given is as rare as can be.
+        # A label without judgements is rarer than any other.
         judged_by = source_name(sources.judgements, "the judgements")
         return _coded(ids, group_of, (TAIL, HEAD), TAIL, f"the groups of {judged_by}")
     source = source_name(sources.label_groups, "label groups")

@@ -201,7 +201,7 @@ def _as_lists(run: pa.Table, place: Placed) -> pa.Table:
 
 
 def _group_names(labels: pa.Array, groups: LabelGroups) -> pa.Array:
-    """The group of each label. One without a group goes to any list; the kernel's door reports it."""
+    """The group of each label. One without a group goes to any list; it is reported on the way to the kernel."""
     codes = np.maximum(groups.lookup(labels), 0)
     return pa.array(groups.names, pa.string()).take(pa.array(codes))
 

@@ -152,7 +152,7 @@ def _cast(rows: DataFrame, types: RowTypes) -> DataFrame:
 
 
 def require_columns(table: DataFrame, source: str, wanted: Sequence[str]) -> None:
-    """Refuse a DataFrame that lacks a column, or in which one is of another type than its name promises."""
+    """Refuse a DataFrame that lacks a column, or in which one is of another type than its name requires."""
     require({field.name: field.dataType.simpleString() for field in table.schema.fields}, source, wanted)
 
 

@@ -55,7 +55,7 @@ class Results:
 
 
 def read_results(paths: Sequence[str]) -> list[Results]:
-    """One item a dataset, in the order given. Folders of one dataset hold different folds of the same thing."""
+    """One item per dataset, in the order given. Folders of one dataset hold different folds of the same thing."""
     if not paths:
         raise ConfigError("no results: give --results FOLDER, or set report.results")
     by_dataset: dict[str, list[Results]] = {}

@@ -1,4 +1,4 @@
-"""The kernel's door under thousands of malformed tables: a plain checker and the reference say what must come out."""
+"""Malformed tables by the thousand on their way to the kernel: a plain checker and the reference say what comes out."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def is_bad(found: list[Row]) -> bool:
 
 
 def evaluated(found: list[Row], cut: int) -> tuple[Problems, dict[tuple[Cell, str, str], tuple[float | None, int]]]:
-    """Through the door as the engine sends it: sorted by text, in batches of `cut` rows."""
+    """The rows as the engine sends them: sorted by text, in batches of `cut` rows."""
     ordered = sorted(found, key=lambda row: (row["text_id"] is not None, row["text_id"] or 0))
     table = pa.Table.from_pylist(ordered, SCHEMA)
     problems = Problems()

@@ -49,7 +49,7 @@ def test_one_exchange_before_the_kernel(spark: SparkSession, tmp_path: Path, eng
 
 
 def test_arrays_shuffles_lists(spark: SparkSession, tmp_path: Path) -> None:
-    """No list is exploded: one row a list goes through the exchange."""
+    """No list is exploded: one row per list goes through the exchange."""
     nodes = plan_of(spark, tmp_path, "arrays")
     assert "Generate" not in nodes
     assert "Window" not in nodes
