@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from fusion.errors import InputError
 from fusion.types import Ints
+from jobs.inputs.parquet_files import read_parquet_files
 from jobs.inputs.sources import (
     LISTS,
     QRELS_FIELDS,
@@ -49,10 +48,7 @@ class LocalTables:
         if isinstance(source, str):
             path = local_folder(source_format(source)[1])
             assert path is not None
-            try:
-                source = pq.read_table(path, partitioning="hive", page_checksum_verification=True)
-            except (OSError, pa.ArrowException) as error:
-                raise InputError(f"cannot read {name}: {error}") from None
+            source = read_parquet_files(path, name)
         return plain_types(source)
 
     def read_run(self, source: Source, name: str) -> pa.Table:
