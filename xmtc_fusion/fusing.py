@@ -90,7 +90,7 @@ def _on_spark(fused: DataFrame, cell: Cell, long: bool) -> DataFrame:
     from pyspark.sql import functions as F
 
     # A row that cannot be used must stop whoever reads the result, whenever that is.
-    checked = F.when(F.col("problems").isNull(), F.col("text_id")).otherwise(F.raise_error("problems"))
+    checked = F.when(F.col("problems").isNull(), F.col("text_id")).otherwise(F.raise_error(F.col("problems")))
     here = (F.col("normalization") == cell.normalization) & (F.col("fusion") == cell.fusion)
     lists = fused.where(here | F.col("problems").isNotNull()).select(checked.alias("text_id"), "label_ids", "scores")
     if not long:
