@@ -85,7 +85,7 @@ def tie_table(report: Report, dataset: Dataset) -> Table:
 
 
 def agreement_table(dataset: Dataset) -> Table:
-    """What the retrievers have in common, a line a label group."""
+    """What the retrievers have in common, one line per label group."""
     lines: list[dict[str, str]] = []
     for group in dataset.agreement:
         shares = {f"found by {name}": share for name, share in group.found.items()}
