@@ -111,8 +111,19 @@ def test_readme_names_what_was_measured() -> None:
     bm25 = re.search(r"Met, with (\d+) times", (ROOT / "benchmarks/results/bm25.md").read_text(encoding="utf-8"))
     assert arrays and comb and bm25
     speed = f"{float(arrays[1].replace(',', '')):,.0f} texts per second"
-    for figure in (speed, f"{arrays[2]} times", f"{comb[1]} times", f"{bm25[1]} times"):
+    small = (ROOT / "benchmarks/results/small.md").read_text(encoding="utf-8")
+    warm = [re.search(rf"\| {name}[^|]* \| [\d.]+ \| ([\d.]+) \|", small) for name in ("`xmtc-fusion", "ranx")]
+    seconds = [f"{row[1]} s" for row in warm if row]
+    assert len(seconds) == 2
+    for figure in (speed, f"{arrays[2]} times", f"{comb[1]} times", f"{bm25[1]} times", *seconds):
         assert figure in " ".join(readme.split()), figure
+
+
+def test_the_page_on_engines_shows_what_was_measured() -> None:
+    page = (ROOT / "docs/engines.md").read_text(encoding="utf-8")
+    measured = (ROOT / "benchmarks/results/grid.md").read_text(encoding="utf-8").replace("|  |", "| |")
+    for row in re.findall(r"^\| .*\d.*$", measured, re.MULTILINE):
+        assert row in page, row
 
 
 def test_the_example_of_a_new_fusion_works(tmp_path: Path) -> None:
