@@ -50,8 +50,8 @@ clean: ## Remove the virtual environment and everything that was made
 $(VENV)/ready: setup.py constraints-cpu.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dense,report,test]' --constraint constraints-cpu.txt $(TORCH)
+	$(BIN)/python -m pip install --quiet --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --quiet --editable '.[dense,report,test]' --constraint constraints-cpu.txt $(TORCH)
 	$(BIN)/python -c 'from jobs.runtime.java import ensure_java; ensure_java()' 2>/dev/null \
-	  || $(BIN)/python -m pip install --quiet --editable '.[java]'
+	  || $(BIN)/python -m pip install --quiet --quiet --editable '.[java]'
 	touch $@

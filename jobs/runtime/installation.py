@@ -14,7 +14,7 @@ from fusion.errors import SetupError
 from jobs.runtime.java import current_java, ensure_java
 
 PACKAGE = "xmtc-fusion"
-OWN_CODE = ("fusion", "udfs", "jobs", "conf")
+OWN_CODE = ("fusion", "udfs", "jobs")
 """The packages that must come from one place."""
 
 

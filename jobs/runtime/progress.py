@@ -34,7 +34,9 @@ class Progress:
         self._done += count
 
     def add(self, count: int) -> None:
-        """Count what was done since the last call, and tell how far the work is."""
+        """Count what was done since the last call, and tell how far the work is, if it got any further."""
+        if not count:
+            return
         self._done += count
         self._now_done += count
         self._reported = time.monotonic()

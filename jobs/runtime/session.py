@@ -14,6 +14,7 @@ from pyspark.errors import PySparkImportError
 from pyspark.sql import SparkSession
 
 from fusion.errors import SetupError
+from jobs.runtime.installation import own_code
 from jobs.runtime.java import ensure_java, quiet_java
 from jobs.runtime.log import duration_text, log
 from jobs.settings import SparkSettings
@@ -49,16 +50,25 @@ def get_session(settings: SparkSettings) -> SparkSession:
     # Workers must be the Python that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which has set up everything else
-        return _configured(SparkSession.builder, settings.conf)
+        return _configured(SparkSession.builder, {**_own_modules(), **settings.conf})
     ensure_java()
     master = settings.master or "local[*]"
     if not master.startswith("local"):
         return _configured(SparkSession.builder.master(master), settings.conf)
     quiet_java()
     begin = time.monotonic()
-    session = _configured(SparkSession.builder.master(master), {**LOCAL, **_quiet_log(), **settings.conf})
+    conf = {**LOCAL, **_quiet_log(), **_own_modules(), **settings.conf}
+    session = _configured(SparkSession.builder.master(master), conf)
     log(f"Spark {session.version} started on this machine ({master}) in {duration_text(time.monotonic() - begin)}")
     return session
+
+
+def _own_modules() -> dict[str, str]:
+    """The option that keeps workers from importing a package called like one of ours out of the current folder, where
+    Spark starts them on one machine (Python 3.11 or newer obeys it)."""
+    place = Path(__file__).parents[2]
+    here = own_code(place, [str(Path.cwd()), str(place)], {})
+    return {} if here.state == "ok" else {"spark.executorEnv.PYTHONSAFEPATH": "1"}
 
 
 def _quiet_log() -> dict[str, str]:

@@ -88,7 +88,11 @@ def _expected(folder: Path) -> float:
 
 
 def test_spark_submit(folder: Path) -> None:
-    """A job through spark-submit; a second time it refuses, for the results are there."""
+    """A job through spark-submit, in a folder with packages called like ours; a second time it refuses, for the
+    results are there."""
+    for name in ("fusion", "udfs"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("raise ImportError('not the package of xmtc-fusion')\n")
     options = readme_command("fuse")[2:]
     few = ["--conf", "spark.sql.shuffle.partitions=2"]
     submit = ["spark-submit", "--master", "local[2]", *few, str(ROOT / "jobs" / "fuse.py"), *options]
