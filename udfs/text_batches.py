@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.kernel.blocks import TextBlock
+from fusion.kernel.blocks import Judged, TextBlock
 from fusion.kernel.list_checks import NOT_FINITE, REPEATED, UNGROUPED, UNSORTED, WRONG_GROUP, check_lists
 from fusion.kernel.pools import Relevant
 from fusion.kernel.ranking import list_order
@@ -134,6 +134,9 @@ def assemble(
     known = layout.groups.names if layout.groups else ()
     stated = np.array([known.index(slot) if slot in known else -1 for slot in layout.slots], np.int8)
     expected = np.where(code == JUDGEMENT, np.int8(-1), stated[code % len(layout.slots)])
+    grade: Floats = np.empty(0)
+    if layout.relevant_from is not None:
+        grade, score = score, np.where(np.repeat(code == JUDGEMENT, np.diff(offset)) & np.isfinite(score), 0.0, score)
     flags = check_lists(offset, label, score, group, expected)
     if flags.any():
         rows.report((flags & NOT_FINITE) > 0, "scores", "NaN, infinite or null score")
@@ -141,7 +144,9 @@ def assemble(
         rows.report((flags & WRONG_GROUP) > 0, "label_group", f"label of another group than {rows.groups_source} has")
         if (flags & UNSORTED).any():
             order = list_order(offset, (flags & UNSORTED) > 0, label, score)
-            label, score, group = label[order], score[order], group[order] if len(group) else group
+            label, score = label[order], score[order]
+            group = group[order] if len(group) else group
+            grade = grade[order] if len(grade) else grade
             flags = check_lists(offset, label, score, group, expected)
         rows.report((flags & REPEATED) > 0, "label_ids", "the same label twice in a list")
         if problems:
@@ -163,6 +168,10 @@ def assemble(
 
     begin, end = np.append(offset[:-1], 0), np.append(offset[1:], 0)
     shape = (len(queries), len(layout.retrievers), len(layout.slots))
+    judged, relevant, relevant_group = None, Relevant(begin[place[:, -1]], end[place[:, -1]], label), group
+    if layout.relevant_from is not None:
+        judged = Judged(relevant, group, grade)
+        relevant, relevant_group = _relevant(judged, layout.relevant_from)
     texts = TextBlock(
         layout.slots,
         begin[place[:, :-1]].reshape(shape),
@@ -170,10 +179,23 @@ def assemble(
         label,
         score,
         group,
-        Relevant(begin[place[:, -1]], end[place[:, -1]], label),
-        group,
+        relevant,
+        relevant_group,
+        judged=judged,
     )
     return Batch(texts, rows.text_id.take(pa.array(first)), fold[first], place[:, -1] >= 0, decode)
+
+
+def _relevant(judged: Judged, relevant_from: float) -> tuple[Relevant, Array]:
+    """The judged labels whose grade makes them relevant, and their groups."""
+    (start, stop, label), group, grade = judged
+    size = stop - start
+    entry = np.repeat(stop - np.cumsum(size), size) + np.arange(size.sum())
+    chosen = grade[entry] >= relevant_from
+    ends = np.append(0, np.cumsum(chosen))[np.cumsum(size)]
+    starts = np.append(0, ends[:-1])
+    kept = entry[chosen]
+    return Relevant(starts, ends, label[kept]), group[kept] if len(group) else group
 
 
 def report_repeated(batch: Batch, repeated: Ints, layout: Layout, problems: Problems) -> None:
