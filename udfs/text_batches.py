@@ -134,9 +134,7 @@ def assemble(
     known = layout.groups.names if layout.groups else ()
     stated = np.array([known.index(slot) if slot in known else -1 for slot in layout.slots], np.int8)
     expected = np.where(code == JUDGEMENT, np.int8(-1), stated[code % len(layout.slots)])
-    grade: Floats = np.empty(0)
-    if layout.relevant_from is not None:
-        grade, score = score, np.where(np.repeat(code == JUDGEMENT, np.diff(offset)) & np.isfinite(score), 0.0, score)
+    grade, score = _grades_apart(score, rows, offset)
     flags = check_lists(offset, label, score, group, expected)
     if flags.any():
         rows.report((flags & NOT_FINITE) > 0, "scores", "NaN, infinite or null score")
@@ -168,10 +166,8 @@ def assemble(
 
     begin, end = np.append(offset[:-1], 0), np.append(offset[1:], 0)
     shape = (len(queries), len(layout.retrievers), len(layout.slots))
-    judged, relevant, relevant_group = None, Relevant(begin[place[:, -1]], end[place[:, -1]], label), group
-    if layout.relevant_from is not None:
-        judged = Judged(relevant, group, grade)
-        relevant, relevant_group = _relevant(judged, layout.relevant_from)
+    judged = Judged(Relevant(begin[place[:, -1]], end[place[:, -1]], label), group, grade)
+    relevant, relevant_group = _relevant(judged, layout.relevant_from)
     texts = TextBlock(
         layout.slots,
         begin[place[:, :-1]].reshape(shape),
@@ -181,13 +177,24 @@ def assemble(
         group,
         relevant,
         relevant_group,
-        judged=judged,
+        judged=None if layout.relevant_from is None else judged,
     )
     return Batch(texts, rows.text_id.take(pa.array(first)), fold[first], place[:, -1] >= 0, decode)
 
 
-def _relevant(judged: Judged, relevant_from: float) -> tuple[Relevant, Array]:
-    """The judged labels whose grade makes them relevant, and their groups."""
+def _grades_apart(score: Floats, rows: Rows, offset: Ints) -> tuple[Floats, Floats]:
+    """The grades, where judgements have some as scores, and the scores with zeros instead: judged labels are then
+    sorted by id. Grades that are no numbers stay, so that they are reported."""
+    if rows.layout.relevant_from is None:
+        return np.empty(0), score
+    of_judgement = np.repeat(rows.code == JUDGEMENT, np.diff(offset))
+    return score, np.where(of_judgement & np.isfinite(score), 0.0, score)
+
+
+def _relevant(judged: Judged, relevant_from: float | None) -> tuple[Relevant, Array]:
+    """The judged labels whose grade makes them relevant, and their groups; all of them, where there are no grades."""
+    if relevant_from is None:
+        return judged.labels, judged.group
     (start, stop, label), group, grade = judged
     size = stop - start
     entry = np.repeat(stop - np.cumsum(size), size) + np.arange(size.sum())

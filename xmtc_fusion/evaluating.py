@@ -45,12 +45,10 @@ def evaluate(
         table (text_id with label_ids and scores, or with label_id and score), a path or a DataFrame. Or one table of
         all retrievers, with a column `retriever`.
     metrics: such as `["ndcg@10", "map", "recall@100"]`; `xf.METRICS` has all of them.
-    normalizations, fusions: names, or `"all"` (the default).
-    cells: instead of all combinations, such as `["zmuv+combmnz"]`.
+    normalizations, fusions: names, or `"all"` (the default). cells: instead of these, such as `["zmuv+combmnz"]`.
     label_groups: `{"l1": "head", ...}`, a table (label_id, label_group), `"pareto"`, `"none"` or `"auto"`.
     folds: `{"t1": 0, ...}`, or a table (text_id, fold). Without folds, all texts are one.
-    training: the labels of the training texts, in the forms of the judgements; psp and psndcg weigh labels by their
-        frequency there. Without it, the texts of role `train` in the folds are looked up in the judgements.
+    training: the labels of the training texts, in the forms of the judgements, for psp and psndcg (docs/metrics.md).
     scope: `"group"` fuses within each label group, `"joint"` all candidates together.
     engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`; all give the same figures.
     per_query: also keep every text's figures.
