@@ -28,6 +28,7 @@ EXTRAS = {
         "chispa>=0.10",
         "databricks-bundles>=1",
         "hypothesis>=6.100",
+        "ir-measures>=0.3.6",
         "matplotlib>=3.8",
         "mlflow-skinny>=2.10",
         "mypy>=1.10",

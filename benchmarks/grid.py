@@ -127,7 +127,7 @@ def compilation(fresh: bool) -> float:
     """Seconds from imported code to a first result, in a process of its own."""
     code = (
         "import time, tests.lists as t, numpy as np; from fusion.grid import Grid\n"
-        "from fusion.kernel.blocks import find_hits\n"
+        "from fusion.kernel.hits import find_hits\n"
         "rng = np.random.default_rng(0)\n"
         "texts = t.to_texts(t.random_texts(rng, 5), t.random_relevant(rng, 5))\n"
         "begin = time.perf_counter()\n"

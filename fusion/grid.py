@@ -9,7 +9,7 @@ import numpy as np
 
 from fusion.kernel.pools import Candidates, Pools
 from fusion.registry import FUSIONS, NORMALIZATIONS, Fusion, Normalization, choose
-from fusion.types import Floats, Singles
+from fusion.types import Array, Floats
 
 SINGLE = "single"
 """What stands for the normalisation in the rows of single retrievers; their fusion is the retriever's name."""
@@ -57,7 +57,9 @@ class Grid:
         """Those whose scores some column reads."""
         return [NORMALIZATIONS[name] for name in dict.fromkeys(name for name, _ in self.columns) if name]
 
-    def fused(self, pools: Pools, normalized: Mapping[str, Floats] | None = None) -> Iterator[tuple[int, Singles]]:
+    def fused(
+        self, pools: Pools, normalized: Mapping[str, Floats] | None = None, precision: type[np.floating] = np.float32
+    ) -> Iterator[tuple[int, Array]]:
         """Every column's scores for a block of pools, rounded so that scores equal on paper tie.
 
         `normalized`: scores that were normalised elsewhere, as matrices like `pools.score`.
@@ -69,7 +71,7 @@ class Grid:
                 assert normalization is not None
                 name = normalization
                 candidates = Candidates(pools, NORMALIZATIONS[name], (normalized or {}).get(name))
-            yield c, FUSIONS[fusion].kernel(candidates).astype(np.float32)
+            yield c, FUSIONS[fusion].kernel(candidates).astype(precision)
 
 
 def chosen_normalizations(names: str | Iterable[str]) -> list[Normalization]:

@@ -13,8 +13,10 @@ from typing import TypeVar
 import numpy as np
 
 from fusion.kernel.pools import ListStatistics
-from fusion.registry import FUSIONS, METRICS, NORMALIZATIONS
+from fusion.metrics import WHOLE
+from fusion.registry import FUSIONS, METRICS, NORMALIZATIONS, TextMetric
 from fusion.types import Floats
+from fusion.worth import JudgedTexts
 
 Label = TypeVar("Label", int, str)
 
@@ -55,7 +57,17 @@ def fuse(lists: Mapping[str, Mapping[Label, float]], normalization: str, fusion:
     return [(label, scores[label]) for label in ordered(scores)]
 
 
-def evaluate(ranking: list[Label], relevant: set[Label], metric: str, k: int, ideal: int | None = None) -> float:
-    """A metric of one ranking; `ideal`: the number of relevant labels the ideal ranking has (default: all)."""
-    weights = METRICS[metric].weights(k, len(relevant) if ideal is None else ideal)
-    return float(sum(w for w, label in zip(weights, ranking, strict=False) if label in relevant))
+def evaluate(
+    ranking: list[Label], relevant: set[Label], metric: str, k: int = WHOLE, ideal: int | None = None
+) -> float:
+    """A metric of one ranking, every relevant label counting the same; `ideal`: the number of relevant labels the
+    ideal ranking has (default: all)."""
+    entry = METRICS[metric]
+    assert isinstance(entry, TextMetric)
+    number = np.array([len(relevant) if ideal is None else ideal])
+    worth = entry.worth(k or max(len(ranking), 1), JudgedTexts(number))
+    over = float(np.broadcast_to(worth.over, 1)[0])
+    last = len(worth.by_rank) if worth.depth is None else min(int(worth.depth[0]), len(worth.by_rank))
+    ranks = [place for place, label in enumerate(ranking[:last]) if label in relevant]
+    gains = [worth.by_rank[rank] * (order if worth.counts == "running" else 1) for order, rank in enumerate(ranks, 1)]
+    return float(sum(gains[:1] if worth.counts == "first" else gains) / over) if over else 0.0

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from fusion.errors import ConfigError, unknown_name
-from fusion.types import Array, Floats
+from fusion.types import Array, Floats, Ints
+
+if TYPE_CHECKING:
+    from fusion.worth import JudgedTexts, Worth
 
 Reads = Literal["scores", "ranks"]
+Gain = Literal["one", "grade", "propensity"]
+CutOff = Literal["needed", "optional", "none"]
 Affine: TypeAlias = tuple[Any, Any]
 """Shift and scale."""
 
@@ -117,20 +122,47 @@ class Fusion:
         return function
 
 
-@dataclass
+@dataclass(frozen=True)
 class Metric:
-    """A measure that adds up over hits: `weights(k, n)` is what a hit at rank 1, 2, ..., k is worth in a text
-    with n relevant labels. It may depend on n only as far as n <= k."""
+    """What all metrics have. One name and some others that people type."""
 
     name: str
     formula: str
     citation: str
-    weights: Callable[[int, int], Floats]
+    aliases: tuple[str, ...] = ()
+    cutoff: CutOff = "needed"
+
+
+@dataclass(frozen=True)
+class TextMetric(Metric):
+    """A mean over texts. `worth` says what the hits of each text are worth; see fusion/worth.py."""
+
+    worth: Callable[[int, JudgedTexts], Worth] = field(kw_only=True)
+    gain: Gain = "one"
+    """What a hit counts: one, a gain that follows from its grade, or the inverse propensity of its label."""
+    ideal: bool = True
+    """Whether it matters which labels make the ideal ranking: all of the text, or those of the label group."""
+    capped: bool = False
+    """Whether the number of relevant labels matters only up to k, and every hit counts by its rank alone: then counts
+    of hits by rank and number say it all."""
+    pooled: bool = False
+    """Whether the figure is a ratio of sums over texts instead of the mean of the texts' ratios."""
+    nonrelevant: bool = False
+    """Whether it looks at labels that are judged and not relevant."""
+
+
+@dataclass(frozen=True)
+class LabelMetric(Metric):
+    """A mean over the labels that test texts carry. `of_labels(hits, listed, carried)` has an array entry per label:
+    the texts that carry it and have it among their first k, that have it there, and that carry it."""
+
+    of_labels: Callable[[Ints, Ints, Ints], Array] = field(kw_only=True)
+    ideal: bool = False
 
 
 NORMALIZATIONS: Registry[Normalization] = Registry("normalization")
 FUSIONS: Registry[Fusion] = Registry("fusion")
-METRICS: Registry[Metric] = Registry("metric")
+METRICS: Registry[TextMetric | LabelMetric] = Registry("metric")
 
 
 def normalization(
@@ -159,11 +191,50 @@ def fusion(name: str, *, reads: Reads, formula: str, citation: str) -> Callable[
     return register
 
 
-def metric(name: str, *, formula: str, citation: str) -> Callable[[Callable[[int, int], Floats]], Metric]:
-    """Register a metric."""
+def metric(
+    name: str,
+    *,
+    formula: str,
+    citation: str,
+    aliases: Iterable[str] = (),
+    cutoff: CutOff = "needed",
+    gain: Gain = "one",
+    ideal: bool = True,
+    capped: bool = False,
+    pooled: bool = False,
+    nonrelevant: bool = False,
+) -> Callable[[Callable[[int, JudgedTexts], Worth]], TextMetric]:
+    """Register a metric that is a mean over texts."""
 
-    def register(weights: Callable[[int, int], Floats]) -> Metric:
-        return METRICS.add(Metric(name, formula, citation, weights))
+    def register(worth: Callable[[int, JudgedTexts], Worth]) -> TextMetric:
+        entry = TextMetric(
+            name,
+            formula,
+            citation,
+            tuple(aliases),
+            cutoff,
+            worth=worth,
+            gain=gain,
+            ideal=ideal,
+            capped=capped,
+            pooled=pooled,
+            nonrelevant=nonrelevant,
+        )
+        METRICS.add(entry)
+        return entry
+
+    return register
+
+
+def label_metric(
+    name: str, *, formula: str, citation: str, aliases: Iterable[str] = ()
+) -> Callable[[Callable[[Ints, Ints, Ints], Array]], LabelMetric]:
+    """Register a metric that is a mean over labels."""
+
+    def register(of_labels: Callable[[Ints, Ints, Ints], Array]) -> LabelMetric:
+        entry = LabelMetric(name, formula, citation, tuple(aliases), of_labels=of_labels)
+        METRICS.add(entry)
+        return entry
 
     return register
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,16 +12,19 @@ import pyarrow.compute as pc
 
 from fusion import __version__
 from fusion.errors import ConfigError, InputError, unknown_name
+from fusion.metrics import label_measures
 from fusion.registry import FUSIONS
 from fusion.statistics.tally import Tally
 from jobs.config import Config
 from jobs.inputs.list_rows import load_lists
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Frequencies
+from jobs.inputs.training import training_propensities
 from jobs.results.details import detail_tables, label_bands
 from jobs.results.examples import example_table
+from jobs.results.figures import label_plan, metric_table, needs_nonrelevant
 from jobs.results.result import Result
-from jobs.results.schemas import METRICS_SCHEMA, QUERY_METRICS, RUN_FILE
+from jobs.results.schemas import QUERY_METRICS, RUN_FILE
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
@@ -57,7 +59,10 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     sources = sources or Sources.of(config.inputs)
     sources.require(judged=True)
     engine = choose_engine(config, sources, spark)
-    lists = load_lists(engine.tables, sources, judged=True)
+    settings = config.evaluate
+    lists = load_lists(
+        engine.tables, sources, True, settings.relevant_from, any(map(needs_nonrelevant, settings.measures))
+    )
     grid = config.grid.grid
     for name in lists.layout.retrievers:
         if name in FUSIONS.names():
@@ -67,13 +72,18 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         tuple(grid.cells),
         chosen_views(config.evaluate.label_groups, lists.layout.views),
         config.grid.scope,
-        tuple(config.evaluate.measures),
+        tuple(settings.measures),
+        rules=settings.rules._replace(graded=lists.layout.relevant_from is not None),
+        propensities=training_propensities(engine.tables, sources, settings),
     )
     frequencies = None
-    if config.evaluate.details:
+    if settings.details or label_measures(settings.measures):
         frequencies = engine.tables.frequencies(lists.judgements)
-        tests = config.evaluate
-        counted = Details(label_bands(frequencies), tests.blocks, tests.randomizations, tests.seed, tests.examples)
+        evaluation = replace(evaluation, labels=label_plan(evaluation, frequencies, settings.label_cells))
+    if settings.details:
+        assert frequencies is not None
+        bands, vectors = label_bands(frequencies), settings.randomizations
+        counted = Details(bands, settings.blocks, vectors, settings.seed, settings.examples)
         evaluation = replace(evaluation, details=counted)
 
     plan = Plan(grid, config.grid.scope, evaluation.views)
@@ -85,11 +95,11 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     input_counts = _input_counts(tallies, evaluation)
     if not input_counts[JUDGED]:
         raise InputError(f"{lists.judgements_source}: no judged text to evaluate; do its ids match those of the folds?")
-    metrics = _metrics(tallies, evaluation)
+    metrics = metric_table(tallies, packed, evaluation)
     queries = None
     if config.evaluate.per_query:
         queries = engine.rows(lists, plan, query_figures(evaluation), query_schema(evaluation, lists.types.text))
-    details = _details(packed, metrics, evaluation, frequencies) if frequencies else {}
+    details = _details(packed, metrics, evaluation, frequencies) if evaluation.details and frequencies else {}
     if packed_examples := _part(packed, EXAMPLES):
         details["examples"] = example_table(
             from_bytes(packed_examples), metrics, evaluation, lists, engine.tables, sources
@@ -142,8 +152,7 @@ def _details(
     packed: pa.Table, metrics: pa.Table, evaluation: Evaluation, frequencies: Frequencies
 ) -> dict[str, pa.Table]:
     """The tables of what was counted over all folds."""
-    here = pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.not_equal(packed["part"], EXAMPLES))
-    rows = packed.filter(here)
+    rows = packed.filter(pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.not_equal(packed["part"], EXAMPLES)))
     coverage, sums = evaluation.new_coverage(), evaluation.new_sums()
     for part, (places, counts) in zip(rows["part"].to_pylist(), unpacked(rows), strict=True):
         if part == COVERAGE:
@@ -157,17 +166,6 @@ def _part(packed: pa.Table, part: str) -> list[bytes]:
     """What was sent as a part that holds no counts."""
     rows: list[bytes] = packed.filter(pc.equal(packed["part"], part))["counts"].to_pylist()
     return rows
-
-
-def _metrics(tallies: dict[int, Tally], evaluation: Evaluation) -> pa.Table:
-    rows: list[tuple[object, ...]] = []
-    for fold, tally in tallies.items():
-        by_column = defaultdict(list)
-        for figure in tally.figures(evaluation.measures):
-            by_column[figure.column].append(figure[1:])
-        rows += [(fold, *cell, *figure) for cell, column in evaluation.columns.items() for figure in by_column[column]]
-    names = METRICS_SCHEMA.names
-    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], METRICS_SCHEMA)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,21 @@ import numpy as np
 import pyarrow as pa
 
 from fusion.grid import SINGLE, Cell, Grid
-from fusion.kernel.blocks import Hits, Scope, find_hits
+from fusion.kernel.blocks import Scope
+from fusion.kernel.hits import Hits, find_hits
 from fusion.label_groups import ALL
-from fusion.metrics import Measure, decisive
+from fusion.metrics import LARGEST_TABLE, Measure, decisive, is_tabled, text_measures
 from fusion.statistics.coverage import Coverage, common_candidates
+from fusion.statistics.label_counts import ENTRIES, BestLabels
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
 from fusion.types import Array, Ints
+from fusion.worth import PLAIN_RULES, Rules
 from udfs.example_texts import ExampleTexts, from_bytes, most_extreme, to_bytes
 from udfs.input_counts import count_keys
+from udfs.judged_texts import FurtherSums, Propensities, ViewFigures, relevant_only, tie_order
+from udfs.label_counting import LABELS, LabelCounter, LabelPlan, sums_over_labels
 from udfs.list_codes import LabelGroups, Layout
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work, report_repeated
@@ -32,6 +37,8 @@ udfs/example_texts.py); its `places` says how many are kept."""
 COUNTS = ("fold", "part")
 """What identifies a vector of counts."""
 NO_FOLD = -1
+DEFAULT_CUTOFF = 10
+"""Where no measure has a cut-off, label frequencies are looked at among so many first labels."""
 HITS, COVERAGE, EXAMPLES = "hits", "coverage", "examples"
 
 
@@ -60,10 +67,19 @@ class Evaluation:
     scope: Scope
     measures: tuple[Measure, ...]
     details: Details | None = None
+    rules: Rules = PLAIN_RULES
+    propensities: Propensities | None = None
+    labels: LabelPlan | None = None
 
     @property
     def k(self) -> int:
-        return max(measure.k for measure in self.measures)
+        """The deepest cut-off of the measures that hits by rank tell; 0 if there are none."""
+        return max((measure.k for measure in self.measures if is_tabled(measure, self.rules)), default=0)
+
+    @cached_property
+    def further_measures(self) -> list[Measure]:
+        """The measures that need every text's figure."""
+        return [measure for measure in text_measures(self.measures) if not is_tabled(measure, self.rules)]
 
     @cached_property
     def grid(self) -> Grid:
@@ -82,24 +98,31 @@ class Evaluation:
         return count_keys(self.layout.retrievers)
 
     def new_tally(self) -> Tally:
-        return Tally(self.views, self._width, self.k, len(self.count_keys))
+        return Tally(self.views, self._width, self.k, len(self.count_keys), self.further_measures)
 
     def new_coverage(self) -> Coverage:
-        cutoffs = [measure.k for measure in self.measures]
+        cutoffs = [measure.k for measure in self.measures if 0 < measure.k <= LARGEST_TABLE] or [DEFAULT_CUTOFF]
         return Coverage(self.views, len(self.layout.retrievers), self._width, cutoffs)
 
     def new_sums(self) -> PairedSums:
         assert self.details is not None
         vectors, seed = self.details.randomizations, self.details.seed
         blocks = self.details.blocks if vectors else 0
-        return PairedSums(self.views, self.measures, self._width, blocks, vectors, seed)
+        measures = text_measures(self.measures)
+        return PairedSums(self.views, measures, self._width, blocks, vectors, seed, self.rules)
 
     def new_examples(self) -> ExampleTexts | None:
         """None where no examples are kept."""
-        if self.details is None or not self.details.examples:
+        if self.details is None or not self.details.examples or not text_measures(self.measures):
             return None
         columns, retrievers = len(self.grid.columns), len(self.layout.retrievers)
         return ExampleTexts(self.views, columns, retrievers, decisive(self.measures), self.details.examples)
+
+    def best_labels(self) -> BestLabels | None:
+        """What gathers the labels that chosen cells list; None where no metric asks for them."""
+        if self.labels is None:
+            return None
+        return BestLabels([self.columns[cell] for cell in self.labels.cells], max(self.labels.cutoffs))
 
     @property
     def _width(self) -> int:
@@ -113,6 +136,7 @@ def count_hits(evaluation: Evaluation) -> Work:
         counter = Counter(evaluation, problems)
         for batch in batches:
             counter.add(batch)
+            yield from counter.packed_labels(at_least=ENTRIES)
         yield from counter.packed()
 
     return run
@@ -131,6 +155,8 @@ def add_counts(table: pa.Table) -> pa.Table:
         longer = max(len(total), int(places.max(initial=-1)) + 1)
         total = np.concatenate([total, np.zeros(longer - len(total), np.int64)])
         np.add.at(total, places, counts)
+    if part.startswith(LABELS):
+        return pa.Table.from_batches([_packed_row(fold, part, b"", sums_over_labels(part, total), problems)])
     return pa.Table.from_batches([_row(fold, part, *_packed(total), problems)])
 
 
@@ -156,14 +182,20 @@ class Counter:
         self.problems = problems
         self.tallies: dict[int, Tally] = {}
         self.examples = evaluation.new_examples()
+        self.labels = None if evaluation.labels is None else LabelCounter(evaluation.labels, evaluation.layout)
 
     def add(self, batch: Batch) -> None:
         evaluation = self.evaluation
         self._count_input(batch)
-        hits = judged_hits(batch, evaluation, self.grid, self.problems)
+        best = evaluation.best_labels()
+        further_sums = None
+        if evaluation.further_measures:
+            further_sums = FurtherSums(batch, evaluation, [self._tally(int(fold)) for fold in np.unique(batch.fold)])
+        hits = judged_hits(batch, evaluation, self.grid, self.problems, best)
         if self.problems:
             return
-        relevant_all = batch.texts.relevant_counts(evaluation.layout.group_names, ALL)
+        groups = evaluation.layout.group_names
+        relevant_all = batch.texts.relevant_counts(groups, ALL)
         lists = (
             None
             if evaluation.details is None
@@ -172,22 +204,38 @@ class Counter:
         if self.examples is not None:
             self.examples.begin(batch.text_id, batch.fold)
         for v, view in enumerate(evaluation.views):
-            relevant = batch.texts.relevant_counts(evaluation.layout.group_names, view)
+            relevant = batch.texts.relevant_counts(groups, view)
             counted = batch.judged if view == ALL else batch.judged & (relevant > 0)
+            numbers = [relevant_all, relevant]
+            relevant_hits = relevant_only(hits[v], evaluation.rules)
             for fold in np.unique(batch.fold):
                 tally = self._tally(int(fold))
                 here = counted & (batch.fold == fold)
                 tally.add_queries(v, relevant_all[here], relevant[here])
-                mine = here[hits[v].text]
-                text = hits[v].text[mine]
-                tally.add_hits(v, hits[v].ranks[mine], relevant_all[text], relevant[text])
+                mine = here[relevant_hits.text]
+                text = relevant_hits.text[mine]
+                tally.add_hits(v, relevant_hits.ranks[mine], relevant_all[text], relevant[text])
+            if best is not None and self.labels is not None:
+                self.labels.add(batch, view, best, counted)
+            further = None if further_sums is None else further_sums.figures(v, hits[v], numbers)
             if lists is not None:
-                self._add_details(lists, v, batch, hits[v], counted, [relevant_all, relevant])
+                self._add_details(lists, v, batch, relevant_hits, counted, numbers, further)
+            elif further is not None:
+                further.add_all(counted)
+            if further_sums is not None:
+                further_sums.add_to_tallies(v, counted)
         if self.examples is not None:
             self.examples.end()
 
     def _add_details(
-        self, lists: _ListFacts, view: int, batch: Batch, hits: Hits, counted: Array, relevant: list[Ints]
+        self,
+        lists: _ListFacts,
+        view: int,
+        batch: Batch,
+        hits: Hits,
+        counted: Array,
+        relevant: list[Ints],
+        further: ViewFigures | None,
     ) -> None:
         """Hits are relevant labels, so their texts all count in the view."""
         assert self.evaluation.details is not None
@@ -197,7 +245,8 @@ class Counter:
         band_of = [bands.lookup(batch.decode(these)) for these in (labels, hits.label)]
         self.coverage.add_bands(view, band_of[0], hits, band_of[1])
         watch = None if self.examples is None else self.examples.watch(hits.view)
-        self.sums.add(hits, counted, relevant, lists.block, watch)
+        if text_measures(self.evaluation.measures):
+            self.sums.add(hits, counted, relevant, lists.block, watch, further)
 
     def packed(self) -> Iterator[pa.RecordBatch]:
         if self.problems:
@@ -205,6 +254,7 @@ class Counter:
             return
         for fold, tally in self.tallies.items():
             yield _row(fold, HITS, *tally.packed())
+        yield from self.packed_labels()
         if self.evaluation.details is not None:
             yield _row(NO_FOLD, COVERAGE, *self.coverage.packed())
             for part, counts in self.sums.packed():
@@ -213,6 +263,12 @@ class Counter:
             keep = np.array([self.examples.keep], np.int64).tobytes()
             for rows in self.examples.packed():
                 yield _packed_row(NO_FOLD, EXAMPLES, keep, rows)
+
+    def packed_labels(self, at_least: int = 0) -> Iterator[pa.RecordBatch]:
+        """The counts of labels so far, which then start anew; nothing as long as they are few."""
+        if self.labels is not None and self.labels.entries >= at_least and not self.problems:
+            for fold, part, places, counts in self.labels.packed():
+                yield _row(fold, part, places, counts)
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -263,9 +319,12 @@ class _ListFacts:
         return cls(lists.slots, common_candidates(lists), blocks_of(text_keys(batch.text_id), details.blocks))
 
 
-def judged_hits(batch: Batch, evaluation: Evaluation, grid: Grid, problems: Problems) -> list[Hits]:
+def judged_hits(
+    batch: Batch, evaluation: Evaluation, grid: Grid, problems: Problems, best: BestLabels | None = None
+) -> list[Hits]:
     """The hits of a batch. Texts without judgements have no relevant labels, hence no hits."""
-    hits, repeated = find_hits(batch.texts, grid, evaluation.views, evaluation.layout.group_names, evaluation.scope)
+    groups, ties = evaluation.layout.group_names, tie_order(batch, evaluation.rules)
+    hits, repeated = find_hits(batch.texts, grid, evaluation.views, groups, evaluation.scope, ties, best)
     if len(repeated):
         report_repeated(batch, repeated, evaluation.layout, problems)
     return hits

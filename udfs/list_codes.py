@@ -10,10 +10,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.label_groups import ALL
-from fusion.types import Array
+from fusion.types import Array, Ints
 
 JUDGEMENT = -1
 """The list code of the rows that hold a text's relevant labels."""
+
+
+@dataclass(frozen=True)
+class LabelIndex:
+    """The places of labels in a list of ids."""
+
+    ids: pa.Array
+
+    def places(self, labels: pa.Array) -> Ints:
+        """The place of each label; the number of ids where it is not among them."""
+        if pa.types.is_int32(labels.type) and self._dense is not None:
+            wanted = labels.to_numpy()
+            inside = (wanted >= 0) & (wanted < len(self._dense))
+            return np.where(inside, self._dense[np.where(inside, wanted, 0)], len(self.ids))
+        place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
+        return np.asarray(place.fill_null(len(self.ids)).to_numpy(), np.int64)
+
+    @cached_property
+    def _dense(self) -> Array | None:
+        """A table indexed by label id, where ids are small numbers."""
+        if not (pa.types.is_integer(self.ids.type) and len(self.ids)):
+            return None
+        ids = self.ids.to_numpy()
+        if ids.min() < 0 or ids.max() >= 50_000_000:
+            return None
+        table = np.full(ids.max() + 1, len(ids), np.int32)
+        table[ids] = np.arange(len(ids))
+        return table
 
 
 @dataclass(frozen=True)
@@ -61,6 +89,8 @@ class Layout:
     sources: tuple[str, ...] = ()
     """Where each retriever's candidates came from, for messages."""
     judgements: str = "judgements"
+    relevant_from: float | None = None
+    """Where judgements have grades, as scores: the one from which a label is relevant. None: all judged labels are."""
 
     @property
     def group_names(self) -> tuple[str, ...]:

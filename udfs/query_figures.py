@@ -7,21 +7,27 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from fusion.kernel.hits import Hits
 from fusion.label_groups import ALL
-from fusion.metrics import Measure
+from fusion.metrics import Measure, text_measures
+from fusion.registry import METRICS
 from fusion.statistics.tally import IDEALS, hit_weights
-from fusion.types import Array, Floats
+from fusion.statistics.text_figures import TextFigures
+from fusion.types import Array, Floats, Ints
 from udfs.hit_counts import Evaluation, judged_hits
+from udfs.judged_texts import relevant_only, view_texts
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work
 
 
 def figure_names(evaluation: Evaluation) -> dict[str, tuple[Measure, str]]:
-    """The columns: `ndcg@10` and, where only the labels of the group make the ideal ranking, `ndcg@10_group`."""
+    """The columns: `ndcg@10` and, where only the labels of the group make the ideal ranking, `ndcg@10_group`. Metrics
+    of labels have no figure for a text."""
     return {
         str(measure) + ("" if ideal == ALL else f"_{ideal}"): (measure, ideal)
         for ideal in IDEALS
-        for measure in evaluation.measures
+        for measure in text_measures(evaluation.measures)
+        if ideal == ALL or METRICS[measure.metric].ideal
     }
 
 
@@ -33,7 +39,6 @@ def query_schema(evaluation: Evaluation, text_type: str) -> str:
 def query_figures(evaluation: Evaluation) -> Work:
     """The work of an engine: one row per judged text, cell and label group."""
     grid = evaluation.grid
-    weights = {measure: hit_weights(measure, evaluation.k) for measure in evaluation.measures}
 
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -41,12 +46,7 @@ def query_figures(evaluation: Evaluation) -> Work:
             for hits in judged_hits(batch, evaluation, grid, problems):
                 relevant = batch.texts.relevant_counts(evaluation.layout.group_names, hits.view)
                 counted = np.flatnonzero(batch.judged & ((relevant > 0) | (hits.view == ALL)))
-                ranks = np.where(hits.ranks > evaluation.k, 0, hits.ranks)
-                figures = {}
-                for name, (measure, ideal) in figure_names(evaluation).items():
-                    number = np.minimum(relevant_all if ideal == ALL else relevant, evaluation.k)[hits.text]
-                    worth = weights[measure][ranks, number[:, None]]
-                    figures[name] = _sums(worth, hits.text, len(batch.texts))[counted]
+                figures = _figures(batch, evaluation, hits, [relevant_all, relevant], counted)
                 for cell, column in evaluation.columns.items():
                     yield pa.RecordBatch.from_pydict(
                         {
@@ -60,6 +60,30 @@ def query_figures(evaluation: Evaluation) -> Work:
                     )
 
     return run
+
+
+def _figures(
+    batch: Batch, evaluation: Evaluation, hits: Hits, relevant: list[Ints], counted: Ints
+) -> dict[str, Floats]:
+    """The figures [text, column] of the counted texts in one view, by name."""
+    known: dict[tuple[Measure, str], Floats] = {}
+    if evaluation.further_measures:
+        further = TextFigures(hits.view, evaluation.further_measures, view_texts(batch, evaluation, hits, relevant))
+        nowhere = np.zeros((1, len(further.aspects), hits.ranks.shape[1]), np.int64)
+        values = further.of(counted, np.zeros(len(batch.texts), np.int64), nowhere)
+        known = {(measure, IDEALS[i]): values[a] for a, (measure, i) in enumerate(further.aspects)}
+    relevant_hits = relevant_only(hits, evaluation.rules)
+    ranks = np.where(relevant_hits.ranks > evaluation.k, 0, relevant_hits.ranks)
+    figures = {}
+    for name, (measure, ideal) in figure_names(evaluation).items():
+        if measure in evaluation.further_measures:
+            # In the view of all labels the two ideals are one.
+            figures[name] = known.get((measure, ideal), known[measure, ALL])
+            continue
+        number = np.minimum(relevant[IDEALS.index(ideal)], evaluation.k)[relevant_hits.text]
+        worth = hit_weights(measure, evaluation.k)[ranks, number[:, None]]
+        figures[name] = _sums(worth, relevant_hits.text, len(batch.texts))[counted]
+    return figures
 
 
 def _sums(worth: Floats, text: Array, texts: int) -> Floats:

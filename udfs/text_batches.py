@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.kernel.blocks import TextBlock
+from fusion.kernel.blocks import Judged, TextBlock
 from fusion.kernel.list_checks import NOT_FINITE, REPEATED, UNGROUPED, UNSORTED, WRONG_GROUP, check_lists
 from fusion.kernel.pools import Relevant
 from fusion.kernel.ranking import list_order
@@ -134,6 +134,7 @@ def assemble(
     known = layout.groups.names if layout.groups else ()
     stated = np.array([known.index(slot) if slot in known else -1 for slot in layout.slots], np.int8)
     expected = np.where(code == JUDGEMENT, np.int8(-1), stated[code % len(layout.slots)])
+    grade, score = _grades_apart(score, rows, offset)
     flags = check_lists(offset, label, score, group, expected)
     if flags.any():
         rows.report((flags & NOT_FINITE) > 0, "scores", "NaN, infinite or null score")
@@ -141,7 +142,9 @@ def assemble(
         rows.report((flags & WRONG_GROUP) > 0, "label_group", f"label of another group than {rows.groups_source} has")
         if (flags & UNSORTED).any():
             order = list_order(offset, (flags & UNSORTED) > 0, label, score)
-            label, score, group = label[order], score[order], group[order] if len(group) else group
+            label, score = label[order], score[order]
+            group = group[order] if len(group) else group
+            grade = grade[order] if len(grade) else grade
             flags = check_lists(offset, label, score, group, expected)
         rows.report((flags & REPEATED) > 0, "label_ids", "the same label twice in a list")
         if problems:
@@ -163,6 +166,8 @@ def assemble(
 
     begin, end = np.append(offset[:-1], 0), np.append(offset[1:], 0)
     shape = (len(queries), len(layout.retrievers), len(layout.slots))
+    judged = Judged(Relevant(begin[place[:, -1]], end[place[:, -1]], label), group, grade)
+    relevant, relevant_group = _relevant(judged, layout.relevant_from)
     texts = TextBlock(
         layout.slots,
         begin[place[:, :-1]].reshape(shape),
@@ -170,10 +175,34 @@ def assemble(
         label,
         score,
         group,
-        Relevant(begin[place[:, -1]], end[place[:, -1]], label),
-        group,
+        relevant,
+        relevant_group,
+        judged=None if layout.relevant_from is None else judged,
     )
     return Batch(texts, rows.text_id.take(pa.array(first)), fold[first], place[:, -1] >= 0, decode)
+
+
+def _grades_apart(score: Floats, rows: Rows, offset: Ints) -> tuple[Floats, Floats]:
+    """The grades, where judgements have some as scores, and the scores with zeros instead: judged labels are then
+    sorted by id. Grades that are no numbers stay, so that they are reported."""
+    if rows.layout.relevant_from is None:
+        return np.empty(0), score
+    of_judgement = np.repeat(rows.code == JUDGEMENT, np.diff(offset))
+    return score, np.where(of_judgement & np.isfinite(score), 0.0, score)
+
+
+def _relevant(judged: Judged, relevant_from: float | None) -> tuple[Relevant, Array]:
+    """The judged labels whose grade makes them relevant, and their groups; all of them, where there are no grades."""
+    if relevant_from is None:
+        return judged.labels, judged.group
+    (start, stop, label), group, grade = judged
+    size = stop - start
+    entry = np.repeat(stop - np.cumsum(size), size) + np.arange(size.sum())
+    chosen = grade[entry] >= relevant_from
+    ends = np.append(0, np.cumsum(chosen))[np.cumsum(size)]
+    starts = np.append(0, ends[:-1])
+    kept = entry[chosen]
+    return Relevant(starts, ends, label[kept]), group[kept] if len(group) else group
 
 
 def report_repeated(batch: Batch, repeated: Ints, layout: Layout, problems: Problems) -> None:

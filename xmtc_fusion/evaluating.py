@@ -27,6 +27,7 @@ def evaluate(
     cells: Iterable[str] | None = None,
     label_groups: Any = "auto",
     folds: Any = None,
+    training: Any = None,
     scope: str | None = None,
     engine: str | None = None,
     per_query: bool | None = None,
@@ -37,17 +38,17 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate every chosen cell, and every retriever alone.
 
-    judgements: the relevant labels of each text. `{"t1": ["l1", "l3"]}`, `{"t1": {"l1": 1}}` (relevant above 0), a
-        pandas, polars or Arrow table (text_id with label_ids, or with label_id), a path (TREC qrels or Parquet), a
-        catalog table's name, or a Spark DataFrame.
+    judgements: the relevant labels of each text. `{"t1": ["l1", "l3"]}`, `{"t1": {"l1": 2}}` (grades; relevant from 1
+        on), a pandas, polars or Arrow table (text_id with label_ids, or with label_id; optional: grades, or grade), a
+        path (TREC qrels or Parquet), a catalog table's name, or a Spark DataFrame.
     runs: by retriever, the scores of labels: `{"bm25": {"t1": {"l1": 7.1}}, "dense": ...}`, or for each retriever a
         table (text_id with label_ids and scores, or with label_id and score), a path or a DataFrame. Or one table of
         all retrievers, with a column `retriever`.
-    metrics: such as `["ndcg@10", "precision@1"]`.
-    normalizations, fusions: names, or `"all"` (the default).
-    cells: instead of all combinations, such as `["zmuv+combmnz"]`.
+    metrics: such as `["ndcg@10", "map", "recall@100"]`; `xf.METRICS` has all of them.
+    normalizations, fusions: names, or `"all"` (the default). cells: instead of these, such as `["zmuv+combmnz"]`.
     label_groups: `{"l1": "head", ...}`, a table (label_id, label_group), `"pareto"`, `"none"` or `"auto"`.
     folds: `{"t1": 0, ...}`, or a table (text_id, fold). Without folds, all texts are one.
+    training: the labels of the training texts, in the forms of the judgements, for psp and psndcg (docs/metrics.md).
     scope: `"group"` fuses within each label group, `"joint"` all candidates together.
     engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`; all give the same figures.
     per_query: also keep every text's figures.
@@ -72,6 +73,7 @@ def evaluate(
         groups_source(label_groups),
         folds_source(folds),
         resolved.inputs.head_share,
+        None if training is None else judgements_source(training),
     )
     result = job.compute(spark, resolved, sources)
     return Evaluation(result, resolved)

@@ -9,18 +9,28 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fusion.grid import Grid
 from fusion.kernel.compiled import compiled
 from fusion.kernel.pools import Lists, Pools, Relevant, merge_lists
-from fusion.kernel.ranking import relevant_ranks
 from fusion.label_groups import ALL
-from fusion.types import Array, Floats, Int32s, Ints, Singles
+from fusion.types import Array, Floats, Int32s, Ints
 
 Scope = Literal["group", "joint"]
 
 TEXTS_PER_BLOCK = 128
 ENTRIES_PER_BLOCK = 200_000
 """Blocks are small enough for the processor's caches and large enough to make calls cheap."""
+
+
+class Judged(NamedTuple):
+    """The judged labels of each text, ascending, with their groups and grades."""
+
+    labels: Relevant
+    group: Array
+    grade: Floats
+
+    def some(self, texts: slice) -> Judged:
+        """Of some texts."""
+        return self._replace(labels=self.labels._replace(start=self.labels.start[texts], stop=self.labels.stop[texts]))
 
 
 @dataclass
@@ -39,6 +49,8 @@ class TextBlock:
     relevant_group: Array
     normalized: Mapping[str, Floats] = field(default_factory=dict)
     """Scores of the entries that were normalised elsewhere."""
+    judged: Judged | None = None
+    """All judged labels with their grades, where there are grades; `relevant` are some of these."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -64,6 +76,7 @@ class TextBlock:
                     self.relevant._replace(start=self.relevant.start[part], stop=self.relevant.stop[part]),
                     self.relevant_group,
                     self.normalized,
+                    None if self.judged is None else self.judged.some(part),
                 ),
             )
             first = last
@@ -119,6 +132,13 @@ class TextBlock:
             entry = entry[self.relevant_group[entry] == groups.index(view)]
         return self.relevant.label[entry]
 
+    def grades_of(self, text: Ints, label: Int32s) -> Floats:
+        """The grades of some labels of texts, each of which is judged."""
+        assert self.judged is not None
+        labels, _, grade = self.judged
+        grades: Floats = _grades_of(labels.start, labels.stop, labels.label, grade, text, label)
+        return grades
+
 
 class PoolView(NamedTuple):
     """A view of a block: which candidates are ranked against each other, and which of them are relevant.
@@ -135,7 +155,7 @@ class PoolView(NamedTuple):
     relevant: Ints
     relevant_offset: Ints
 
-    def take(self, values: Singles) -> Singles:
+    def take(self, values: Array) -> Array:
         return values if self.member is None else values[self.member]
 
     @property
@@ -170,7 +190,8 @@ def pool_views(
 
 def _merged_pools(texts: TextBlock, view: str, keep_all: bool) -> tuple[Pools, dict[str, Floats]]:
     lists = texts.lists(view)
-    pools = merge_lists(lists, texts.relevant, keep_all)
+    wanted = texts.relevant if texts.judged is None else texts.judged.labels
+    pools = merge_lists(lists, wanted, keep_all)
     if not texts.normalized:
         return pools, {}
     first = np.repeat(lists.start[pools.source].T, np.diff(pools.offset), axis=1)
@@ -198,54 +219,13 @@ def _part(view: str, pools: Pools, normalized: dict[str, Floats], group: int) ->
     )
 
 
-class Hits(NamedTuple):
-    """Relevant candidates of a view, text after text: which label, and its ranks in every column (0: not retrieved)."""
-
-    view: str
-    text: Ints
-    label: Int32s
-    ranks: Int32s
-
-
-def find_hits(
-    texts: TextBlock, grid: Grid, views: tuple[str, ...], groups: tuple[str, ...], scope: Scope
-) -> tuple[list[Hits], Ints]:
-    """The ranks of all relevant candidates in every column of the grid and, behind those, in every single
-    retriever's list. Also the texts in which a list holds a label twice."""
-    found: dict[str, list[Hits]] = {view: [] for view in views}
-    repeated = []
-    for first, block in texts.blocks():
-        for shared in pool_views(block, views, groups, scope, keep_all=False):
-            pools = shared[0].pools
-            repeated.append(pools.repeated + first)
-            retrievers = len(pools.position)
-            ranks = [np.empty((len(c.relevant), len(grid.columns) + retrievers), np.int32) for c in shared]
-            for column, fused in grid.fused(pools, shared[0].normalized):
-                for pool_view, table in zip(shared, ranks, strict=True):
-                    table[:, column] = _ranks(pool_view, fused)
-            for r, position in enumerate(pools.position):
-                lists_only = np.where(position >= 0, -position, -np.inf).astype(np.float32)
-                for pool_view, table in zip(shared, ranks, strict=True):
-                    retrieved = position[pool_view.relevant_candidate] >= 0
-                    table[:, len(grid.columns) + r] = np.where(retrieved, _ranks(pool_view, lists_only), 0)
-            for pool_view, table in zip(shared, ranks, strict=True):
-                label = pools.label[pool_view.relevant_candidate]
-                found[pool_view.view].append(Hits(pool_view.view, pool_view.relevant_source + first, label, table))
-    columns = len(grid.columns) + texts.start.shape[1]
-    hits = [
-        Hits(
-            view,
-            np.concatenate([np.empty(0, np.int64), *(part.text for part in parts)]),
-            np.concatenate([np.empty(0, np.int32), *(part.label for part in parts)]),
-            np.concatenate([np.empty((0, columns), np.int32), *(part.ranks for part in parts)]),
-        )
-        for view, parts in found.items()
-    ]
-    return hits, np.unique(np.concatenate([np.empty(0, np.int64), *repeated]))
-
-
-def _ranks(pool_view: PoolView, scores: Singles) -> Int32s:
-    return relevant_ranks(pool_view.take(scores), pool_view.offset, pool_view.relevant, pool_view.relevant_offset)
+@compiled
+def _grades_of(start, stop, judged_label, grade, text, label):  # type: ignore[no-untyped-def]
+    grades = np.empty(text.size)
+    for j in range(text.size):
+        first, last = start[text[j]], stop[text[j]]
+        grades[j] = grade[first + np.searchsorted(judged_label[first:last], label[j])]
+    return grades
 
 
 @compiled

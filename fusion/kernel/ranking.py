@@ -1,4 +1,4 @@
-"""Ranking by the one total order: score descending, then label id ascending."""
+"""Ranking by the one total order: score descending, then label id ascending; and as other tools order equal scores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,22 @@ from fusion.types import Array, Floats, Int32s, Ints, Singles
 def relevant_ranks(fused: Singles, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
     """The 1-based rank of every relevant candidate in its pool. Nothing is sorted: those above it are counted."""
     return _relevant_ranks(fused, offset, relevant, relevant_offset)
+
+
+def ranks_by_key(scores: Array, key: Int32s, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
+    """The same, where of equal scores the one with the greater key comes first. Here and below, a candidate without a
+    score (NaN) has rank 0."""
+    return _ranks_by_key(scores, key, offset, relevant, relevant_offset)
+
+
+def tied_ranks(scores: Array, offset: Ints, relevant: Ints, relevant_offset: Ints) -> tuple[Int32s, Int32s]:
+    """The best rank that the ties of every relevant candidate allow, and how many candidates share its score."""
+    return _tied_ranks(scores, offset, relevant, relevant_offset)
+
+
+def quicksort_ranks(scores: Array, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
+    """The ranks that numba's quicksort gives, which is what ranx sorts with: equal scores in no particular order."""
+    return _quicksort_ranks(scores, offset, relevant, relevant_offset)
 
 
 def top(fused: Singles, offset: Ints, n: int) -> tuple[Ints, Ints]:
@@ -52,6 +68,49 @@ def _relevant_ranks(fused, offset, relevant, relevant_offset):  # type: ignore[n
                 for c in range(place):
                     above += pool[c] == score
             ranks[j] = above + 1
+    return ranks
+
+
+@compiled
+def _ranks_by_key(scores, key, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
+    ranks = np.empty(relevant.size, np.int32)
+    for p in range(offset.size - 1):
+        for j in range(relevant_offset[p], relevant_offset[p + 1]):
+            mine, score = key[relevant[j]], scores[relevant[j]]
+            above = 0
+            for c in range(offset[p], offset[p + 1]):
+                above += scores[c] > score or (scores[c] == score and key[c] > mine)
+            ranks[j] = 0 if np.isnan(score) else above + 1
+    return ranks
+
+
+@compiled
+def _tied_ranks(scores, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
+    ranks = np.empty(relevant.size, np.int32)
+    tied = np.empty(relevant.size, np.int32)
+    for p in range(offset.size - 1):
+        for j in range(relevant_offset[p], relevant_offset[p + 1]):
+            score = scores[relevant[j]]
+            above, equal = 0, 0
+            for c in range(offset[p], offset[p + 1]):
+                above += scores[c] > score
+                equal += scores[c] == score
+            ranks[j] = 0 if np.isnan(score) else above + 1
+            tied[j] = equal
+    return ranks, tied
+
+
+@compiled
+def _quicksort_ranks(scores, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
+    ranks = np.empty(relevant.size, np.int32)
+    rank_of = np.zeros(scores.size, np.int32)
+    for p in range(offset.size - 1):
+        listed = offset[p] + np.flatnonzero(~np.isnan(scores[offset[p] : offset[p + 1]]))
+        order = np.argsort(-scores[listed])
+        for place in range(order.size):
+            rank_of[listed[order[place]]] = place + 1
+        for j in range(relevant_offset[p], relevant_offset[p + 1]):
+            ranks[j] = rank_of[relevant[j]]
     return ranks
 
 

@@ -1,34 +1,80 @@
-"""The metrics. A metric at a cut-off is written `ndcg@10`; that is its name everywhere."""
+"""The metrics. A metric at a cut-off is written `ndcg@10`, one over the whole ranking `map`: its name everywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fusion.errors import ConfigError
+from fusion.errors import ConfigError, unknown_name
+from fusion.metrics.average_precision import average_precision
+from fusion.metrics.bpref import bpref
+from fusion.metrics.coverage import coverage
+from fusion.metrics.f1 import f1
+from fusion.metrics.hit_rate import hit_rate
+from fusion.metrics.macro_f1 import macro_f1
+from fusion.metrics.macro_precision import macro_precision
+from fusion.metrics.macro_recall import macro_recall
+from fusion.metrics.mrr import mrr
 from fusion.metrics.ndcg import ndcg
 from fusion.metrics.precision import precision
-from fusion.registry import METRICS
+from fusion.metrics.psndcg import psndcg
+from fusion.metrics.psp import psp
+from fusion.metrics.r_precision import r_precision
+from fusion.metrics.recall import recall
+from fusion.registry import METRICS, LabelMetric, TextMetric
+from fusion.worth import Rules
 
-__all__ = ["LARGEST_K", "Measure", "decisive", "decisiveness", "ndcg", "parse_measures", "precision"]
+__all__ = [
+    "LARGEST_K",
+    "WHOLE",
+    "Measure",
+    "average_precision",
+    "bpref",
+    "coverage",
+    "decisive",
+    "decisiveness",
+    "f1",
+    "hit_rate",
+    "is_tabled",
+    "label_measures",
+    "macro_f1",
+    "macro_precision",
+    "macro_recall",
+    "metric_names",
+    "mrr",
+    "ndcg",
+    "parse_measures",
+    "precision",
+    "psndcg",
+    "psp",
+    "r_precision",
+    "recall",
+    "text_measures",
+]
 
-LARGEST_K = 128
-"""Counts are kept for every rank up to k and every number of relevant labels up to k."""
+LARGEST_K = 1000
+LARGEST_TABLE = 128
+"""The deepest cut-off for which hits are counted by rank and number of relevant labels; those counts grow with its
+square."""
+WHOLE = 0
+"""The cut-off of a measure that looks at the whole ranking."""
 
 
 class Measure(NamedTuple):
-    """A metric at a cut-off."""
+    """A metric at a cut-off; WHOLE is none."""
 
     metric: str
     k: int
 
     def __str__(self) -> str:
-        return f"{self.metric}@{self.k}"
+        return f"{self.metric}@{self.k}" if self.k else self.metric
 
 
-def decisiveness(measure: Measure) -> tuple[bool, int]:
-    """The greater it is, the more a measure says where one has to do: nDCG first, then depth."""
-    return measure.metric == "ndcg", measure.k
+def decisiveness(measure: Measure) -> tuple[bool, bool, int]:
+    """The greater it is, the more a measure says where one has to do: nDCG first, then depth. Only chosen cells have a
+    metric of labels, so these come last."""
+    of_texts = not isinstance(METRICS[measure.metric], LabelMetric)
+    return measure.metric == "ndcg", of_texts, measure.k or LARGEST_K + 1
 
 
 def decisive(measures: Iterable[Measure]) -> Measure:
@@ -36,14 +82,49 @@ def decisive(measures: Iterable[Measure]) -> Measure:
     return max(measures, key=decisiveness)
 
 
+def metric_names() -> dict[str, str]:
+    """Every name that people may type, and the metric behind it."""
+    names = {entry.name: entry.name for entry in METRICS}
+    others = {alias: entry.name for entry in METRICS for alias in entry.aliases}
+    return {**names, **{alias: name for alias, name in others.items() if alias not in names}}
+
+
 def parse_measures(names: str | Iterable[str]) -> list[Measure]:
-    """`ndcg@10,precision@10`, or a list of such names."""
+    """`ndcg@10,map`, or a list of such names."""
     words = names.split(",") if isinstance(names, str) else [word for name in names for word in name.split(",")]
-    measures = []
-    for word in (word.strip() for word in words):
-        name, _, cut = word.partition("@")
-        entry = METRICS[{"p": "precision"}.get(name.lower(), name.lower())]
-        if not (cut.isdecimal() and 1 <= int(cut) <= LARGEST_K):
-            raise ConfigError(f"metric {word!r} needs a cut-off from 1 to {LARGEST_K}, as in '{entry.name}@10'.")
-        measures.append(Measure(entry.name, int(cut)))
-    return list(dict.fromkeys(measures))
+    return list(dict.fromkeys(_parse(word.strip()) for word in words))
+
+
+def _parse(word: str) -> Measure:
+    typed, at, cut = word.partition("@")
+    known = metric_names()
+    name = known.get(typed.strip().lower().replace("_", "-"))
+    if name is None:
+        raise unknown_name("metric", typed, known)
+    cutoff = METRICS[name].cutoff
+    if not at and cutoff != "needed":
+        return Measure(name, WHOLE)
+    if cutoff == "none":
+        raise ConfigError(f"metric {word!r} has no cut-off: it is written {name!r}.")
+    if not (cut.isdecimal() and 1 <= int(cut) <= LARGEST_K):
+        also = f" or none at all, as in {name!r}" if cutoff == "optional" else ""
+        raise ConfigError(f"metric {word!r} needs a cut-off from 1 to {LARGEST_K:,}, as in '{name}@10'{also}.")
+    return Measure(name, int(cut))
+
+
+def text_measures(measures: Iterable[Measure]) -> list[Measure]:
+    """Those that have a figure for every text."""
+    return [measure for measure in measures if isinstance(METRICS[measure.metric], TextMetric)]
+
+
+def label_measures(measures: Iterable[Measure]) -> list[Measure]:
+    """Those that are means over labels."""
+    return [measure for measure in measures if isinstance(METRICS[measure.metric], LabelMetric)]
+
+
+def is_tabled(measure: Measure, rules: Rules) -> bool:
+    """Whether counts of hits by rank and number of relevant labels say all about a measure."""
+    entry = METRICS[measure.metric]
+    if not isinstance(entry, TextMetric) or not entry.capped or rules.ties == "expected":
+        return False
+    return 0 < measure.k <= LARGEST_TABLE and not (entry.gain == "grade" and rules.graded)

@@ -1,17 +1,19 @@
-"""nDCG@k: discounted gain of the hits over the gain of an ideal ranking. Binary gain, discount 1 / log2(1 + rank)."""
+"""nDCG@k: discounted gain of the hits over that of an ideal ranking. Discount 1 / log2(1 + rank); the gain is 1, or
+follows from the grades where there are any."""
 
 import numpy as np
 
 from fusion.registry import metric
-from fusion.types import Floats
+from fusion.worth import JudgedTexts, Worth
 
 
 @metric(
     "ndcg",
-    formula="sum over hits of 1 / log2(1 + rank), over the same sum for ranks 1 to min(n, k)",
+    formula="sum over hits of gain / log2(1 + rank), over the same sum for the best possible ranking",
     citation="K. Jarvelin, J. Kekalainen. Cumulated gain-based evaluation of IR techniques. TOIS 2002.",
+    gain="grade",
+    capped=True,
 )
-def ndcg(k: int, relevant: int) -> Floats:
+def ndcg(k: int, texts: JudgedTexts) -> Worth:
     discounts = 1 / np.log2(np.arange(2, k + 2))
-    ideal = np.cumsum(discounts)[min(relevant, k) - 1] if relevant else np.inf
-    return discounts / ideal
+    return Worth(discounts, over=texts.ideal(discounts))

@@ -3,9 +3,16 @@
 import numpy as np
 
 from fusion.registry import metric
-from fusion.types import Floats
+from fusion.worth import JudgedTexts, Worth
 
 
-@metric("precision", formula="hits / k", citation="C. J. van Rijsbergen. Information Retrieval. 1979.")
-def precision(k: int, relevant: int) -> Floats:
-    return np.full(k, 1 / k)
+@metric(
+    "precision",
+    formula="hits / k",
+    citation="C. J. van Rijsbergen. Information Retrieval. 1979.",
+    aliases=["p"],
+    ideal=False,
+    capped=True,
+)
+def precision(k: int, texts: JudgedTexts) -> Worth:
+    return Worth(np.ones(k), over=k)

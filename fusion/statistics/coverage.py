@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fusion.kernel.blocks import Hits, TextBlock
+from fusion.kernel.blocks import TextBlock
 from fusion.kernel.compiled import compiled
+from fusion.kernel.hits import Hits
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
 from fusion.statistics.counts import Counts

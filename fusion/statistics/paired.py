@@ -7,21 +7,23 @@ relevant labels of the text. For the randomisation test the sums of blocks of te
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fusion.kernel.blocks import Hits
 from fusion.kernel.compiled import compiled
+from fusion.kernel.hits import Hits
 from fusion.label_groups import ALL
-from fusion.metrics import Measure
+from fusion.metrics import Measure, is_tabled
 from fusion.statistics.extremes import Extremes
 from fusion.statistics.random_signs import randomization_p
 from fusion.statistics.significance import Paired, paired_t_of_sums
-from fusion.statistics.tally import IDEALS, hit_weights
+from fusion.statistics.tally import IDEALS, hit_weights, ideals_of
 from fusion.types import Array, Floats, Ints
+from fusion.worth import PLAIN_RULES, Rules
 
 UNIT = 2.0**-18
 """About 4e-6. Sums of squares stay below 2^53 up to 100,000 texts at a time and below 2^63 up to 10^8 texts."""
@@ -41,19 +43,25 @@ class Aspect(NamedTuple):
         return f"{self.view} {self.measure} {self.ideal}"
 
 
-def distinct_aspects(views: Sequence[str], measures: Sequence[Measure]) -> dict[Aspect, Aspect]:
+def distinct_aspects(
+    views: Sequence[str], measures: Sequence[Measure], rules: Rules = PLAIN_RULES
+) -> dict[Aspect, Aspect]:
     """Every aspect, and the first one that has the same figures: nDCG@1 is P@1, and a measure that does not look at
-    the number of relevant labels is the same under both ideals."""
-    k = max(measure.k for measure in measures)
+    the number of relevant labels is the same under both ideals. Of a view, those that hits by rank tell come first."""
+    tabled = [measure for measure in measures if is_tabled(measure, rules)]
+    k = max((measure.k for measure in tabled), default=0)
     first: dict[tuple[str, str, bytes], Aspect] = {}
     same_as = {}
     for view in views:
         for ideal in IDEALS[:1] if view == ALL else IDEALS:
-            for measure in measures:
+            for measure in tabled:
                 weights = hit_weights(measure, k)[:, 1:]
                 depends = bool((weights != weights[:, :1]).any())
                 aspect = Aspect(view, measure, ideal)
                 same_as[aspect] = first.setdefault((view, ideal if depends else "", weights.tobytes()), aspect)
+        for measure in measures:
+            if measure not in tabled:
+                same_as |= {(aspect := Aspect(view, measure, ideal)): aspect for ideal in ideals_of(measure, view)}
     return same_as
 
 
@@ -63,6 +71,17 @@ class Watch(NamedTuple):
     aspect: Aspect
     extremes: Extremes
     places: Ints
+
+
+class Further(Protocol):
+    """Figures of aspects that hits by rank do not tell."""
+
+    @property
+    def hit(self) -> Array:
+        """Which texts may have a figure above 0."""
+
+    def of(self, texts: Ints) -> Floats:
+        """The figures [aspect, text, column] of some texts."""
 
 
 class PairedSums:
@@ -80,12 +99,14 @@ class PairedSums:
         blocks: int = 0,
         vectors: int = 0,
         seed: int = 0,
+        rules: Rules = PLAIN_RULES,
     ) -> None:
         """`vectors` sign vectors over so many blocks are drawn from the seed; without blocks there is no such test."""
-        self.same_as = distinct_aspects(views, measures)
+        self.same_as = distinct_aspects(views, measures, rules)
         self.aspects = list(dict.fromkeys(self.same_as.values()))
         self._place = {aspect: self.aspects.index(same) for aspect, same in self.same_as.items()}
-        self._k = max(measure.k for measure in measures)
+        self._tabled = [is_tabled(aspect.measure, rules) for aspect in self.aspects]
+        self._k = max((measure.k for measure in measures if is_tabled(measure, rules)), default=0)
         self._columns, self._vectors, self._seed = columns, vectors, seed
         size, sizes = len(self.aspects), len(FEWEST_LABELS)
         self.queries: Ints = np.zeros((size, 1 + sizes), np.int64)
@@ -97,38 +118,44 @@ class PairedSums:
         self._known_p: Floats | None = None
 
     def add(
-        self, hits: Hits, counted: Array, relevant: Sequence[Ints], block: Ints, watch: Watch | None = None
+        self,
+        hits: Hits,
+        counted: Array,
+        relevant: Sequence[Ints],
+        block: Ints,
+        watch: Watch | None = None,
+        further: Further | None = None,
     ) -> None:
         """The texts that `counted` marks, with their hits in one view and their numbers of relevant labels: all, and
-        those of the view. `block` is the block of each text. `watch` sees the figures of one aspect on the way."""
+        those of the view. `block` is the block of each text. `watch` sees the figures of one aspect on the way;
+        `further` has the figures of aspects that hits by rank do not tell."""
         self._forget()
         here = [a for a, aspect in enumerate(self.aspects) if aspect.view == hits.view]
-        part = slice(here[0], here[-1] + 1)
+        of_view = slice(here[0], here[-1] + 1)
         size = np.searchsorted(FEWEST_LABELS, relevant[0], side="right")
-        self.queries[part] += np.bincount(size[counted], minlength=self.queries.shape[1])
+        if further is not None:
+            # A label of too low a grade to be relevant may still count in a graded measure.
+            size = np.where(further.hit, np.maximum(size, 1), size)
+        self.queries[of_view] += np.bincount(size[counted], minlength=self.queries.shape[1])
         first = np.searchsorted(hits.text, np.arange(len(counted) + 1))
-        texts = np.flatnonzero(counted & (first[1:] > first[:-1]))
+        hit = first[1:] > first[:-1]
+        texts = np.flatnonzero(counted & (hit if further is None else hit | further.hit))
         # By size, so that the products of a size are added up in one go.
         texts = texts[np.argsort(size[texts], kind="stable")]
         number = np.minimum(np.stack(list(relevant)), self._k)
         weights, by_group = self._weights[hits.view]
+        tabled = len(by_group)
         for begin in range(0, len(texts), TEXTS_AT_A_TIME):
             chosen = texts[begin : begin + TEXTS_AT_A_TIME]
+            places = (chosen, size - 1, block)
+            sums, blocks = self.sums[of_view], self.blocks[of_view]
             _add_up(
-                self._figures,
-                self.sums[part],
-                self.blocks[part],
-                chosen,
-                first,
-                hits.ranks,
-                weights,
-                number,
-                by_group,
-                size - 1,
-                block,
+                self._figures, sums[:tabled], blocks[:tabled], *places, first, hits.ranks, weights, number, by_group
             )
+            if further is not None:
+                _add_rounded(self._figures[tabled:], sums[tabled:], blocks[tabled:], *places, further.of(chosen))
             ends = np.searchsorted(size[chosen], np.arange(1, self.queries.shape[1] + 1))
-            _add_products(self.products[part], self._figures, ends)
+            _add_products(self.products[of_view], self._figures, ends)
             if watch is not None:
                 figures = self._figures[self._place[watch.aspect] - here[0], : len(chosen)]
                 watch.extremes.add(figures, watch.places[chosen])
@@ -136,19 +163,26 @@ class PairedSums:
     @cached_property
     def _figures(self) -> Floats:
         """Room for the figures [aspect, text, column] of some texts, used again and again: new memory is slow."""
-        most = max(len(by_group) for _, by_group in self._weights.values())
+        of_views = Counter(aspect.view for aspect in self.aspects)
+        most = max(of_views.values())
         return np.empty((most, TEXTS_AT_A_TIME, self._columns))
 
     @cached_property
     def _weights(self) -> dict[str, tuple[Floats, Ints]]:
         """By view: what a hit is worth [number of relevant labels, rank, aspect] in units, and which number counts."""
-        of: dict[str, list[Aspect]] = {}
-        for aspect in self.aspects:
-            of.setdefault(aspect.view, []).append(aspect)
+        of: dict[str, list[Aspect]] = {aspect.view: [] for aspect in self.aspects}
+        for aspect, tabled in zip(self.aspects, self._tabled, strict=True):
+            if tabled:
+                of[aspect.view].append(aspect)
+        nothing = np.empty((self._k + 1, self._k + 1, 0))
+        tables = {
+            view: [nothing, *(hit_weights(aspect.measure, self._k).T[:, :, None] for aspect in mine)]
+            for view, mine in of.items()
+        }
         return {
             view: (
-                np.ascontiguousarray(np.stack([hit_weights(a.measure, self._k).T for a in mine], axis=2) / UNIT),
-                np.array([int(a.ideal != ALL) for a in mine]),
+                np.ascontiguousarray(np.concatenate(tables[view], axis=2) / UNIT),
+                np.array([int(aspect.ideal != ALL) for aspect in mine], np.int64),
             )
             for view, mine in of.items()
         }
@@ -193,9 +227,9 @@ class PairedSums:
     def _totals(self, a: int, size: int | None) -> tuple[int, list[int], list[list[int]]]:
         """Queries, sums and products of an aspect as Python's whole numbers, which are exact and quickly fetched."""
         if (a, size) not in self._known_totals:
-            part = slice(None) if size is None else slice(size, size + 1)
+            sizes = slice(None) if size is None else slice(size, size + 1)
             queries = self.queries[a].sum() if size is None else self.queries[a, 1 + size]
-            sums, products = self.sums[a, part].sum(axis=0), self.products[a, part].sum(axis=0)
+            sums, products = self.sums[a, sizes].sum(axis=0), self.products[a, sizes].sum(axis=0)
             self._known_totals[a, size] = int(queries), sums.astype(np.int64).tolist(), products.tolist()
         return self._known_totals[a, size]
 
@@ -214,7 +248,7 @@ class PairedSums:
 
 
 @compiled
-def _add_up(figures, sums, blocks, texts, first, ranks, weights, number, by_group, size, block):  # type: ignore[no-untyped-def]
+def _add_up(figures, sums, blocks, texts, size, block, first, ranks, weights, number, by_group):  # type: ignore[no-untyped-def]
     """figures[aspect, n, column]: the worth of the hits of texts[n], rounded to whole units and added to the sums of
     its size and of its block. `number[0]` counts all relevant labels, `number[1]` those of the view."""
     aspects = by_group.size
@@ -242,6 +276,23 @@ def _add_up(figures, sums, blocks, texts, first, ranks, weights, number, by_grou
                 whole = np.rint(total[column, a])
                 of_text[column] = whole
                 of_size[column] += whole
+            if blocks.shape[1]:
+                of_block = blocks[a, block[t]]
+                for column in range(columns):
+                    of_block[column] += of_text[column]
+
+
+@compiled
+def _add_rounded(figures, sums, blocks, texts, size, block, values):  # type: ignore[no-untyped-def]
+    """The same for figures [aspect, text, column] that are known already."""
+    aspects, _, columns = values.shape
+    for a in range(aspects):
+        for n in range(texts.size):
+            t = texts[n]
+            of_text, of_size = figures[a, n], sums[a, size[t]]
+            for column in range(columns):
+                of_text[column] = np.rint(values[a, n, column] / UNIT)
+                of_size[column] += of_text[column]
             if blocks.shape[1]:
                 of_block = blocks[a, block[t]]
                 for column in range(columns):

@@ -35,7 +35,7 @@ def runs_source(runs: Any) -> Source | dict[str, Source]:
 
 
 def judgements_source(judgements: Any) -> Source:
-    """Relevant labels by text: a list of labels, or labels with grades, of which those above 0 are relevant."""
+    """Judged labels by text: a list of relevant labels, or labels with grades."""
     return _source(judgements, "judgements", _judgement_table)
 
 
@@ -87,14 +87,23 @@ def _run_table(run: Mapping[Any, Any], name: str) -> pa.Table:
 
 
 def _judgement_table(judgements: Mapping[Any, Any], name: str) -> pa.Table:
-    relevant = []
     for text, labels in judgements.items():
         if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
             raise InputError(f"{name}: expected a list of labels for text {text!r}; found {labels!r}")
-        graded = labels.items() if isinstance(labels, Mapping) else ((label, 1) for label in labels)
-        relevant.append([label for label, grade in graded if grade > 0])
-    lists = _lists(judgements, relevant, name)
-    return pa.table({"text_id": _ids(judgements, f"{name}: text ids"), "label_ids": lists})
+    lists = _lists(judgements, (list(labels) for labels in judgements.values()), name)
+    table = pa.table({"text_id": _ids(judgements, f"{name}: text ids"), "label_ids": lists})
+    if not any(isinstance(labels, Mapping) for labels in judgements.values()):
+        return table
+    flat = [
+        grade
+        for labels in judgements.values()
+        for grade in (labels.values() if isinstance(labels, Mapping) else [1] * len(list(labels)))
+    ]
+    try:
+        grades = pa.array(map(float, flat), pa.float64(), size=len(flat))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: grades must be numbers: {error}") from None
+    return table.append_column("grades", pa.ListArray.from_arrays(lists.offsets, grades))
 
 
 def _pairs(values: Mapping[Any, Any], name: str, key: str, value: str) -> pa.Table:

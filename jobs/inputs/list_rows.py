@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError
 from fusion.label_groups import ALL, HEAD, TAIL, pareto_groups
+from jobs.inputs.grades import ABOVE_ZERO
 from jobs.inputs.sources import Source, Sources, checked_label_groups, require, source_name, widest
 from jobs.inputs.tables import Frequencies, Placed, RowTypes, T, Tables
 from udfs.label_ids import number_labels
@@ -38,14 +39,24 @@ class ListRows(Generic[T]):
     """The rows of some texts, by their ids as strings; the others are left out before anything is shuffled."""
 
 
-def load_lists(tables: Tables[T], sources: Sources, judged: bool) -> ListRows[T]:
-    """The candidates of all retrievers and, if `judged`, the relevant labels of the test texts."""
+def load_lists(
+    tables: Tables[T], sources: Sources, judged: bool, relevant_from: float = 1, nonrelevant: bool = False
+) -> ListRows[T]:
+    """The candidates of all retrievers and, if `judged`, the labels of the test texts: with their grades where there
+    are any but 0 and 1, or if also the labels below the grade `relevant_from` are wanted (`nonrelevant`)."""
     sources.require(judged)
     runs = _runs(tables, sources.candidates)
     judgements, judged_by = None, source_name(sources.judgements, "judgements")
+    graded = None
     if sources.judgements is not None:
-        judgements = tables.read_judgements(sources.judgements, judged_by)
+        read = tables.read_judgements(sources.judgements, judged_by)
+        judgements = tables.relevant_only(read, relevant_from)
+        wanted = judged and "grades" in tables.columns(read)
+        if wanted and (nonrelevant or relevant_from > 1 or tables.has_grades(read)):
+            graded = read if nonrelevant else tables.graded_from(read, ABOVE_ZERO)
     layout = _layout(tables, sources, runs, judgements)
+    if graded is not None:
+        layout = replace(layout, relevant_from=relevant_from)
     types = _types(tables, [run.rows for run in runs.values()], judgements)
     folds = _folds(tables, sources.folds) if sources.folds is not None else None
     divided = layout.slots != (ALL,)
@@ -61,7 +72,7 @@ def load_lists(tables: Tables[T], sources: Sources, judged: bool) -> ListRows[T]
             for number, run in enumerate(runs.values())
         ]
         if judgements is not None and judged:
-            rows.append(tables.judgement_rows(placed(judgements), types))
+            rows.append(tables.judgement_rows(placed(judgements if graded is None else graded), types))
         return tables.union(rows)
 
     return ListRows(rows_of(None), layout, types, judgements, judged_by, rows_of)

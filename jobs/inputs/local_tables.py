@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.types import Ints
+from jobs.inputs.grades import check_repeated, check_same_length, kept_from
 from jobs.inputs.parquet_files import read_parquet_files
 from jobs.inputs.sources import (
     LISTS,
     QRELS_FIELDS,
     RUN_FIELDS,
     Source,
+    judgement_columns,
     require,
     run_columns,
     source_format,
@@ -62,18 +64,32 @@ class LocalTables:
     def read_judgements(self, source: Source, name: str) -> pa.Table:
         if _is_trec(source):
             lines = read_trec(_trec_path(source), name, QRELS_FIELDS, "relevance")
-            relevant = lines.filter(pc.greater(lines["relevance"], 0))
-            nobody = pc.invert(pc.is_in(lines["text_id"], value_set=relevant["text_id"].combine_chunks()))
-            without = lines["text_id"].filter(nobody).unique()
-            none = pa.ListArray.from_arrays(pa.array(np.zeros(len(without) + 1, np.int32)), pa.array([], pa.string()))
-            lists = _grouped(relevant.select(["text_id", "label_id"]), ["text_id"])
-            return pa.concat_tables([lists, pa.table({"text_id": without, "label_ids": none})])
-        table = self.read(source, name)
-        if "label_ids" in table.column_names:
-            require(self.columns(table), name, ["text_id", "label_ids"])
-            return table.select(["text_id", "label_ids"])
-        require(self.columns(table), name, ["text_id", "label_id"])
-        return _grouped(table.select(["text_id", "label_id"]), ["text_id"])
+            check_repeated(lines, name)
+            table = lines.rename_columns({"relevance": "grade"})
+        else:
+            table = self.read(source, name)
+        wanted = judgement_columns(self.columns(table))
+        require(self.columns(table), name, wanted)
+        chosen = table.select(wanted)
+        if "label_ids" not in wanted:
+            return _grouped(chosen, ["text_id"])
+        if "grades" in wanted:
+            check_same_length(chosen, name)
+        return chosen
+
+    def has_grades(self, judgements: pa.Table) -> bool:
+        if "grades" not in judgements.column_names:
+            return False
+        grades = pc.list_flatten(judgements["grades"]).cast(pa.float64())
+        return not pc.all(pc.is_in(grades, value_set=pa.array([0.0, 1.0])), min_count=0).as_py()
+
+    def graded_from(self, judgements: pa.Table, lowest: float) -> pa.Table:
+        return kept_from(judgements, lowest)
+
+    def relevant_only(self, judgements: pa.Table, relevant_from: float) -> pa.Table:
+        if "grades" not in judgements.column_names:
+            return judgements
+        return kept_from(judgements, relevant_from).drop_columns(["grades"])
 
     def columns(self, table: pa.Table) -> dict[str, str]:
         return {field.name: type_name(field.type) for field in table.schema}
@@ -81,14 +97,17 @@ class LocalTables:
     def arrow(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
         return table.select(columns)
 
-    def distinct(self, table: pa.Table, column: str) -> list[str | None]:
-        values: list[str | None] = table[column].unique().to_pylist()
+    def distinct(self, table: pa.Table, column: str) -> list[Any]:
+        values: list[Any] = table[column].unique().to_pylist()
         return values
 
     def is_empty(self, table: pa.Table) -> bool:
         return not len(table)
 
-    def equal(self, table: pa.Table, column: str, value: str) -> pa.Table:
+    def size(self, table: pa.Table) -> int:
+        return len(table)
+
+    def equal(self, table: pa.Table, column: str, value: str | int) -> pa.Table:
         return table.filter(pc.equal(table[column], value))
 
     def having(self, table: pa.Table, column: str, ids: Sequence[str]) -> pa.Table:
@@ -123,9 +142,11 @@ class LocalTables:
         labels = judgements["label_ids"].combine_chunks()
         sizes = pc.fill_null(pc.list_value_length(labels), 0).to_numpy()
         offset = pa.array(np.concatenate(([0], np.cumsum(sizes))), pa.int32())
-        zeros = pa.ListArray.from_arrays(offset, pa.array(np.zeros(sizes.sum())), mask=labels.is_null())
+        scores = pa.ListArray.from_arrays(offset, pa.array(np.zeros(sizes.sum())), mask=labels.is_null())
+        if "grades" in judgements.column_names:
+            scores = judgements["grades"]
         code = pa.array(np.full(len(labels), JUDGEMENT, np.int32))
-        return _cast(_with_column(_with_column(judgements, "list", code), "scores", zeros), types)
+        return _cast(_with_column(_with_column(judgements, "list", code), "scores", scores), types)
 
     def union(self, tables: Sequence[pa.Table]) -> pa.Table:
         return pa.concat_tables(tables)

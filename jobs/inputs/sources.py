@@ -24,12 +24,15 @@ NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|i
 SHOWN_LINES = 5
 
 IDS, SCORES, NAMES = ("int", "bigint", "string"), ("float", "double"), ("string",)
+GRADES = ("int", "bigint", *SCORES)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "text_id": IDS,
     "label_id": IDS,
     "label_ids": IDS,
     "score": SCORES,
     "scores": SCORES,
+    "grade": GRADES,
+    "grades": GRADES,
     "label_group": NAMES,
     "retriever": NAMES,
     "fold": ("int", "bigint"),
@@ -37,6 +40,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 """The types of columns, as Spark calls them; of the elements, for the columns that hold lists."""
 LISTS = ("label_ids", "scores")
+LIST_COLUMNS = (*LISTS, "grades")
 LONG_RUN, LIST_RUN = ("text_id", "label_id", "score"), ("text_id", "label_ids", "scores")
 
 
@@ -49,10 +53,19 @@ class Sources:
     label_groups: Source = "auto"
     folds: Source | None = None
     head_share: float = 0.2
+    training: Source | None = None
+    """The labels of training texts, for metrics that weigh labels by their frequency there."""
 
     @classmethod
     def of(cls, inputs: Inputs) -> Sources:
-        return cls(inputs.candidates, inputs.judgements, inputs.label_groups, inputs.folds, inputs.head_share)
+        return cls(
+            inputs.candidates,
+            inputs.judgements,
+            inputs.label_groups,
+            inputs.folds,
+            inputs.head_share,
+            inputs.training,
+        )
 
     def require(self, judged: bool) -> None:
         """Refuse what lacks candidates, or judgements where they are needed."""
@@ -65,7 +78,7 @@ class Sources:
         """Every source that is there to be read."""
         yield from self.candidates.values() if isinstance(self.candidates, Mapping) else [self.candidates]
         groups = None if self.groups_word else self.label_groups
-        yield from (source for source in (self.judgements, groups, self.folds) if source is not None)
+        yield from (source for source in (self.judgements, groups, self.folds, self.training) if source is not None)
 
     @property
     def groups_word(self) -> str | None:
@@ -97,6 +110,14 @@ def run_columns(columns: Mapping[str, str]) -> Sequence[str]:
     return LIST_RUN if "label_ids" in columns else LONG_RUN
 
 
+def judgement_columns(columns: Mapping[str, str]) -> list[str]:
+    """What is read of judgements: lists, or one row per judgement; grades where there are some."""
+    wanted, grade = (
+        (["text_id", "label_ids"], "grades") if "label_ids" in columns else (["text_id", "label_id"], "grade")
+    )
+    return [*wanted, grade] if grade in columns else wanted
+
+
 def require(columns: Mapping[str, str], source: str, wanted: Sequence[str]) -> None:
     """Refuse a table (its columns with their types) that lacks a column, or whose ids and scores are of no use."""
     missing = [column for column in wanted if column not in columns]
@@ -107,8 +128,8 @@ def require(columns: Mapping[str, str], source: str, wanted: Sequence[str]) -> N
         )
     for column in (column for column in wanted if column in ALLOWED):
         kind = columns[column]
-        if (element_type(kind) if column in LISTS else kind) not in ALLOWED[column]:
-            array = "an array of " if column in LISTS else ""
+        if (element_type(kind) if column in LIST_COLUMNS else kind) not in ALLOWED[column]:
+            array = "an array of " if column in LIST_COLUMNS else ""
             raise InputError(f"{source}: column {column!r} is {kind}, expected {array}{' or '.join(ALLOWED[column])}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
+from jobs.inputs.grades import Judgement, repeated_judgements
 from jobs.inputs.sources import (
     NUMBER,
     QRELS_FIELDS,
@@ -18,6 +20,7 @@ from jobs.inputs.sources import (
     SHOWN_LINES,
     Source,
     bad_lines,
+    judgement_columns,
     require,
     run_columns,
     source_format,
@@ -58,17 +61,34 @@ class SparkTables:
     def read_judgements(self, source: Source, name: str) -> DataFrame:
         if isinstance(source, str) and source_format(source)[0] == "trec":
             lines = _fields(self.spark, source, QRELS_FIELDS, "relevance")
-            relevant = F.expr("try_cast(relevance AS double) > 0")
-            labels = F.collect_list(F.when(relevant, F.col("label_id")))
-            return lines.groupBy("text_id").agg(labels.alias("label_ids"))
-        table = self.read(source, name)
-        if "label_ids" in table.columns:
-            require(self.columns(table), name, ["text_id", "label_ids"])
-            return table.select("text_id", "label_ids")
-        require(self.columns(table), name, ["text_id", "label_id"])
+            table = lines.select("text_id", "label_id", F.expr("try_cast(relevance AS double)").alias("grade"))
+            if not table.groupBy("text_id", "label_id").count().where("count > 1").isEmpty():
+                raise repeated_judgements(name, _repeated(self.spark, source))
+        else:
+            table = self.read(source, name)
+        wanted = judgement_columns(self.columns(table))
+        require(self.columns(table), name, wanted)
+        if "label_ids" in wanted:
+            return table.select(*wanted)
         # As structs, since collecting drops nulls, which are to be reported.
-        pairs = table.groupBy("text_id").agg(F.collect_list(F.struct("label_id")).alias("pairs"))
-        return pairs.select("text_id", F.col("pairs.label_id").alias("label_ids"))
+        pairs = table.groupBy("text_id").agg(F.collect_list(F.struct(*wanted[1:])).alias("pairs"))
+        return pairs.select("text_id", *(F.col(f"pairs.{column}").alias(f"{column}s") for column in wanted[1:]))
+
+    def has_grades(self, judgements: DataFrame) -> bool:
+        if "grades" not in judgements.columns:
+            return False
+        other = F.exists("grades", lambda grade: F.coalesce(~grade.isin(0.0, 1.0), F.lit(True)))
+        return not judgements.where(F.coalesce(other, F.lit(True))).isEmpty()
+
+    def graded_from(self, judgements: DataFrame, lowest: float) -> DataFrame:
+        pairs = F.filter(F.arrays_zip("label_ids", "grades"), lambda pair: pair["grades"] >= lowest)
+        kept = judgements.select("text_id", pairs.alias("pairs"))
+        return kept.select("text_id", *(F.col(f"pairs.{name}").alias(name) for name in ("label_ids", "grades")))
+
+    def relevant_only(self, judgements: DataFrame, relevant_from: float) -> DataFrame:
+        if "grades" not in judgements.columns:
+            return judgements
+        return self.graded_from(judgements, relevant_from).drop("grades")
 
     def columns(self, table: DataFrame) -> dict[str, str]:
         return {field.name: field.dataType.simpleString() for field in table.schema.fields}
@@ -76,13 +96,16 @@ class SparkTables:
     def arrow(self, table: DataFrame, columns: Sequence[str]) -> pa.Table:
         return table.select(*columns).toArrow()
 
-    def distinct(self, table: DataFrame, column: str) -> list[str | None]:
+    def distinct(self, table: DataFrame, column: str) -> list[Any]:
         return [row[column] for row in table.select(column).distinct().collect()]
 
     def is_empty(self, table: DataFrame) -> bool:
         return table.isEmpty()
 
-    def equal(self, table: DataFrame, column: str, value: str) -> DataFrame:
+    def size(self, table: DataFrame) -> int:
+        return table.count()
+
+    def equal(self, table: DataFrame, column: str, value: str | int) -> DataFrame:
         return table.where(F.col(column) == value)
 
     def having(self, table: DataFrame, column: str, ids: Sequence[str]) -> DataFrame:
@@ -111,8 +134,10 @@ class SparkTables:
         return _cast(run.withColumn("list", slot + F.lit(place.first_code)), types)
 
     def judgement_rows(self, judgements: DataFrame, types: RowTypes) -> DataFrame:
-        zeros = F.transform("label_ids", lambda _: F.lit(0.0))
-        return _cast(judgements.withColumn("list", F.lit(JUDGEMENT)).withColumn("scores", zeros), types)
+        scores = F.transform("label_ids", lambda _: F.lit(0.0))
+        if "grades" in judgements.columns:
+            scores = F.col("grades")
+        return _cast(judgements.withColumn("list", F.lit(JUDGEMENT)).withColumn("scores", scores), types)
 
     def union(self, tables: Sequence[DataFrame]) -> DataFrame:
         return reduce(DataFrame.union, tables)
@@ -190,6 +215,19 @@ def _numbered(spark: SparkSession, path: str, names: Sequence[str], number: str)
     lines = split_lines(read_lines(spark, [path]).rows, names, number, "line")
     rows = lines.where("not fits").orderBy("line").select("line", "value").limit(SHOWN_LINES).collect()
     return [(row["line"] + 1, row["value"]) for row in rows]
+
+
+def _repeated(spark: SparkSession, source: str) -> list[Judgement]:
+    """The lines of a qrels file that judge a label of a text twice: the first few labels."""
+    from jobs.datasets.readers.lines import read_lines
+
+    words = split_lines(read_lines(spark, [source_format(source)[1]]).rows, QRELS_FIELDS, "relevance", "line")
+    fields = {name: F.col("words")[i] for i, name in enumerate(QRELS_FIELDS)}
+    lines = words.select((F.col("line") + 1).alias("line"), *(field.alias(name) for name, field in fields.items()))
+    pair = ["text_id", "label_id"]
+    twice = lines.groupBy(*pair).agg(F.count("*").alias("lines"), F.min("line").alias("first")).where("lines > 1")
+    rows = lines.join(twice.orderBy("first").limit(SHOWN_LINES), pair).orderBy("line").collect()
+    return [Judgement(row["line"], row["text_id"], row["label_id"], float(row["relevance"])) for row in rows]
 
 
 def split_lines(lines: DataFrame, names: Sequence[str], number: str, *kept: str) -> DataFrame:

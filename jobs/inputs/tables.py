@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -52,7 +52,17 @@ class Tables(Protocol[T]):
         """Candidates: text_id with label_ids and scores, or with label_id and score."""
 
     def read_judgements(self, source: Source, name: str) -> T:
-        """The relevant labels of each text, one row per text: text_id, label_ids. Judged texts may have none."""
+        """The judged labels of each text, one row per text: text_id, label_ids and, where they come with grades,
+        grades. Judged texts may have none."""
+
+    def has_grades(self, judgements: T) -> bool:
+        """Whether there are grades, and not only 0 and 1."""
+
+    def graded_from(self, judgements: T, lowest: float) -> T:
+        """The labels of each text with this grade or a higher one; all texts stay."""
+
+    def relevant_only(self, judgements: T, relevant_from: float) -> T:
+        """The labels of each text with this grade or a higher one, without their grades."""
 
     def columns(self, table: T) -> dict[str, str]:
         """The columns with their types, as Spark calls them."""
@@ -60,12 +70,15 @@ class Tables(Protocol[T]):
     def arrow(self, table: T, columns: Sequence[str]) -> pa.Table:
         """Some columns of a small table."""
 
-    def distinct(self, table: T, column: str) -> list[str | None]:
+    def distinct(self, table: T, column: str) -> list[Any]:
         """The values of a column."""
 
     def is_empty(self, table: T) -> bool: ...
 
-    def equal(self, table: T, column: str, value: str) -> T:
+    def size(self, table: T) -> int:
+        """The number of rows."""
+
+    def equal(self, table: T, column: str, value: str | int) -> T:
         """The rows with a value in a column."""
 
     def having(self, table: T, column: str, ids: Sequence[str]) -> T:
@@ -80,6 +93,7 @@ class Tables(Protocol[T]):
         """The rows of a run as list rows (text_id, fold, list, label_ids, scores)."""
 
     def judgement_rows(self, judgements: T, types: RowTypes) -> T:
-        """Judgements as list rows, all scores zero: the total order then sorts the labels by id."""
+        """Judgements as list rows. Scores are the grades; without grades they are zero, and the total order then sorts
+        the labels by id."""
 
     def union(self, tables: Sequence[T]) -> T: ...

@@ -22,7 +22,7 @@ _NUMBER = re.compile(NUMBER.encode())
 
 
 def read_trec(path: str, source: str, fields: Sequence[str], number: str) -> pa.Table:
-    """The columns of a TREC file as strings, and `number` as a double. A line that does not fit is an error."""
+    """The columns of a TREC file as strings, `number` as a double, and `line`. A line that does not fit is an error."""
     lines = enumerate(_content(path, source).splitlines(), start=1)
     batches = []
     while block := list(islice(lines, LINES_AT_ONCE)):
@@ -53,6 +53,7 @@ def _batch(
         except pa.ArrowInvalid:
             line = next(n for n, _, row in words if not _is_utf8(row[i]))
             raise InputError(f"{source} line {line}: {name} is not UTF-8; convert the file") from None
+    columns["line"] = pa.array([row[0] for row in words], pa.int64())
     return pa.RecordBatch.from_pydict(columns)
 
 

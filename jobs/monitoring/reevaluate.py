@@ -77,11 +77,12 @@ def reevaluate(spark: SparkSession, config: Config) -> Evaluated:
         assert config.inputs.judgements is not None
         tables = SparkTables(spark)
         judgements = tables.read_judgements(config.inputs.judgements, config.inputs.judgements)
-        labels = F.array_sort(F.col("label_ids").cast("array<string>"))
+        labels = F.col("label_ids").cast("array<string>")
+        graded = F.arrays_zip(labels, "grades") if "grades" in judgements.columns else labels
         text_id = F.col("text_id").cast(queries.schema["text_id"].dataType)
-        judged = judgements.select(text_id, F.xxhash64(labels).alias("judgement"))
+        judged = judgements.select(text_id, F.xxhash64(F.array_sort(graded)).alias("judgement"))
         queries.join(judged, "text_id").write.parquet(f"{folder.uri}/{QUERIES}")
-        ids, counts = tables.frequencies(judgements)
+        ids, counts = tables.frequencies(tables.relevant_only(judgements, config.evaluate.relevant_from))
         folder.write_table(LABEL_COUNTS, pa.table({"label": ids.cast(pa.string()), "texts": counts}))
         folder.write_text(CONFIG_FILE, config.to_yaml())
         return {"texts": result.input_counts[JUDGED], "figures": len(result.metrics)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fusion.grid import SINGLE, Cell
+from fusion.metrics import decisiveness
 from fusion.statistics.summary import as_table
 from jobs.config import Config
 from jobs.reporting.answer import headline, loss_line
@@ -42,7 +43,7 @@ def _answer(dataset: Dataset) -> str:
 
 def _group(dataset: Dataset, group: str) -> str:
     columns = [column for column in dataset.columns if column.label_group == group and column.ideal == "all"]
-    decisive = max(columns, key=lambda column: (column.metric == "ndcg", column.k))
+    decisive = max(columns, key=lambda column: decisiveness(column.measure))
     cells = {shown_cell(row.cell): row.values for row in dataset.rows if decisive in row.values}
     ranked = sorted(cells, key=lambda cell: -cells[cell][decisive].mean)
     singles = [cell for cell in ranked if cell.normalization == SINGLE]

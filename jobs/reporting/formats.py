@@ -15,7 +15,21 @@ NOTHING = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 ANY = "(any)"
 """Stands for all normalisations in the row of a fusion that reads only ranks: they give one result."""
-METRICS = {"ndcg": "nDCG", "precision": "P", "recall": "R", "map": "MAP", "mrr": "MRR", "f1": "F1"}
+METRICS = {
+    "ndcg": "nDCG",
+    "precision": "P",
+    "recall": "R",
+    "map": "MAP",
+    "mrr": "MRR",
+    "f1": "F1",
+    "hit-rate": "hit rate",
+    "r-precision": "R-precision",
+    "psp": "PSP",
+    "psndcg": "PSnDCG",
+    "macro-precision": "macro P",
+    "macro-recall": "macro R",
+    "macro-f1": "macro F1",
+}
 SMALLEST_P = 0.001
 TESTS: dict[Test, str] = {
     "folds": "two-sided paired t-test over the folds' means",
@@ -134,7 +148,12 @@ def metric_name(metric: str) -> str:
 
 
 def measure_name(column: Column) -> str:
-    return f"{metric_name(column.metric)}@{column.k}" + ("" if column.ideal == ALL else f" ({column.ideal})")
+    return f"{metric_name(column.metric)}{cutoff(column)}" + ("" if column.ideal == ALL else f" ({column.ideal})")
+
+
+def cutoff(column: Column) -> str:
+    """@10; nothing for a measure of the whole ranking."""
+    return f"@{column.k}" if column.k else ""
 
 
 def column_name(column: Column) -> str:

@@ -12,7 +12,7 @@ from fusion.grid import Cell
 from fusion.label_groups import ALL, HEAD, TAIL
 from fusion.metrics import decisiveness
 from jobs.reporting.data import Column, Dataset, Report, Row, Value
-from jobs.reporting.formats import TESTS, cell_name, column_name, count, figure, metric_name, shown_cell
+from jobs.reporting.formats import TESTS, cell_name, column_name, count, cutoff, figure, metric_name, shown_cell
 
 WIDEST = 12
 """Columns of figures that fit on a page."""
@@ -161,7 +161,7 @@ def grid_tables(report: Report, dataset: Dataset, rows: Sequence[Row] | None = N
         pages[-1][group] = columns
     for page in pages:
         columns = [column for of_group in page.values() for column in of_group]
-        headings = [(f"{column.label_group} labels", metric_name(column.metric), f"@{column.k}") for column in columns]
+        headings = [(f"{column.label_group} labels", metric_name(column.metric), cutoff(column)) for column in columns]
         yield Table(
             "-".join(["grid", *page]),
             " ".join(filter(None, [legend(report, dataset, page), out_of_order(dataset, columns)])),

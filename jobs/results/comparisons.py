@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from fusion.grid import SINGLE, Cell
-from fusion.metrics import Measure
+from fusion.metrics import Measure, text_measures
 from fusion.statistics.paired import FEWEST_LABELS, Aspect, PairedSums
 from fusion.statistics.significance import Paired, best_of
 from fusion.statistics.tally import IDEALS
@@ -22,8 +22,8 @@ def comparisons(sums: PairedSums, metrics: pa.Table, evaluation: Evaluation) -> 
     """Every cell and single retriever against the best cell of each column of figures, and against the retrievers."""
     values: dict[Aspect, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in metrics.to_pylist():
-        if row["value"] is not None:
-            aspect = Aspect(row["label_group"], Measure(row["metric"], row["k"]), row["ideal"])
+        aspect = Aspect(row["label_group"], Measure(row["metric"], row["k"]), row["ideal"])
+        if row["value"] is not None and aspect in sums.same_as:
             values[aspect][Cell(row["normalization"], row["fusion"])].append(row["value"])
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -82,7 +82,8 @@ def text_sizes(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
 
 
 def _aspects_of_all(evaluation: Evaluation) -> list[Aspect]:
-    return [Aspect(view, measure, IDEALS[0]) for view, measure in product(evaluation.views, evaluation.measures)]
+    measures = text_measures(evaluation.measures)
+    return [Aspect(view, measure, IDEALS[0]) for view, measure in product(evaluation.views, measures)]
 
 
 def _compared(sums: PairedSums, evaluation: Evaluation, aspect: Aspect, cell: Cell, other: Cell) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from fusion.label_groups import ALL, frequency_bands
+from fusion.metrics import is_tabled
 from fusion.statistics.coverage import BANDS, Coverage
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.significance import exact_sign_p, holm, wilson_interval
@@ -54,7 +55,7 @@ def agreement(coverage: Coverage, evaluation: Evaluation) -> pa.Table:
                     yield {**of, "quantity": "overlap", "other": names[s], "value": value}
             yield {"label_group": group, "quantity": "union", "value": coverage.union[v] / relevant}
             for i, ideal in enumerate(IDEALS[:1] if group == ALL else IDEALS):
-                for measure in evaluation.measures:
+                for measure in (measure for measure in evaluation.measures if is_tabled(measure, evaluation.rules)):
                     value = coverage.ceiling(v, i, measure)
                     of = {"label_group": group, "metric": measure.metric, "ideal": ideal}
                     yield {**of, "quantity": "ceiling", "k": measure.k, "value": value}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from fusion.errors import ConfigError
 from fusion.grid import Cell, Grid, chosen_fusions, chosen_normalizations
 from fusion.metrics import Measure, parse_measures
+from fusion.propensity import PROPENSITY_MODELS
+from fusion.worth import GradeGain, Rules, Ties
 
 Names = str | list[str]
 
@@ -25,6 +27,7 @@ class Inputs(Section):
     label_groups: str = "auto"
     head_share: float = Field(0.2, gt=0, lt=1)
     folds: str | None = None
+    training: str | None = None
 
 
 class GridSettings(Section):
@@ -54,6 +57,12 @@ class EvaluateSettings(Section):
 
     metrics: Names = Field(default_factory=lambda: [f"{m}@{k}" for m in ("ndcg", "precision") for k in (1, 5, 10)])
     label_groups: Names = "auto"
+    compat: Literal["trec_eval", "ranx"] | None = None
+    relevant_from: float = Field(1, gt=0)
+    gain: GradeGain = "linear"
+    ties: Literal["auto", "ascending", "descending", "expected"] = "auto"
+    propensity: Literal["standard", "wikipedia", "amazon"] | tuple[float, float] = "standard"
+    label_cells: Names = "auto"
     per_query: bool = False
     details: bool = True
     examples: int = Field(5, ge=0, le=100)
@@ -61,9 +70,29 @@ class EvaluateSettings(Section):
     blocks: int = Field(1024, ge=2, le=65_536)
     seed: int = Field(0, ge=0)
 
+    @model_validator(mode="after")
+    def _fits(self) -> EvaluateSettings:
+        if self.compat is not None and self.ties != "auto":
+            raise ValueError(f"compat: {self.compat} says how ties are ordered; leave ties at auto")
+        if isinstance(self.propensity, tuple) and min(self.propensity) <= 0:
+            raise ValueError("propensity: A and B must be above 0")
+        return self
+
     @property
     def measures(self) -> list[Measure]:
         return parse_measures(self.metrics)
+
+    @property
+    def rules(self) -> Rules:
+        """How judgements and equal scores are read."""
+        of_tool: dict[str | None, Ties] = {"trec_eval": "descending", "ranx": "ranx"}
+        ties: Ties = "ascending" if self.ties == "auto" else self.ties
+        return Rules(self.relevant_from, self.gain, of_tool.get(self.compat, ties))
+
+    @property
+    def propensity_constants(self) -> tuple[float, float]:
+        """A and B of the propensity model."""
+        return PROPENSITY_MODELS[self.propensity] if isinstance(self.propensity, str) else self.propensity
 
 
 class FuseSettings(Section):

@@ -43,6 +43,7 @@ def input_files(inputs: Inputs) -> Iterator[InputFile]:
         "inputs.judgements": inputs.judgements,
         "inputs.label_groups": None if inputs.label_groups in ("auto", "pareto", "none") else inputs.label_groups,
         "inputs.folds": inputs.folds,
+        "inputs.training": inputs.training,
     }
     for setting, source in sources.items():
         if source is not None:

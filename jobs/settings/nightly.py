@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
+from fusion.errors import ConfigError
 from fusion.grid import Cell
-from fusion.metrics import Measure, parse_measures
+from fusion.metrics import Measure, label_measures, parse_measures
 from jobs.settings import Section, parse_cell
 
 
@@ -23,7 +24,10 @@ class WatchSettings(Section):
 
     @property
     def measures(self) -> list[Measure]:
-        return parse_measures(self.metrics)
+        measures = parse_measures(self.metrics)
+        if per_label := label_measures(measures):
+            raise ConfigError(f"{per_label[0]} is a mean over labels: without a figure per text it cannot be watched")
+        return measures
 
 
 class DriftSettings(Section):

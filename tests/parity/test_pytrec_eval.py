@@ -1,4 +1,5 @@
-"""trec_eval, through pytrec_eval: nDCG and P of single retrievers and of fused rankings, ties included."""
+"""trec_eval, through pytrec_eval: every measure that it shares with us, of single retrievers and of fused rankings,
+ties included."""
 
 from __future__ import annotations
 
@@ -14,9 +15,12 @@ from fusion import reference
 from fusion.label_groups import ALL
 from jobs import evaluate
 from jobs.config import load_config
+from tests.many_ties import many_ties, our_figures
 
 TEXTS, LABELS, CUTS = 80, 400, (1, 5, 10, 20)
 CELLS = ["zmuv+combmnz", "rank+combsum", "borda+combmin", "min-max+isr", "min-max+condorcet"]
+NAMES = {"ndcg": "ndcg_cut", "precision": "P", "recall": "recall", "map": "map_cut", "hit-rate": "success"}
+"""Measures with a cut-off."""
 
 
 def name_of(label: int) -> str:
@@ -79,3 +83,35 @@ def test_figures_are_equal(spark: SparkSession, made, tmp_path: Path) -> None:
         theirs = expected[f"{row['normalization']}+{row['fusion']}"][measure]
         assert row["value"] == pytest.approx(theirs, abs=1e-9), row
         assert row["queries"] == TEXTS
+
+
+MEASURES = {
+    "map": "map",
+    "mrr": "recip_rank",
+    "r-precision": "Rprec",
+    "bpref": "bpref",
+    **{f"{ours}@{k}": f"{theirs}_{k}" for ours, theirs in NAMES.items() for k in (*CUTS, 1000)},
+}
+
+
+@pytest.mark.parametrize("runs", [2, 3, 8])
+@pytest.mark.parametrize(("graded", "relevant_from"), [(False, 1), (True, 1), (True, 2)])
+def test_compat_reproduces_every_measure_with_ties(runs: int, graded: bool, relevant_from: int) -> None:
+    """Half of the scores tie, some only in single precision, and ids order by their characters, last first."""
+    data = many_ties(runs, runs, graded)
+    ours = our_figures(data, list(MEASURES), compat="trec_eval", relevant_from=relevant_from)
+    cuts = ",".join(map(str, (*CUTS, 1000)))
+    wanted = {*("map", "recip_rank", "Rprec", "bpref"), *(f"{name}.{cuts}" for name in NAMES.values())}
+    evaluator = pytrec_eval.RelevanceEvaluator(data.grades, wanted, relevant_from)
+    for cell, ranking in data.rankings().items():
+        of_texts = evaluator.evaluate(ranking).values()
+        for name, theirs in MEASURES.items():
+            expected = np.mean([figures[theirs] for figures in of_texts])
+            assert ours[cell, name] == pytest.approx(expected, abs=1e-9), (cell, name)
+
+
+def test_ties_matter_here() -> None:
+    """Our own order gives other figures on the same data, so that the test above can fail."""
+    data = many_ties(2, 2, graded=True)
+    ours = [our_figures(data, ["ndcg@10", "map"], compat=compat) for compat in ("trec_eval", None)]
+    assert all(abs(ours[0][key] - ours[1][key]) > 1e-4 for key in ours[0])

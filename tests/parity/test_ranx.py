@@ -8,10 +8,13 @@ from numba.typed import List
 from ranx import Qrels, Run, evaluate, fuse
 from ranx.fusion.condorcet import _condorcet
 
+import xmtc_fusion as xf
 from fusion import FUSIONS, NORMALIZATIONS, reference
 from fusion.kernel.pools import Candidates, merge_lists
 from fusion.label_groups import ALL
 from tests.lists import no_relevant, random_relevant, random_texts, to_lists, whole
+from tests.many_ties import many_ties, our_figures
+from udfs.label_ids import id_order
 
 METHODS = {
     "combmin": "min",
@@ -110,3 +113,55 @@ def test_deviation_ties_are_not_ordered_by_id() -> None:
     assert list(fused) != labels
     ours = reference.fuse({"x": dict.fromkeys(labels, 1.0), "y": dict.fromkeys(labels, 1.0)}, "min-max", "combsum")
     assert [label for label, _ in ours] == labels
+
+
+RANX = {
+    "map": "map-l{}",
+    "mrr": "mrr-l{}",
+    "r-precision": "r-precision-l{}",
+    "bpref": "bpref-l{}",
+    **{f"{name}@{k}": f"{name}@{k}-l{{}}" for name in ("map", "mrr", "recall", "precision", "f1") for k in (1, 5, 20)},
+    **{f"hit-rate@{k}": f"hit_rate@{k}-l{{}}" for k in (1, 5)},
+    **{f"ndcg@{k}": f"ndcg@{k}-l1" for k in (1, 10, 30)},
+}
+"""What ranx calls our measures. With a level above 1 its nDCG forgets lower grades; ours, as trec_eval's, does not."""
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+@pytest.mark.parametrize("gain", ["linear", "exponential"])
+@pytest.mark.parametrize("relevant_from", [1, 2])
+def test_compat_reproduces_every_measure_of_single_runs_with_ties(count: int, gain: str, relevant_from: int) -> None:
+    """ranx sorts with numba's quicksort, whose result depends on the order of the labels it is given. Here that is
+    ascending; in another order, or with the sets of its fusions, ties fall otherwise."""
+    data = many_ties(count, count, graded=True)
+    measures = [*RANX, "ndcg@10"]
+    ours = our_figures(data, measures, compat="ranx", relevant_from=relevant_from, gain=gain)
+    names = {name: ranx.format(relevant_from) for name, ranx in RANX.items()}
+    if gain == "exponential":
+        names |= {name: ranx.replace("ndcg", "ndcg_burges") for name, ranx in names.items()}
+    qrels = Qrels({text: {x: g for x, g in grades.items() if g >= 0} for text, grades in data.grades.items()})
+    for run, lists in data.runs.items():
+        ordered = {text: {x: scores[x] for x in sorted(scores, key=id_order)} for text, scores in lists.items()}
+        theirs = evaluate(qrels, Run(ordered), list(names.values()))
+        for name, ranx in names.items():
+            assert ours[f"single+{run}", name] == pytest.approx(theirs[ranx], abs=1e-9), (run, name)
+
+
+def test_compat_compares_fused_scores_in_double_precision(made, runs) -> None:
+    """Without ties in double precision, ranx's own fused run has the figures that we have."""
+    texts, relevant = made
+    names = list(texts[0])
+    mine = {
+        name: {f"q{q:03d}": {str(x): float(s) for x, s in whole(text)[name].items()} for q, text in enumerate(texts)}
+        for name in names
+    }
+    judged = {f"q{q:03d}": {str(x): 1 for x in labels} for q, labels in enumerate(relevant)}
+    measures = ["map", "mrr@5", "ndcg@10", "f1@5"]
+    cell = {"cells": ["zmuv+combsum"], "engine": "local"}
+    settings = {"evaluate.details": False, "evaluate.compat": "ranx"}
+    found = xf.evaluate(judged, mine, metrics=measures, settings=settings, **cell).metrics.to_pylist()
+    theirs = evaluate(Qrels(judged), fuse(runs, norm="zmuv", method="sum"), measures)
+    for row in found:
+        if row["normalization"] == "zmuv":
+            name = f"{row['metric']}@{row['k']}" if row["k"] else row["metric"]
+            assert row["value"] == pytest.approx(theirs[name], abs=1e-9)

@@ -109,7 +109,7 @@ def test_every_kind_of_input_gives_the_same(
             pa.concat_tables(
                 [pa.table({**rows, "retriever": [name] * len(rows["score"])}) for name, rows in long.items()]
             ),
-            {text: {**dict.fromkeys(labels, 2), "l999": 0} for text, labels in judgements.items()},
+            {text: {**dict.fromkeys(labels, 1), "l999": 0} for text, labels in judgements.items()},
         ),
         "mixed": ({"bm25": write_trec(tmp_path / "b.trec", bm25), "dense": runs["dense"]}, pd.DataFrame(pairs)),
     }

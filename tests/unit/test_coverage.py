@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fusion.grid import Cell, Grid
-from fusion.kernel.blocks import Hits, find_hits
+from fusion.kernel.hits import Hits, find_hits
 from fusion.label_groups import ALL, frequency_bands
 from fusion.metrics import Measure
 from fusion.statistics.coverage import BANDS, Coverage, common_candidates

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fusion.kernel.blocks import Hits
+from fusion.kernel.hits import Hits
 from fusion.metrics import Measure
 from fusion.statistics.paired import FEWEST_LABELS, UNIT, Aspect, PairedSums, distinct_aspects
 from fusion.statistics.random_signs import blocks_of

@@ -105,7 +105,7 @@ function tableLines() {
     const [value, theirs] = [row.values[column.index], theirsOf(row, column)];
     return [value?.mean, value?.std, theirs?.[0], theirs?.[1]].slice(0, kinds.length).map(number);
   };
-  const heads = shownColumns().flatMap(({ group, metric, k, ideal }) => kinds.map((kind) => `${group} ${metric}@${k} ideal ${ideal} ${kind}`));
+  const heads = shownColumns().flatMap(({ group, metric, k, ideal }) => kinds.map((kind) => `${group} ${metric}${k ? `@${k}` : ""} ideal ${ideal} ${kind}`));
   const lines = shownRows().map((row) =>
     [dataset().name, row.normalization, row.fusion, ...shownColumns().flatMap((column) => figures(row, column))]);
   return [["dataset", "normalization", "fusion", ...heads], ...lines];

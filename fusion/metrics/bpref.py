@@ -1,0 +1,20 @@
+"""bpref: how seldom labels judged not relevant stand above relevant ones. Labels that nobody judged do not matter."""
+
+import numpy as np
+
+from fusion.registry import metric
+from fusion.worth import JudgedTexts, Worth
+
+
+@metric(
+    "bpref",
+    formula="sum over hits of (1 - min(judged not relevant above, n) / min(judged not relevant, n)), over n",
+    citation="C. Buckley, E. M. Voorhees. Retrieval evaluation with incomplete information. SIGIR 2004.",
+    cutoff="none",
+    nonrelevant=True,
+)
+def bpref(k: int, texts: JudgedTexts) -> Worth:
+    assert texts.nonrelevant is not None and texts.nonrelevant_above is not None
+    # Where nothing is judged not relevant, nothing can stand above a hit.
+    most = np.maximum(np.minimum(texts.relevant, texts.nonrelevant), 1)
+    return Worth(np.empty(0), over=texts.relevant, terms=1 - texts.nonrelevant_above(most))

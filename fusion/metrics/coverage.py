@@ -1,0 +1,13 @@
+"""Coverage@k: the share of labels that are found at least once, of those that test texts carry."""
+
+from fusion.registry import label_metric
+from fusion.types import Array, Ints
+
+
+@label_metric(
+    "coverage",
+    formula="1 for a label that is among the first k of a text that carries it",
+    citation="T. Jiang et al. LightXML: Transformer with dynamic negative sampling. AAAI 2021.",
+)
+def coverage(hits: Ints, listed: Ints, carried: Ints) -> Array:
+    return hits > 0

@@ -1,0 +1,16 @@
+"""Recall@k: the share of the relevant labels that are among the first k."""
+
+import numpy as np
+
+from fusion.registry import metric
+from fusion.worth import JudgedTexts, Worth
+
+
+@metric(
+    "recall",
+    formula="hits / n",
+    citation="C. J. van Rijsbergen. Information Retrieval. 1979.",
+    aliases=["r"],
+)
+def recall(k: int, texts: JudgedTexts) -> Worth:
+    return Worth(np.ones(k), over=texts.relevant)

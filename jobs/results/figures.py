@@ -1,0 +1,91 @@
+"""The table of metrics, from what the workers counted; and what they must be told to count it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.errors import ConfigError, unknown_name
+from fusion.grid import SINGLE, Cell
+from fusion.metrics import Measure, label_measures, text_measures
+from fusion.registry import METRICS, TextMetric
+from fusion.statistics.label_counts import label_values
+from fusion.statistics.tally import IDEALS, Figure, Tally
+from jobs.inputs.tables import Frequencies
+from jobs.results.schemas import METRICS_SCHEMA
+from jobs.settings import Names
+from udfs.hit_counts import Evaluation
+from udfs.label_counting import LABELS, LabelPlan, part_name
+from udfs.list_codes import LabelIndex
+
+MOST_LABEL_CELLS = 8
+PREFERRED = Cell("zmuv", "combmnz")
+"""The cell that has figures per label if nobody says which: the paper's best."""
+
+
+def needs_nonrelevant(measure: Measure) -> bool:
+    """Whether a measure looks at labels that are judged and not relevant."""
+    entry = METRICS[measure.metric]
+    return isinstance(entry, TextMetric) and entry.nonrelevant
+
+
+def label_plan(evaluation: Evaluation, frequencies: Frequencies, names: Names) -> LabelPlan | None:
+    """What is counted per label: of every single retriever and of chosen cells; None where no metric asks for it."""
+    measures = label_measures(evaluation.measures)
+    if not measures:
+        return None
+    cells = {str(cell): cell for cell in evaluation.grid.cells}
+    if names == "auto":
+        chosen = [PREFERRED if PREFERRED in evaluation.grid.cells else evaluation.grid.cells[0]]
+    else:
+        wanted = [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
+        for name in wanted:
+            if name not in cells:
+                raise unknown_name("cell in evaluate.label_cells", name, cells)
+        chosen = [cells[name] for name in wanted]
+    if len(chosen) > MOST_LABEL_CELLS:
+        raise ConfigError(f"evaluate.label_cells: {len(chosen)} cells; figures per label are for {MOST_LABEL_CELLS}")
+    singles = [cell for cell in evaluation.columns if cell.normalization == SINGLE]
+    cutoffs = tuple(sorted({measure.k for measure in measures}))
+    return LabelPlan(LabelIndex(frequencies.ids), (*chosen, *singles), cutoffs)
+
+
+def metric_table(tallies: Mapping[int, Tally], packed: pa.Table, evaluation: Evaluation) -> pa.Table:
+    """One row per figure: by fold, then by cell."""
+    rows: list[tuple[object, ...]] = []
+    labels = packed.filter(pc.starts_with(packed["part"], LABELS))
+    for fold, tally in tallies.items():
+        by_column = defaultdict(list)
+        for figure in tally.figures(text_measures(evaluation.measures)):
+            by_column[figure.column].append(figure[1:])
+        by_cell = {cell: list(by_column[column]) for cell, column in evaluation.columns.items()}
+        if evaluation.labels is not None:
+            of_column = defaultdict(list)
+            for figure in _label_figures(labels.filter(pc.equal(labels["fold"], fold)), tally, evaluation):
+                of_column[figure.column].append(figure[1:])
+            for cell in evaluation.labels.cells:
+                by_cell[cell] += of_column[evaluation.columns[cell]]
+        rows += [(fold, *cell, *figure) for cell, figures in by_cell.items() for figure in figures]
+    names = METRICS_SCHEMA.names
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], METRICS_SCHEMA)
+
+
+def _label_figures(packed: pa.Table, tally: Tally, evaluation: Evaluation) -> Iterator[Figure]:
+    """The figures per label of one fold; it does not matter which labels make an ideal ranking."""
+    assert evaluation.labels is not None
+    values = {
+        part: label_values(np.frombuffer(sums, np.float64).tolist(), evaluation.labels.cutoffs)
+        for part, sums in zip(packed["part"].to_pylist(), packed["counts"].to_pylist(), strict=True)
+    }
+    cutoffs = len(evaluation.labels.cutoffs)
+    for v, view in enumerate(evaluation.views):
+        queries = int(tally.queries[v, 0].sum())
+        for column in sorted({evaluation.columns[cell] for cell in evaluation.labels.cells}):
+            of_part = values.get(part_name(view, column, cutoffs), {})
+            for measure in label_measures(evaluation.measures):
+                value = of_part.get((measure.metric, measure.k))
+                yield Figure(column, view, measure.metric, measure.k, IDEALS[0], value, queries)

@@ -1,0 +1,377 @@
+"""Every metric against its plain formula: groups, ideals, grades, ties, propensities and labels."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xmtc_fusion as xf
+from fusion import reference
+from fusion.metrics import LARGEST_K, metric_names, parse_measures
+from fusion.registry import METRICS, LabelMetric
+from tests import plain_metrics as plain
+from tests.lists import RETRIEVERS, random_relevant, random_texts, whole
+
+CELLS = ["zmuv+combmnz", "rank+isr"]
+BINARY = ["precision@5", "recall@3", "recall@100", "hit-rate@1", "hit-rate@4", "mrr@2", "mrr", "map@4", "map"]
+BINARY += ["r-precision", "f1@3", "bpref", "ndcg@5", f"ndcg@{LARGEST_K}", f"precision@{LARGEST_K}"]
+QUIET = {"evaluate.details": False}
+Rankings = dict[str, list[dict[int, float]]]
+
+
+class Sample:
+    """Texts with lists of several retrievers, relevant labels and grades; a third of them in fold 1."""
+
+    def __init__(self, seed: int, texts: int = 40, retrievers: int = 2, longest: int = 20) -> None:
+        rng = np.random.default_rng(seed)
+        self.texts = random_texts(rng, texts, retrievers, longest)
+        self.relevant = random_relevant(rng, texts)
+        self.grades: list[dict[int, int]] = [
+            {label: int(rng.integers(1, 4)) for label in labels}
+            | {
+                int(label): int(rng.integers(-1, 1))
+                for label in range(50)
+                if label not in labels and label % 5 == q % 5
+            }
+            for q, labels in enumerate(self.relevant)
+        ]
+        self.folds = {q: int(q % 3 == 0) for q in range(texts)}
+        self.groups = {label: "tail" if label < 30 else "head" for label in range(50)}
+
+    @property
+    def runs(self) -> dict[str, dict[int, dict[int, float]]]:
+        return {
+            name: {q: whole(text)[name] for q, text in enumerate(self.texts) if whole(text)[name]}
+            for name in self.texts[0]
+        }
+
+    def evaluate(self, judgements: Any = None, **options: Any) -> xf.Evaluation:
+        """With groups, in this process."""
+        judged = dict(enumerate(map(sorted, self.relevant))) if judgements is None else judgements
+        options = {"label_groups": self.groups, "folds": self.folds, "cells": CELLS, **options}
+        settings = {**QUIET, **options.pop("settings", {})}
+        return xf.evaluate(judged, self.runs, engine="local", settings=settings, **options)
+
+    def rankings(self, group: str) -> Rankings:
+        """The scores of every cell and retriever within a group, text by text."""
+        lists = [
+            whole(text) if group == "all" else {name: of_name[group] for name, of_name in text.items()}
+            for text in self.texts
+        ]
+        made: Rankings = {f"single+{name}": [text[name] for text in lists] for name in self.texts[0]}
+        for cell in CELLS:
+            made[cell] = [dict(reference.fuse(text, *cell.split("+"))) for text in lists]
+        return made
+
+    def within(self, labels: Any, group: str) -> Any:
+        """The labels of a group, of a set or of a dictionary."""
+        if isinstance(labels, dict):
+            return {label: value for label, value in labels.items() if group in ("all", self.groups[label])}
+        return {label for label in labels if group in ("all", self.groups[label])}
+
+
+@pytest.fixture(scope="module")
+def sample() -> Sample:
+    return Sample(1)
+
+
+def figures(evaluation: xf.Evaluation) -> dict[tuple[str, str, str, str, int], float]:
+    """By cell, label group, measure, ideal and fold."""
+    return {
+        (
+            f"{row['normalization']}+{row['fusion']}",
+            row["label_group"],
+            f"{row['metric']}@{row['k']}" if row["k"] else row["metric"],
+            row["ideal"],
+            row["fold"],
+        ): row["value"]
+        for row in evaluation.metrics.to_pylist()
+    }
+
+
+@pytest.mark.parametrize("retrievers", [2, 3, 4])
+def test_binary_metrics_by_group_ideal_and_fold(retrievers: int) -> None:
+    sample = Sample(retrievers, retrievers=retrievers)
+    values = figures(sample.evaluate(metrics=BINARY))
+    seen = set()
+    for group in ("tail", "head", "all"):
+        counted = [q for q, labels in enumerate(sample.relevant) if sample.within(labels, group)]
+        for cell, lists in sample.rankings(group).items():
+            for measure in parse_measures(BINARY):
+                for ideal in ("all", "group") if group != "all" and METRICS[measure.metric].ideal else ("all",):
+                    expected = defaultdict(list)
+                    for q in counted:
+                        inside = sample.within(sample.relevant[q], group)
+                        number = len(inside if ideal == "group" else sample.relevant[q])
+                        value = plain.figure(*measure, plain.ranked(lists[q]), inside, number)
+                        expected[sample.folds[q]].append(value)
+                    for fold, of_texts in expected.items():
+                        key = (cell, group, str(measure), ideal, fold)
+                        assert values[key] == pytest.approx(np.mean(of_texts), abs=1e-11), key
+                        seen.add(key)
+    # What does not depend on the ideal is there once.
+    assert seen == set(values)
+
+
+def test_figures_of_texts_are_those_whose_mean_is_printed(sample: Sample) -> None:
+    measures = [*BINARY, "psp@3"]
+    training = {"training": {n: [n % 50, n % 7] for n in range(60)}}
+    found = sample.evaluate(metrics=measures, per_query=True, **training)
+    rows = found.queries.to_pylist()
+    for (cell, group, measure, ideal, fold), value in figures(found).items():
+        if measure.startswith("psp"):
+            continue
+        name = measure if ideal == "all" else f"{measure}_group"
+        mine = [
+            row[name]
+            for row in rows
+            if (f"{row['normalization']}+{row['fusion']}", row["label_group"], row["fold"]) == (cell, group, fold)
+        ]
+        assert value == pytest.approx(np.mean(mine), abs=1e-11)
+
+
+def test_comparisons_are_over_the_figures_of_texts(sample: Sample) -> None:
+    measures = ["map", "mrr@10", "ndcg@5", "recall@10"]
+    settings = {"evaluate.details": True, "evaluate.randomizations": 1000}
+    found = sample.evaluate(metrics=measures, per_query=True, settings=settings)
+    rows = found.queries.to_pylist()
+    compared = [row for row in found.details["comparisons"].to_pylist() if row["ideal"] == "all"]
+    assert {row["metric"] for row in compared} == {"map", "mrr", "ndcg", "recall"}
+    for row in compared:
+        name = f"{row['metric']}@{row['k']}" if row["k"] else row["metric"]
+        one, other = (
+            {
+                line["text_id"]: line[name]
+                for line in rows
+                if (line["normalization"], line["fusion"], line["label_group"]) == (*cell, row["label_group"])
+            }
+            for cell in (
+                (row["normalization"], row["fusion"]),
+                (row["against_normalization"], row["against_fusion"]),
+            )
+        )
+        assert row["difference"] == pytest.approx(np.mean([one[q] - other[q] for q in one]), abs=1e-5)
+
+
+@pytest.mark.parametrize("gain", ["linear", "exponential"])
+@pytest.mark.parametrize("threshold", [1, 2])
+def test_grades(sample: Sample, gain: str, threshold: int) -> None:
+    """nDCG by grades; binary metrics from a grade on; negative grades count 0 and are no judgements to bpref."""
+    measures = ["ndcg@5", "precision@5", "map", "bpref", "recall@7"]
+    settings = {"evaluate.gain": gain, "evaluate.relevant_from": threshold}
+    values = figures(sample.evaluate(dict(enumerate(sample.grades)), metrics=measures, settings=settings))
+    for group in ("tail", "head", "all"):
+        for cell, lists in sample.rankings(group).items():
+            expected = defaultdict(list)
+            for q, grades in enumerate(sample.grades):
+                inside = sample.within(grades, group)
+                relevant = {label for label, grade in inside.items() if grade >= threshold}
+                if not relevant and group != "all":
+                    continue
+                every = sum(grade >= threshold for grade in grades.values())
+                ranking = plain.ranked(lists[q])
+                bad = {label for label, grade in inside.items() if 0 <= grade < threshold}
+                for ideal, number in (("all", every), ("group", len(relevant))):
+                    gains = {
+                        label: max(grade, 0) if gain == "linear" else 2 ** max(grade, 0) - 1
+                        for label, grade in grades.items()
+                    }
+                    best = gains if ideal == "all" else sample.within(gains, group)
+                    total, most = plain.gained(5, ranking, gains, best, plain.logarithmic)
+                    expected["ndcg@5", ideal, sample.folds[q]].append(total / most if most else 0)
+                    for measure in parse_measures(measures[1:]):
+                        figure = plain.figure(*measure, ranking, relevant, number, bad)
+                        expected[str(measure), ideal, sample.folds[q]].append(figure)
+            for (measure, ideal, fold), of_texts in expected.items():
+                if (cell, group, measure, ideal, fold) in values:
+                    value = values[cell, group, measure, ideal, fold]
+                    assert value == pytest.approx(np.mean(of_texts), abs=1e-11), (cell, group, measure, ideal)
+    assert len(values) == 4 * 2 * (3 * 5 + 2 * 4)
+
+
+def test_grades_of_0_and_1_give_the_bytes_of_lists(sample: Sample) -> None:
+    graded = {q: {label: int(grade > 0) for label, grade in grades.items()} for q, grades in enumerate(sample.grades)}
+    listed = {q: [label for label, grade in grades.items() if grade > 0] for q, grades in enumerate(sample.grades)}
+    assert sample.evaluate(graded, metrics=["ndcg@5", "map"]).metrics.equals(
+        sample.evaluate(listed, metrics=["ndcg@5", "map"]).metrics
+    )
+
+
+def test_the_expected_value_over_tied_orders() -> None:
+    """Against the mean over all orders, counted out one by one; four candidates in six share their score."""
+    rng = np.random.default_rng(3)
+    labels = range(6)
+    runs = {
+        name: {q: {label: float(rng.integers(0, 3)) for label in labels if rng.random() < 0.9} for q in range(12)}
+        for name in ("a", "b")
+    }
+    grades = {q: {label: int(rng.integers(0, 4)) for label in labels if rng.random() < 0.8} for q in range(12)}
+    measures = ["precision@2", "ndcg@3", "recall@3", "hit-rate@2", "mrr@3", "mrr", "map", "map@3", "r-precision"]
+    measures += ["f1@2", "bpref"]
+    found = xf.evaluate(
+        grades,
+        runs,
+        metrics=measures,
+        cells=["min-max+combmax"],
+        settings={**QUIET, "evaluate.ties": "expected", "evaluate.relevant_from": 2},
+    )
+    for row in found.metrics.to_pylist():
+        if row["normalization"] == "single":
+            lists = [runs[row["fusion"]][q] for q in grades]
+        else:
+            lists = [
+                dict(reference.fuse({name: run[q] for name, run in runs.items()}, "min-max", "combmax")) for q in grades
+            ]
+        expected = []
+        for scores, judged in zip(lists, grades.values(), strict=True):
+            relevant = {label for label, grade in judged.items() if grade >= 2}
+            bad = set(judged) - relevant
+            orders = []
+            for order in plain.tied_orders(scores):
+                if row["metric"] == "ndcg":
+                    total, most = plain.gained(row["k"], order, judged, judged, plain.logarithmic)
+                    orders.append(total / most if most else 0)
+                else:
+                    orders.append(plain.figure(row["metric"], row["k"], order, relevant, len(relevant), bad))
+            expected.append(np.mean(orders))
+        assert row["value"] == pytest.approx(np.mean(expected), abs=1e-11), row
+
+
+def test_propensity_scored_metrics(sample: Sample) -> None:
+    """Printed is the ratio of sums; the figure of a text is its own ratio."""
+    rng = np.random.default_rng(5)
+    training = {n: rng.choice(45, rng.integers(1, 5), replace=False).tolist() for n in range(200)}
+    frequency = defaultdict(int, {x: sum(x in labels for labels in training.values()) for x in range(50)})
+    measures = ["psp@1", "psp@3", "psndcg@5"]
+    found = sample.evaluate(
+        metrics=measures, training=training, per_query=True, settings={"evaluate.propensity": "amazon"}
+    )
+    inverse = {x: plain.inverse_propensity(frequency[x], 200, 0.6, 2.6) for x in range(50)}
+    values, texts = figures(found), {}
+    for row in found.queries.to_pylist():
+        texts[f"{row['normalization']}+{row['fusion']}", row["label_group"], row["text_id"]] = row
+    for group in ("tail", "head", "all"):
+        for cell, lists in sample.rankings(group).items():
+            for measure in parse_measures(measures):
+                for ideal in ("all", "group") if group != "all" else ("all",):
+                    sums = {0: [0.0, 0.0], 1: [0.0, 0.0]}
+                    for q, labels in enumerate(sample.relevant):
+                        inside = sample.within(labels, group)
+                        if not inside:
+                            continue
+                        gains = {label: inverse[label] for label in inside}
+                        best = {label: inverse[label] for label in (inside if ideal == "group" else labels)}
+                        discount = plain.logarithmic if measure.metric == "psndcg" else (lambda place: 1.0)
+                        total, most = plain.gained(measure.k, plain.ranked(lists[q]), gains, best, discount)
+                        sums[sample.folds[q]][0] += total
+                        sums[sample.folds[q]][1] += most
+                        name = str(measure) + ("" if ideal == "all" else "_group")
+                        assert texts[cell, group, q][name] == pytest.approx(total / most, abs=1e-11)
+                    for fold, (total, most) in sums.items():
+                        assert values[cell, group, str(measure), ideal, fold] == pytest.approx(total / most, abs=1e-9)
+
+
+def test_propensities_come_from_the_training_texts_of_the_fold(sample: Sample) -> None:
+    """A table of folds with roles says which texts these are; a table of labels with a column `fold` says the same."""
+    import pyarrow as pa
+
+    rows = [
+        (fold, q, "test" if q % 3 == fold else "train")
+        for fold in range(2)
+        for q in range(len(sample.texts))
+        if q % 3 in (fold, 2)
+    ]
+    folds = pa.table(dict(zip(("fold", "text_id", "role"), zip(*rows, strict=True), strict=True)))
+    training = pa.table(
+        {
+            "fold": [fold for fold, _, role in rows if role == "train"],
+            "text_id": [q for _, q, role in rows if role == "train"],
+            "label_ids": [sorted(sample.relevant[q]) for _, q, role in rows if role == "train"],
+        }
+    )
+    judged = {q: sorted(labels) for q, labels in enumerate(sample.relevant)}
+    by_role = sample.evaluate(judged, metrics=["psp@3"], folds=folds)
+    assert by_role.metrics.equals(sample.evaluate(judged, metrics=["psp@3"], folds=folds, training=training).metrics)
+    same_for_all = sample.evaluate(judged, metrics=["psp@3"], folds=folds, training=judged)
+    assert not by_role.metrics.equals(same_for_all.metrics)
+
+
+def test_propensities_need_training_texts(sample: Sample) -> None:
+    with pytest.raises(xf.ConfigError, match=r"psp weighs labels by how many training texts.*inputs\.training"):
+        sample.evaluate(metrics=["psp@3"])
+    with pytest.raises(xf.InputError, match="2 training texts"):
+        sample.evaluate(metrics=["psp@3"], training={1: [1], 2: [2]})
+
+
+@pytest.mark.parametrize("cells", ["auto", ["rank+isr", "zmuv+combmnz"]])
+def test_metrics_of_labels(sample: Sample, cells: Any) -> None:
+    names = [entry.name for entry in METRICS if isinstance(entry, LabelMetric)]
+    measures = [f"{name}@{k}" for name in names for k in (1, 5)]
+    found = sample.evaluate(metrics=["ndcg@5", *measures], settings={"evaluate.label_cells": cells})
+    values = {key: value for key, value in figures(found).items() if key[2] in measures}
+    chosen = ["zmuv+combmnz"] if cells == "auto" else cells
+    assert {cell for cell, *_ in values} == {*chosen, *(f"single+{name}" for name in RETRIEVERS[:2])}
+    for (cell, group, measure, _, fold), value in values.items():
+        name, k = measure.split("@")
+        carried, listed, hits = (defaultdict(int) for _ in range(3))
+        for q, labels in enumerate(sample.relevant):
+            inside = sample.within(labels, group)
+            if sample.folds[q] != fold or not inside:
+                continue
+            for label in inside:
+                carried[label] += 1
+            for label in plain.ranked(sample.rankings(group)[cell][q])[: int(k)]:
+                listed[label] += 1
+                hits[label] += label in inside
+        of_label = {
+            "coverage": [hits[x] > 0 for x in carried],
+            "macro-precision": [hits[x] / listed[x] if listed[x] else 0 for x in carried],
+            "macro-recall": [hits[x] / carried[x] for x in carried],
+            "macro-f1": [2 * hits[x] / (listed[x] + carried[x]) for x in carried],
+        }[name]
+        assert value == pytest.approx(np.mean(of_label), abs=1e-12), (cell, group, measure, fold)
+
+
+def test_too_many_cells_for_labels_are_refused(sample: Sample) -> None:
+    with pytest.raises(xf.ConfigError, match="unknown cell in evaluate\\.label_cells 'zmuv'"):
+        sample.evaluate(metrics=["coverage@5"], settings={"evaluate.label_cells": "zmuv"})
+    many = [f"{norm}+combsum" for norm in ("min-max", "max", "sum", "zmuv", "rank", "borda")]
+    many += [f"{norm}+combmnz" for norm in ("min-max", "max", "sum")]
+    with pytest.raises(xf.ConfigError, match="9 cells"):
+        sample.evaluate(metrics=["coverage@5"], cells=many, settings={"evaluate.label_cells": many})
+
+
+def test_names_that_people_type() -> None:
+    typed = "MAP, mrr@10,Recall@100,hit_rate@5,P@5,R-Prec,recip_rank,success@1,F1@3,ap@7"
+    assert [str(measure) for measure in parse_measures(typed)] == [
+        *("map", "mrr@10", "recall@100", "hit-rate@5", "precision@5", "r-precision", "mrr", "hit-rate@1", "f1@3"),
+        "map@7",
+    ]
+    assert set(metric_names().values()) == set(METRICS.names())
+    for word, message in {
+        "hitrate@5": "Did you mean 'hit-rate'",
+        "map@0": "or none at all, as in 'map'",
+        "bpref@5": "has no cut-off: it is written 'bpref'",
+        f"recall@{LARGEST_K + 1}": "from 1 to 1,000",
+        "recall": "from 1 to 1,000",
+    }.items():
+        with pytest.raises(xf.ConfigError, match=message):
+            parse_measures(word)
+
+
+def test_every_metric_says_what_it_is() -> None:
+    for entry in METRICS:
+        assert entry.formula and entry.citation
+
+
+def test_what_contradicts_a_preset_is_refused() -> None:
+    for settings, message in [
+        ({"evaluate.compat": "ranx", "evaluate.ties": "expected"}, "leave ties at auto"),
+        ({"evaluate.propensity": [0.5, 0]}, "must be above 0"),
+        ({"evaluate.relevant_from": 0}, "greater than 0"),
+    ]:
+        with pytest.raises(xf.ConfigError, match=message):
+            xf.load_config(None, settings)

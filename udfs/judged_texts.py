@@ -1,0 +1,202 @@
+"""What measures need of a batch beside the ranks of relevant labels: grades, propensities, and how ties are ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.kernel.hits import Hits, TieOrder
+from fusion.label_groups import ALL
+from fusion.metrics import Measure
+from fusion.registry import METRICS, Gain, TextMetric
+from fusion.statistics.paired import TEXTS_AT_A_TIME
+from fusion.statistics.tally import Tally
+from fusion.statistics.text_figures import TextFigures, ViewTexts
+from fusion.types import Array, Floats, Int32s, Ints
+from fusion.worth import Gains, Rules, sorted_gains
+from udfs.list_codes import LabelIndex, Layout
+from udfs.text_batches import Batch
+
+
+@dataclass(frozen=True)
+class Propensities:
+    """The inverse propensity of every label in every fold, by its frequency among the fold's training texts."""
+
+    folds: Ints
+    ids: pa.Array
+    inverse: Floats
+    """[fold, label]; the last entry of a fold is that of a label without training texts."""
+    ANY_FOLD: ClassVar[int] = -1
+    """Stands alone, for all folds, where folds have the same training texts."""
+
+    def of(self, fold: Array, labels: pa.Array) -> Floats:
+        """Of labels, each in a fold."""
+        row = np.zeros_like(fold) if self.folds[0] == self.ANY_FOLD else np.searchsorted(self.folds, fold)
+        return self.inverse[row, self.index.places(labels)]
+
+    @cached_property
+    def index(self) -> LabelIndex:
+        return LabelIndex(self.ids)
+
+
+class Evaluated(Protocol):
+    """What is asked of an evaluation here."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def rules(self) -> Rules: ...
+
+    @property
+    def propensities(self) -> Propensities | None: ...
+
+    @property
+    def further_measures(self) -> Sequence[Measure]: ...
+
+
+class ViewFigures:
+    """The figures of a batch in one view that hits by rank do not tell. Those that are asked for are also added up, so
+    every text must be asked for once."""
+
+    def __init__(self, figures: TextFigures, group: Ints, groups: int) -> None:
+        """`group`: which of so many sums a text is added to."""
+        self.figures = figures
+        self.hit: Array = np.diff(figures.texts.first) > 0
+        self._group = group
+        columns = figures.texts.hits.ranks.shape[1]
+        self.sums: Ints = np.zeros((groups, len(figures.aspects), columns), np.int64)
+
+    def of(self, texts: Ints) -> Floats:
+        """The figures [aspect, text, column] of some texts."""
+        return self.figures.of(texts, self._group, self.sums)
+
+    def add_all(self, counted: Array) -> None:
+        """Add the figures of all texts that count, where nobody else asks for them."""
+        texts = np.flatnonzero(counted & self.hit)
+        for begin in range(0, len(texts), TEXTS_AT_A_TIME):
+            self.of(texts[begin : begin + TEXTS_AT_A_TIME])
+
+
+class FurtherSums:
+    """The figures of a batch that hits by rank do not tell, on their way to the tallies of the folds."""
+
+    def __init__(self, batch: Batch, evaluation: Evaluated, tallies: Sequence[Tally]) -> None:
+        """`tallies`: of the folds that the batch has, in their order."""
+        self._batch, self._evaluation, self._tallies = batch, evaluation, tallies
+        self._fold = np.unique(batch.fold, return_inverse=True)[1]
+
+    def figures(self, view: int, hits: Hits, relevant: Sequence[Ints]) -> ViewFigures:
+        """Of the texts in a view, with its hits and the numbers of relevant labels: all, and those of the view."""
+        texts = view_texts(self._batch, self._evaluation, hits, relevant)
+        figures = TextFigures(hits.view, self._evaluation.further_measures, texts)
+        self._of_view = ViewFigures(figures, self._fold, len(self._tallies))
+        return self._of_view
+
+    def add_to_tallies(self, view: int, counted: Array) -> None:
+        """Add what was asked for since `figures`."""
+        figures = self._of_view.figures
+        measures = [self._evaluation.further_measures.index(measure) for measure, _ in figures.aspects]
+        ideals = [ideal for _, ideal in figures.aspects]
+        for fold, tally in enumerate(self._tallies):
+            tally.sums[view, ideals, measures] += self._of_view.sums[fold]
+            counted_here = np.flatnonzero(counted & (self._fold == fold))
+            tally.ideal_sums[view, ideals, measures] += figures.ideal_sums(counted_here)
+
+
+def tie_order(batch: Batch, rules: Rules) -> TieOrder | None:
+    """How the rules order equal scores; None for the order that holds everywhere else."""
+    if rules.ties == "ascending":
+        return None
+    if rules.ties != "descending":
+        return TieOrder(rules.ties)
+    labels = np.unique(batch.texts.label)
+    # trec_eval compares ids byte by byte, and so does Arrow.
+    order = pc.sort_indices(batch.decode(labels).cast(pa.string())).to_numpy()
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+
+    def key(wanted: Int32s) -> Int32s:
+        return number[np.searchsorted(labels, wanted)]
+
+    return TieOrder(rules.ties, key)
+
+
+def relevant_only(hits: Hits, rules: Rules) -> Hits:
+    """The hits whose grade makes them relevant."""
+    return hits if hits.grade is None else hits.where(hits.grade >= rules.threshold)
+
+
+def view_texts(batch: Batch, evaluation: Evaluated, hits: Hits, relevant: Sequence[Ints]) -> ViewTexts:
+    """The texts of a batch in one view as measures see them. `hits` are those of the view."""
+    entries = [METRICS[measure.metric] for measure in evaluation.further_measures]
+    kinds = {entry.gain for entry in entries if isinstance(entry, TextMetric)}
+    group = None if hits.view == ALL else evaluation.layout.group_names.index(hits.view)
+    gains: dict[Gain, Sequence[Gains]] = {}
+    hit_gains: dict[Gain, Floats] = {}
+    nonrelevant, numbers = None, None
+    if hits.grade is not None:
+        hits, nonrelevant, numbers = _graded(batch, evaluation.rules, hits, group)
+        assert hits.grade is not None
+        hit_gains["one"] = (hits.grade >= evaluation.rules.threshold).astype(np.float64)
+        hit_gains["grade"] = evaluation.rules.gain_of(hits.grade)
+        gains["grade"] = _ideal_grades(batch, evaluation.rules, group)
+    if any(isinstance(entry, TextMetric) and entry.nonrelevant for entry in entries) and nonrelevant is None:
+        # Without grades nothing is judged not relevant.
+        nonrelevant, numbers = hits.where(np.zeros(len(hits.text), np.bool_)), np.zeros_like(relevant[0])
+    if "propensity" in kinds:
+        assert evaluation.propensities is not None
+        of_hits = evaluation.propensities.of(batch.fold[hits.text], batch.decode(hits.label))
+        hit_gains["propensity"] = of_hits * hit_gains.get("one", np.ones(len(of_hits)))
+        gains["propensity"] = _ideal_propensities(batch, evaluation.propensities, group)
+    return ViewTexts(hits, relevant, gains, hit_gains, nonrelevant, numbers)
+
+
+def _graded(batch: Batch, rules: Rules, hits: Hits, group: int | None) -> tuple[Hits, Hits, Ints]:
+    """The hits that count under some measure, those that are judged and not relevant, and the number of all labels of
+    each text that are. As in trec_eval, labels of a negative grade are not judged."""
+    assert hits.grade is not None and batch.texts.judged is not None
+    labels, groups, grade = batch.texts.judged
+    unwanted = (grade >= 0) & (grade < rules.threshold)
+    if group is not None:
+        unwanted &= groups == group
+    before = np.append(0, np.cumsum(unwanted))
+    counting = hits.where((hits.grade >= rules.threshold) | (hits.grade > 0))
+    nonrelevant = hits.where((hits.grade >= 0) & (hits.grade < rules.threshold))
+    return counting, nonrelevant, before[labels.stop] - before[labels.start]
+
+
+def _ideal_grades(batch: Batch, rules: Rules, group: int | None) -> Sequence[Gains]:
+    assert batch.texts.judged is not None
+    labels, groups, grade = batch.texts.judged
+    return _by_text(labels.start, labels.stop, rules.gain_of(grade), groups, group)
+
+
+def _ideal_propensities(batch: Batch, propensities: Propensities, group: int | None) -> Sequence[Gains]:
+    labels = batch.texts.relevant
+    start, stop = labels.start, labels.stop
+    entry = np.repeat(stop - np.cumsum(stop - start), stop - start) + np.arange((stop - start).sum())
+    fold = np.repeat(batch.fold, stop - start)
+    ends = np.cumsum(stop - start)
+    inverse = propensities.of(fold, batch.decode(labels.label[entry]))
+    groups = batch.texts.relevant_group if group is None else batch.texts.relevant_group[entry]
+    return _by_text(ends - (stop - start), ends, inverse, groups, group)
+
+
+def _by_text(start: Ints, stop: Ints, gain: Floats, groups: Array, group: int | None) -> Sequence[Gains]:
+    """The gains of all labels of each text, and of those of one group: entries start[t] to stop[t] are text t's."""
+    size = stop - start
+    entry = np.repeat(stop - np.cumsum(size), size) + np.arange(size.sum())
+    first = np.append(0, np.cumsum(size))
+    of_all = sorted_gains(first, gain[entry])
+    if group is None:
+        return of_all, of_all
+    inside = groups[entry] == group
+    before = np.append(0, np.cumsum(inside))
+    return of_all, sorted_gains(before[first], gain[entry][inside])
