@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusion.kernel.pools import Candidates, Pools
+from fusion.kernel.candidates import Candidates
+from fusion.kernel.pools import Pools
 from fusion.registry import FUSIONS, NORMALIZATIONS, Fusion, Normalization, choose
 from fusion.types import Floats, Singles
 

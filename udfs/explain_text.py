@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from fusion.grid import Cell, Grid
 from fusion.kernel.blocks import PoolView, Scope, pool_views
-from fusion.kernel.pools import Candidates
+from fusion.kernel.candidates import Candidates
 from fusion.kernel.ranking import top
 from fusion.registry import NORMALIZATIONS
 from fusion.types import Array

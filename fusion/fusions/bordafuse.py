@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from fusion.kernel.candidates import Candidates
 from fusion.kernel.compiled import compiled
-from fusion.kernel.pools import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fusion.kernel.pools import Candidates
+from fusion.kernel.candidates import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 

@@ -5,8 +5,8 @@ A list that lacks a label ranks it below all it has; two labels that both lack t
 
 import numpy as np
 
+from fusion.kernel.candidates import Candidates
 from fusion.kernel.compiled import compiled
-from fusion.kernel.pools import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 

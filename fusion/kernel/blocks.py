@@ -11,7 +11,8 @@ import numpy as np
 
 from fusion.grid import Grid
 from fusion.kernel.compiled import compiled
-from fusion.kernel.pools import Lists, Pools, Relevant, merge_lists
+from fusion.kernel.merging import merge_lists
+from fusion.kernel.pools import Lists, Pools, Relevant
 from fusion.kernel.ranking import relevant_ranks
 from fusion.label_groups import ALL
 from fusion.types import Array, Floats, Int32s, Ints, Singles

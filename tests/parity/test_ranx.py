@@ -9,7 +9,8 @@ from ranx import Qrels, Run, evaluate, fuse
 from ranx.fusion.condorcet import _condorcet
 
 from fusion import FUSIONS, NORMALIZATIONS, reference
-from fusion.kernel.pools import Candidates, merge_lists
+from fusion.kernel.candidates import Candidates
+from fusion.kernel.merging import merge_lists
 from fusion.label_groups import ALL
 from tests.lists import no_relevant, random_relevant, random_texts, to_lists, whole
 

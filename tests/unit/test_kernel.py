@@ -10,7 +10,7 @@ import pytest
 from fusion import FUSIONS, NORMALIZATIONS, reference
 from fusion.grid import Cell, Grid
 from fusion.kernel.blocks import find_hits
-from fusion.kernel.pools import merge_lists
+from fusion.kernel.merging import merge_lists
 from fusion.kernel.ranking import list_order, relevant_ranks, top
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
