@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from fusion.grid import SINGLE, Cell, Grid
 from fusion.kernel.blocks import Hits, Scope, find_hits
+from fusion.kernel.candidates import DEFAULT, Policies
 from fusion.label_groups import ALL
 from fusion.metrics import Measure, decisive
 from fusion.statistics.coverage import Coverage, common_candidates
@@ -60,6 +61,7 @@ class Evaluation:
     scope: Scope
     measures: tuple[Measure, ...]
     details: Details | None = None
+    policies: Policies = DEFAULT
 
     @property
     def k(self) -> int:
@@ -67,7 +69,7 @@ class Evaluation:
 
     @cached_property
     def grid(self) -> Grid:
-        return Grid(self.cells)
+        return Grid(self.cells, self.layout.retrievers, self.policies)
 
     @cached_property
     def columns(self) -> dict[Cell, int]:

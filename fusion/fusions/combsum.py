@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="sum(x)",
     citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+    standard=True,
 )
 def combsum(candidates: Candidates) -> Array:
     return candidates.total

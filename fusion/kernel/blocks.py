@@ -225,10 +225,9 @@ def find_hits(
                 for pool_view, table in zip(shared, ranks, strict=True):
                     table[:, column] = _ranks(pool_view, fused)
             for r, position in enumerate(pools.position):
-                lists_only = np.where(position >= 0, -position, -np.inf).astype(np.float32)
+                lists_only = np.where(position >= 0, -position, np.nan).astype(np.float32)
                 for pool_view, table in zip(shared, ranks, strict=True):
-                    retrieved = position[pool_view.relevant_candidate] >= 0
-                    table[:, len(grid.columns) + r] = np.where(retrieved, _ranks(pool_view, lists_only), 0)
+                    table[:, len(grid.columns) + r] = _ranks(pool_view, lists_only)
             for pool_view, table in zip(shared, ranks, strict=True):
                 label = pools.label[pool_view.relevant_candidate]
                 found[pool_view.view].append(Hits(pool_view.view, pool_view.relevant_source + first, label, table))

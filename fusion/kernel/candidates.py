@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from fusion.kernel.compiled import compiled
+from fusion.kernel.list_arithmetic import MatrixArithmetic
 from fusion.kernel.pools import Pools
 from fusion.registry import Normalization
-from fusion.types import Floats, Ints
+from fusion.types import Array, Floats, Ints
+
+Missing = Literal["skip", "zero", "minimum"]
+Constant = Literal["formula", "zero", "half", "one"]
+CONSTANTS = {"zero": 0.0, "half": 0.5, "one": 1.0}
+
+
+class Policies(NamedTuple):
+    """What the formulas of normalisations leave open."""
+
+    missing: Missing = "skip"
+    """The score of a label in a list that lacks it, where the normalisation has none: no score, 0, or the list's
+    lowest."""
+    constant: Constant = "formula"
+    """The scores of a list whose scores are all equal, under normalisations that divide by their spread."""
+
+
+DEFAULT = Policies()
 
 
 class Candidates:
@@ -19,37 +38,91 @@ class Candidates:
     (lists x candidates, NaN where a list lacks the candidate) for fusions that want them.
     """
 
-    def __init__(self, pools: Pools, normalization: Normalization | None = None, values: Floats | None = None) -> None:
+    def __init__(
+        self,
+        pools: Pools,
+        normalization: Normalization | None = None,
+        values: Floats | None = None,
+        policies: Policies = DEFAULT,
+    ) -> None:
         """`values`: scores that were normalised elsewhere, as a matrix like `pools.score`."""
         self.pools = pools
         self._normalization = normalization
         self._values = values
+        self._policies = policies
 
     @cached_property
     def _scaling(self) -> tuple[Floats, Floats, Floats, Floats, bool]:
         """What turns the value of a candidate in a list into its score: value, shift, scale, score if missing."""
-        if self._normalization is None:
-            raise ValueError("a fusion that reads ranks asked for scores")
-        statistics = self.pools.statistics
-        shape = statistics.size.shape
-        imputed = self._normalization.imputed
-        missing = np.zeros(shape) if imputed is None else imputed(statistics)
-        if self._values is not None:
-            return self._values, np.zeros(shape), np.ones(shape), missing, imputed is not None
-        shift, scale = (
-            np.broadcast_to(np.asarray(part, dtype=np.float64), shape)
-            for part in self._normalization.affine(statistics)
-        )
-        value = self.pools.score if self._normalization.reads == "scores" else self._places
-        return value, np.ascontiguousarray(shift), np.ascontiguousarray(scale), missing, imputed is not None
+        shape = self.pools.statistics.size.shape
+        values = self._normalized_values
+        if values is None:
+            value, shift, scale = self._affine
+        else:
+            value, shift, scale = values, np.zeros(shape), np.ones(shape)
+        return value, shift, scale, self._imputed(value, shift, scale), self._imputes
 
     @cached_property
-    def _places(self) -> Floats:
-        return self.pools.position.astype(np.float64)
+    def _affine(self) -> tuple[Floats, Floats, Floats]:
+        """Value, shift and scale, as the normalisation has them."""
+        normalization = self._required
+        value = self.pools.score if normalization.reads == "scores" else self.pools.position.astype(np.float64)
+        shift, scale = (
+            np.ascontiguousarray(np.broadcast_to(np.asarray(figure, np.float64), self.pools.statistics.size.shape))
+            for figure in normalization.affine(self.pools.statistics)
+        )
+        return value, shift, scale
+
+    @cached_property
+    def _normalized_values(self) -> Floats | None:
+        """The scores themselves, where shift and scale do not suffice."""
+        normalization, constant = self._required, self._policies.constant
+        special = constant != "formula" and normalization.by_spread
+        values = self._values
+        if values is None and (normalization.shape is not None or special):
+            nothing = np.zeros(self.pools.statistics.size.shape)
+            values = np.nan_to_num(_matrix(*self._places, *self._affine, nothing, False))
+            if normalization.shape is not None:
+                # The sum over a list without results is 0; nobody reads what is divided by it.
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    values = normalization.shape(values, MatrixArithmetic(self.pools))
+        if special and values is not None:
+            statistics = self.pools.statistics
+            flat = np.repeat((statistics.low == statistics.high).T, np.diff(self.pools.offset), axis=1)
+            values = np.where(flat, CONSTANTS[constant], values)
+        return values
+
+    @property
+    def _required(self) -> Normalization:
+        if self._normalization is None:
+            raise ValueError("a fusion that reads ranks asked for scores")
+        return self._normalization
+
+    @property
+    def _imputes(self) -> bool:
+        """Whether a list has a score for the candidates that it lacks."""
+        if self._normalization is None:
+            return False
+        return self._normalization.imputed is not None or self._policies.missing != "skip"
+
+    def _imputed(self, value: Floats, shift: Floats, scale: Floats) -> Floats:
+        """The score of the candidates that a list lacks (pools x lists)."""
+        imputed = self._required.imputed
+        if imputed is not None:
+            # Some lists of many may make a pool without candidates.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.ascontiguousarray(imputed(self.pools.statistics), dtype=np.float64)
+        if self._policies.missing == "minimum":
+            return _last(*self._places, value, shift, scale)
+        return np.zeros(shift.shape)
+
+    @property
+    def _places(self) -> tuple[Ints, Array, Ints]:
+        return self.pools.offset, self.pools.position, self.pools.size
 
     @cached_property
     def _combined(self) -> tuple[Floats, Floats, Floats]:
-        return _combine(self.pools.offset, self.pools.position, self.pools.size, *self._scaling)
+        return _combine(*self._places, *self._scaling)
 
     @property
     def total(self) -> Floats:
@@ -66,9 +139,7 @@ class Candidates:
     @property
     def held(self) -> Ints:
         """The number of lists in which the label has a score (or, for a fusion that reads ranks, a rank)."""
-        if self._normalization is None or self._normalization.imputed is None:
-            return self.pools.held
-        return self.pools.lists
+        return self.pools.lists if self._imputes else self.pools.held
 
     @cached_property
     def median(self) -> Floats:
@@ -81,9 +152,32 @@ class Candidates:
     def inverse_squares(self) -> Floats:
         return self.pools.inverse_squares
 
+    @staticmethod
+    def total_of(matrix: Floats) -> Floats:
+        """The sum over the lists of a matrix (lists x candidates), without what is NaN."""
+        return _weighted_total(matrix, np.ones(len(matrix)))
+
+    def weighted_total(self, weights: Floats) -> Floats:
+        """The sum of each label's scores, each times the weight of its list."""
+        return _weighted_total(self.x, weights)
+
+    def weight_held(self, weights: Floats) -> Floats:
+        """The sum of the weights of the lists in which the label has a score."""
+        return _weighted_total(np.where(np.isnan(self.x), np.nan, 1.0), weights)
+
+    def total_by_rank(self, worth: Floats) -> Floats:
+        """The sum over the lists that hold a label of what its place there is worth (lists x places, or places)."""
+        shape = (len(self.pools.position), worth.shape[-1])
+        return _total_by_rank(self.pools.position, np.ascontiguousarray(np.broadcast_to(worth, shape)))
+
+    @property
+    def longest(self) -> int:
+        """The number of places in the longest list."""
+        return int(self.pools.size.max(initial=0))
+
     @cached_property
     def x(self) -> Floats:
-        return _matrix(self.pools.offset, self.pools.position, self.pools.size, *self._scaling)
+        return _matrix(*self._places, *self._scaling)
 
     @cached_property
     def ranks(self) -> Floats:
@@ -131,6 +225,40 @@ def _matrix(offset, position, size, value, shift, scale, missing, impute):  # ty
                 elif impute:
                     x[r, c] = missing[p, r]
     return x
+
+
+@compiled
+def _last(offset, position, size, value, shift, scale):  # type: ignore[no-untyped-def]
+    """The score at the last place of every list, which is its lowest."""
+    last = np.zeros(shift.shape)
+    for p in range(offset.size - 1):
+        for r in range(position.shape[0]):
+            if size[p, r] == 0:
+                continue
+            for c in range(offset[p], offset[p + 1]):
+                if position[r, c] == size[p, r] - 1:
+                    last[p, r] = (value[r, c] - shift[p, r]) / scale[p, r]
+    return last
+
+
+@compiled
+def _weighted_total(x, weights):  # type: ignore[no-untyped-def]
+    total = np.zeros(x.shape[1])
+    for r in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            if not np.isnan(x[r, c]):
+                total[c] += weights[r] * x[r, c]
+    return total
+
+
+@compiled
+def _total_by_rank(position, worth):  # type: ignore[no-untyped-def]
+    total = np.zeros(position.shape[1])
+    for r in range(position.shape[0]):
+        for c in range(position.shape[1]):
+            if position[r, c] >= 0:
+                total[c] += worth[r, position[r, c]]
+    return total
 
 
 @compiled

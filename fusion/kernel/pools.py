@@ -6,7 +6,8 @@ pool and each pool in ascending order of label ids, so that within a pool the ea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -51,6 +52,11 @@ class ListStatistics:
     def guard(denominator: Array) -> Array:
         return np.maximum(denominator, EPS)
 
+    def of_lists(self, lists: Sequence[int], candidates: Floats) -> ListStatistics:
+        """Those of some lists, whose pools have so many candidates."""
+        kept = {field.name: getattr(self, field.name)[:, lists] for field in fields(self)}
+        return ListStatistics(**{**kept, "candidates": np.repeat(candidates[:, None], len(lists), axis=1)})
+
 
 @dataclass
 class Pools:
@@ -89,6 +95,27 @@ class Pools:
     def size(self) -> Ints:
         """The number of results of every list (pools x lists)."""
         return self.statistics.size.astype(np.int64)
+
+    def of_lists(self, lists: Sequence[int]) -> tuple[Pools, Ints]:
+        """The pools that some of the lists make, and which candidates are in them. Nothing in them is relevant."""
+        position = self.position[list(lists)]
+        held = (position >= 0).any(axis=0)
+        candidates = np.flatnonzero(held)
+        offset = np.concatenate(([0], np.cumsum(held)))[self.offset]
+        nothing = np.empty(0, np.int64)
+        pools = Pools(
+            self.source,
+            offset,
+            self.label[candidates],
+            self.group[candidates],
+            self.score[list(lists)][:, candidates],
+            position[:, candidates],
+            self.statistics.of_lists(list(lists), np.diff(offset).astype(np.float64)),
+            nothing,
+            np.zeros(len(offset), np.int64),
+            nothing,
+        )
+        return pools, candidates
 
 
 @compiled
