@@ -119,7 +119,7 @@ def timed(session, config: Config) -> float:
 
 def evaluation_of(session, config: Config) -> Evaluation:
     layout = load_lists(SparkTables(session), Sources.of(config.inputs), judged=True).layout
-    cells = tuple(config.grid.grid.cells)
+    cells = tuple(config.grid.grid(layout.retrievers).cells)
     return Evaluation(layout, cells, layout.views, "group", tuple(config.evaluate.measures))
 
 

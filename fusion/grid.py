@@ -1,22 +1,29 @@
-"""The grid: every chosen normalisation with every chosen fusion, each distinct column computed once."""
+"""The grid: the chosen cells, each distinct column computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, groupby
 from typing import NamedTuple
 
 import numpy as np
 
-from fusion.kernel.pools import Candidates, Pools
+from fusion import names
+from fusion.errors import ConfigError, unknown_name
+from fusion.kernel.candidates import DEFAULT, Candidates, Policies
+from fusion.kernel.pools import Pools
 from fusion.registry import FUSIONS, NORMALIZATIONS, Fusion, Normalization, choose
 from fusion.types import Array, Floats
 
 SINGLE = "single"
 """What stands for the normalisation in the rows of single retrievers; their fusion is the retriever's name."""
+UNREAD = "none"
+"""The normalisation of a cell that names only a fusion, which then must read ranks."""
 
 
 class Cell(NamedTuple):
-    """A normalisation with a fusion; the two names are its identity."""
+    """A normalisation with a fusion; the two names are its identity. A cell that is fixed to some of the retrievers
+    says so in front of its normalisation: `bm25+dense: zmuv`."""
 
     normalization: str
     fusion: str
@@ -24,59 +31,167 @@ class Cell(NamedTuple):
     def __str__(self) -> str:
         return f"{self.normalization}+{self.fusion}"
 
+    @property
+    def subset(self) -> tuple[str, ...]:
+        """The retrievers that the cell is fixed to; none: it takes all."""
+        before, *after = names.split(self.normalization, ":")
+        return names.parse_subset(before) if after else ()
+
+    @property
+    def scaling(self) -> str:
+        """The normalisation alone."""
+        return names.split(self.normalization, ":")[-1]
+
+    def rescaled(self, normalization: str) -> Cell:
+        """The same cell with another normalisation."""
+        cell = Cell(normalization, self.fusion)
+        return cell.within(self.subset) if self.subset else cell
+
+    def within(self, subset: Iterable[str]) -> Cell:
+        """The same cell, fixed to some retrievers."""
+        return Cell(f"{names.print_subset(subset)}: {self.scaling}", self.fusion)
+
+
+class Column(NamedTuple):
+    """What is computed for one cell or more."""
+
+    normalization: str | None
+    """None for a fusion that reads only ranks."""
+    fusion: str
+    lists: tuple[int, ...]
+    """The retrievers whose lists are fused, by number; none: all of them."""
+
 
 class Grid:
     """The chosen cells and the columns that have to be computed for them.
 
     A fusion that reads ranks sees only the order within each list, which every normalisation keeps: one column
-    serves all of its cells.
+    serves all of its cells, whatever the parameters of their normalisations.
     """
 
-    def __init__(self, cells: Iterable[Cell]) -> None:
+    def __init__(self, cells: Iterable[Cell], retrievers: Sequence[str] = (), policies: Policies = DEFAULT) -> None:
+        """`retrievers`: in the order of the lists. Cells that name one need them."""
+        self.retrievers = tuple(retrievers)
+        self.policies = policies
         self.cells = list(dict.fromkeys(cells))
-        columns = dict.fromkeys(self._column(cell) for cell in self.cells)
-        # By normalisation, so that what the cells of one share is computed once.
-        self.columns = sorted(columns, key=lambda column: NORMALIZATIONS.names().index(column[0]) if column[0] else -1)
-        self.column_of = {cell: self.columns.index(self._column(cell)) for cell in self.cells}
+        column_of = {cell: self._column(cell) for cell in self.cells}
+        order = NORMALIZATIONS.names()
+        # By lists and normalisation, so that what the cells of one share is computed once.
+        self.columns = sorted(
+            dict.fromkeys(column_of.values()),
+            key=lambda column: (
+                column.lists,
+                order.index(names.parse_call(column.normalization).name) if column.normalization else -1,
+                column.normalization or "",
+            ),
+        )
+        self._names_retrievers = any(cell.subset or FUSIONS[cell.fusion].weights for cell in self.cells)
+        place = {column: number for number, column in enumerate(self.columns)}
+        self.column_of = {cell: place[column] for cell, column in column_of.items()}
 
     @classmethod
     def of(cls, normalizations: str | Iterable[str], fusions: str | Iterable[str]) -> Grid:
-        """All combinations of the named algorithms; `all` stands for the paper's six and ten."""
-        return cls(
-            Cell(normalization.name, fusion.name)
-            for normalization in chosen_normalizations(normalizations)
-            for fusion in chosen_fusions(fusions)
-        )
+        """All combinations of the named algorithms; `all` stands for the paper's six and ten, `everything` for all that
+        need no training."""
+        return cls(cross(normalizations, fusions))
 
-    @staticmethod
-    def _column(cell: Cell) -> tuple[str | None, str]:
-        return (None if FUSIONS[cell.fusion].reads == "ranks" else cell.normalization, cell.fusion)
+    def _column(self, cell: Cell) -> Column:
+        fusion, subset = FUSIONS[cell.fusion], cell.subset
+        for name in [*subset, *fusion.weights]:
+            if self.retrievers and name not in self.retrievers:
+                raise unknown_name(f"retriever (in the cell {cell})", name, self.retrievers)
+        lists = tuple(sorted(map(self.retrievers.index, subset))) if self.retrievers else ()
+        every = len(lists) == len(self.retrievers)
+        return Column(None if fusion.reads == "ranks" else cell.scaling, cell.fusion, () if every else lists)
 
     @property
     def normalizations(self) -> list[Normalization]:
         """Those whose scores some column reads."""
-        return [NORMALIZATIONS[name] for name in dict.fromkeys(name for name, _ in self.columns) if name]
+        used = dict.fromkeys(column.normalization for column in self.columns)
+        return [NORMALIZATIONS[name] for name in used if name]
 
     def fused(
         self, pools: Pools, normalized: Mapping[str, Floats] | None = None, precision: type[np.floating] = np.float32
     ) -> Iterator[tuple[int, Array]]:
-        """Every column's scores for a block of pools, rounded so that scores equal on paper tie.
+        """Every column's scores for a block of pools, rounded so that scores equal on paper tie; NaN for a candidate
+        that is in none of the lists that a column fuses.
 
         `normalized`: scores that were normalised elsewhere, as matrices like `pools.score`.
         """
+        if self._names_retrievers and not self.retrievers:
+            raise ValueError("cells name retrievers, but the grid does not know them")
+        for lists, numbered in groupby(enumerate(self.columns), key=lambda item: item[1].lists):
+            if not lists:
+                yield from self._scores(pools, normalized or {}, range(len(pools.position)), numbered, precision)
+                continue
+            some, inside = pools.of_lists(lists)
+            known = {name: values[list(lists)][:, inside] for name, values in (normalized or {}).items()}
+            for column, scores in self._scores(some, known, lists, numbered, precision):
+                fused = np.full(pools.position.shape[1], np.nan, precision)
+                fused[inside] = scores
+                yield column, fused
+
+    def _scores(
+        self,
+        pools: Pools,
+        normalized: Mapping[str, Floats],
+        lists: Sequence[int],
+        columns: Iterable[tuple[int, Column]],
+        precision: type[np.floating],
+    ) -> Iterator[tuple[int, Array]]:
+        """The scores of columns that fuse the same lists."""
+        retrievers = [self.retrievers[number] if self.retrievers else str(number) for number in lists]
         candidates = Candidates(pools)
         name: str | None = None
-        for c, (normalization, fusion) in enumerate(self.columns):
-            if normalization != name:
-                assert normalization is not None
-                name = normalization
-                candidates = Candidates(pools, NORMALIZATIONS[name], (normalized or {}).get(name))
-            yield c, FUSIONS[fusion].kernel(candidates).astype(precision)
+        for number, column in columns:
+            if column.normalization != name:
+                assert column.normalization is not None
+                name = column.normalization
+                candidates = Candidates(pools, NORMALIZATIONS[name], normalized.get(name), self.policies)
+            fusion = FUSIONS[column.fusion]
+            yield number, fusion.kernel(candidates, **fusion.arguments(retrievers)).astype(precision)
 
 
-def chosen_normalizations(names: str | Iterable[str]) -> list[Normalization]:
-    return choose(NORMALIZATIONS, names, [entry.name for entry in NORMALIZATIONS if entry.standard])
+def cross(normalizations: str | Iterable[str], fusions: str | Iterable[str]) -> list[Cell]:
+    """All combinations of the named algorithms."""
+    return [
+        Cell(normalization.name, fusion.name)
+        for normalization in chosen_normalizations(normalizations)
+        for fusion in chosen_fusions(fusions)
+    ]
 
 
-def chosen_fusions(names: str | Iterable[str]) -> list[Fusion]:
-    return choose(FUSIONS, names, FUSIONS.names())
+def parse_cells(text: str) -> list[Cell]:
+    """The cells that a name stands for: several if it lists several values of a parameter."""
+    subset, normalization, fusion = names.parse_cell(text)
+    alone = not normalization
+    if alone and (fusion in NORMALIZATIONS or any(entry.reads == "scores" for entry in chosen_fusions(fusion))):
+        raise ConfigError(f"cell {text!r}: expected NORMALIZATION+FUSION, as in 'zmuv+combmnz'")
+    cells = cross(normalization or UNREAD, fusion)
+    return [cell.within(subset) for cell in cells] if subset else cells
+
+
+def all_subsets(cells: Iterable[Cell], retrievers: Sequence[str]) -> list[Cell]:
+    """The cells, and each of them fixed to every subset of two or more retrievers that is not all of them. Cells that
+    are fixed already stay as they are."""
+    subsets = [subset for size in range(2, len(retrievers)) for subset in combinations(retrievers, size)]
+    found = list(cells)
+    return found + [cell.within(subset) for subset in subsets for cell in found if not cell.subset]
+
+
+def chosen_normalizations(chosen: str | Iterable[str]) -> list[Normalization]:
+    """By names; `all` stands for the paper's, `everything` for all there are."""
+    families = {
+        "all": [entry.name for entry in NORMALIZATIONS if entry.standard],
+        "everything": NORMALIZATIONS.names(),
+    }
+    return choose(NORMALIZATIONS, chosen, families)
+
+
+def chosen_fusions(chosen: str | Iterable[str]) -> list[Fusion]:
+    """By names; `all` stands for the paper's, `everything` for all that need no training."""
+    families = {
+        "all": [entry.name for entry in FUSIONS if entry.standard],
+        "everything": [entry.name for entry in FUSIONS if not entry.parameters.trained],
+    }
+    return choose(FUSIONS, chosen, families)

@@ -3,6 +3,8 @@
 >>> lists = {"bm25": {7: 2.0, 3: 1.0}, "dense": {3: 0.9, 5: 0.3}}
 >>> fuse(lists, "min-max", "combsum")
 [(3, 1.0), (7, 1.0), (5, 0.0)]
+>>> fuse(lists, "min-max", "wsum(dense=0.5)")
+[(7, 1.0), (3, 0.5), (5, 0.0)]
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from fusion.kernel.candidates import CONSTANTS, DEFAULT, Policies
 from fusion.kernel.pools import ListStatistics
 from fusion.metrics import WHOLE
-from fusion.registry import FUSIONS, METRICS, NORMALIZATIONS, TextMetric
+from fusion.registry import FUSIONS, METRICS, NORMALIZATIONS, Normalization, TextMetric
 from fusion.types import Floats
 from fusion.worth import JudgedTexts
 
@@ -26,7 +29,9 @@ def ordered(scores: Mapping[Label, float]) -> list[Label]:
     return sorted(scores, key=lambda label: (-scores[label], label))
 
 
-def matrices(lists: Mapping[str, Mapping[Label, float]], normalization: str) -> tuple[list[Label], Floats, Floats]:
+def matrices(
+    lists: Mapping[str, Mapping[Label, float]], normalization: str, policies: Policies = DEFAULT
+) -> tuple[list[Label], Floats, Floats]:
     """The candidates of a text, ascending, with their normalised scores and 1-based ranks in every list
     (lists x candidates, NaN where a list lacks one). A retriever that returned nothing has no list."""
     entry = NORMALIZATIONS[normalization]
@@ -43,16 +48,30 @@ def matrices(lists: Mapping[str, Mapping[Label, float]], normalization: str) -> 
             nothing = np.array(np.nan)
             size, among = np.array(len(labels)), np.array(len(candidates))
             x[row] = entry.imputed(ListStatistics(size, nothing, nothing, nothing, nothing, nothing, among))
-        x[row, places] = entry.plain(values, len(candidates))
+        elif policies.missing == "zero":
+            x[row] = 0
+        elif policies.missing == "minimum":
+            x[row] = _normalized(entry, values, len(candidates), policies).min()
+        x[row, places] = _normalized(entry, values, len(candidates), policies)
     return candidates, x, ranks
 
 
-def fuse(lists: Mapping[str, Mapping[Label, float]], normalization: str, fusion: str) -> list[tuple[Label, float]]:
+def _normalized(entry: Normalization, scores: Floats, candidates: int, policies: Policies) -> Floats:
+    if entry.by_spread and policies.constant != "formula" and scores.min() == scores.max():
+        return np.full(len(scores), CONSTANTS[policies.constant])
+    return entry.plain(scores, candidates)
+
+
+def fuse(
+    lists: Mapping[str, Mapping[Label, float]], normalization: str, fusion: str, policies: Policies = DEFAULT
+) -> list[tuple[Label, float]]:
     """The fused ranking of one text: labels and scores, best first."""
-    candidates, x, ranks = matrices(lists, normalization)
+    candidates, x, ranks = matrices(lists, normalization, policies)
     if not candidates:
         return []
-    fused = FUSIONS[fusion].plain(x, ranks).astype(np.float32)
+    entry = FUSIONS[fusion]
+    filled = [retriever for retriever, scores in lists.items() if scores]
+    fused = entry.plain(x, ranks, **entry.arguments(filled)).astype(np.float32)
     scores = dict(zip(candidates, fused.tolist(), strict=True))
     return [(label, scores[label]) for label in ordered(scores)]
 

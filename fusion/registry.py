@@ -6,11 +6,15 @@ An entry lives in one file with its formula, its citation and what it reads. Imp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+
 from fusion.errors import ConfigError, unknown_name
+from fusion.names import parse_call
+from fusion.parameters import LEARNED, WEIGHT, WEIGHTS, Algorithm, Limits, Parameters
 from fusion.types import Array, Floats, Ints
 
 if TYPE_CHECKING:
@@ -38,6 +42,22 @@ class Statistics(Protocol):
         """The denominator, but at least eps."""
 
 
+class ListArithmetic(Protocol):
+    """What a normalisation may do with the scores of a list beside adding and multiplying them."""
+
+    def guard(self, denominator: Any) -> Any:
+        """The denominator, but at least eps."""
+
+    def sum(self, values: Any) -> Any:
+        """The sum over the list that a value belongs to."""
+
+    def clip(self, values: Any, low: float, high: float) -> Any: ...
+
+    def sqrt(self, values: Any) -> Any: ...
+
+    def exp(self, values: Any) -> Any: ...
+
+
 class Named(Protocol):
     @property
     def name(self) -> str: ...
@@ -47,11 +67,12 @@ Entry = TypeVar("Entry", bound=Named)
 
 
 class Registry(Generic[Entry]):
-    """Entries by name, in the order they were registered."""
+    """Entries by name, in the order they were registered. A name may set parameters: `rrf(k=10)`."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._entries: dict[str, Entry] = {}
+        self._bound: dict[str, Entry] = {}
 
     def add(self, entry: Entry) -> Entry:
         if entry.name in self._entries:
@@ -60,9 +81,33 @@ class Registry(Generic[Entry]):
         return entry
 
     def __getitem__(self, name: str) -> Entry:
-        if name not in self._entries:
-            raise unknown_name(self.kind, name, self._entries)
-        return self._entries[name]
+        if name in self._entries:
+            return self._entries[name]
+        if name not in self._bound:
+            entries = self.expanded(name)
+            if len(entries) > 1:
+                raise ConfigError(f"{name!r} stands for {len(entries)} {self.kind}s where one is expected")
+            self._bound[name] = entries[0]
+        return self._bound[name]
+
+    def __contains__(self, name: str) -> bool:
+        try:
+            return bool(self.expanded(name))
+        except ConfigError:
+            return False
+
+    def expanded(self, name: str) -> list[Entry]:
+        """The entries that a name stands for: several if it lists several values of a parameter."""
+        called, values = parse_call(name)
+        if called not in self._entries:
+            raise unknown_name(self.kind, called, self._entries)
+        entry = self._entries[called]
+        if not values:
+            return [entry]
+        if not isinstance(entry, Algorithm):
+            raise ConfigError(f"{self.kind} {called} has no parameters, but {name!r} gives some")
+        combined = entry.parameters.combinations(called, values)
+        return [entry.bound(values) if any(values) else entry for values in combined]
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
@@ -72,54 +117,77 @@ class Registry(Generic[Entry]):
 
 
 @dataclass
-class Normalization:
-    """`(value - shift) / scale`, where value is a result's score or its 0-based position.
+class Normalization(Algorithm):
+    """`(value - shift) / scale`, where value is a result's score or its 0-based position; then `shape`, if it has one.
 
-    `affine` gives shift and scale from a list's statistics. Since it only does arithmetic, the same line runs
-    on numpy arrays inside the kernel and on Spark columns in the `windows` engine.
+    `affine` gives shift and scale from a list's statistics, `shape` bends what comes out. Since both only do
+    arithmetic, the same lines run on numpy arrays inside the kernel and on Spark columns in the `windows` engine.
     """
 
     name: str
     reads: Reads
     formula: str
     citation: str
-    affine: Callable[[Any], Affine]
-    standard: bool = True
-    """Whether `normalizations: all` includes it."""
-    needs_candidates: bool = False
+    affine: Callable[..., Affine]
+    standard: bool
+    """Whether it is one of the paper's, which `all` stands for."""
+    needs_candidates: bool
     """Whether it reads the number of candidates of all lists, which a window over one list cannot count."""
+    by_spread: bool
+    """Whether it divides by how far the scores of a list lie apart, so that a constant list is a special case."""
+    parameters: Parameters
+    shape: Callable[..., Any] | None = None
     imputed: Callable[[Any], Any] | None = None
     """The score of a candidate that the list missed; None if such a candidate has no score there."""
-    plain: Callable[[Floats, int], Floats] = field(init=False)
+    plain: Callable[..., Floats] = field(init=False)
     """The reference: the scores of a list, best first, and the number of candidates, to normalised scores."""
+    weights: dict[str, float] = field(default_factory=dict)
+    functions = ("affine", "shape", "plain")
+
+    def shaped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        self.shape = function
+        return function
 
     def missing(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         self.imputed = function
         return function
 
-    def reference(self, function: Callable[[Floats, int], Floats]) -> Callable[[Floats, int], Floats]:
+    def reference(self, function: Callable[..., Floats]) -> Callable[..., Floats]:
         self.plain = function
         return function
 
 
 @dataclass
-class Fusion:
+class Fusion(Algorithm):
     """From the scores (or the ranks) of labels in several lists to one score per label.
 
     `kernel` sees a block of many texts at once, `plain` one text: the normalised scores and the 1-based ranks
-    as matrices (lists x labels), NaN where a list lacks the label.
+    as matrices (lists x labels), NaN where a list lacks the label. A weighted fusion also gets one weight per list.
     """
 
     name: str
     reads: Reads
     formula: str
     citation: str
-    kernel: Callable[[Any], Array]
-    plain: Callable[[Floats, Floats], Floats] = field(init=False)
+    kernel: Callable[..., Array]
+    standard: bool
+    """Whether it is one of the paper's, which `all` stands for."""
+    parameters: Parameters
+    plain: Callable[..., Floats] = field(init=False)
+    weights: dict[str, float] = field(default_factory=dict)
+    functions = ("kernel", "plain")
 
-    def reference(self, function: Callable[[Floats, Floats], Floats]) -> Callable[[Floats, Floats], Floats]:
+    def reference(self, function: Callable[..., Floats]) -> Callable[..., Floats]:
         self.plain = function
         return function
+
+    def arguments(self, retrievers: Sequence[str], learned: Any = None) -> dict[str, Any]:
+        """What `kernel` and `plain` must be given for the lists of some retrievers; `learned`: about these lists."""
+        if self.parameters.trained:
+            return {LEARNED: learned}
+        if self.parameters.weighted:
+            return {WEIGHTS: np.array([self.weights.get(name, WEIGHT) for name in retrievers])}
+        return {}
 
 
 @dataclass(frozen=True)
@@ -171,22 +239,32 @@ def normalization(
     reads: Reads,
     formula: str,
     citation: str,
-    standard: bool = True,
+    standard: bool = False,
     needs_candidates: bool = False,
-) -> Callable[[Callable[[Any], Affine]], Normalization]:
-    """Register a normalisation."""
+    by_spread: bool = False,
+    limits: Limits | None = None,
+) -> Callable[[Callable[..., Affine]], Normalization]:
+    """Register a normalisation. Arguments of the function behind the first are its parameters, with their defaults;
+    `limits` are the least and the greatest value of each (without limits: 0 and more)."""
 
-    def register(affine: Callable[[Any], Affine]) -> Normalization:
-        return NORMALIZATIONS.add(Normalization(name, reads, formula, citation, affine, standard, needs_candidates))
+    def register(affine: Callable[..., Affine]) -> Normalization:
+        parameters = Parameters.of(affine, limits or {})
+        return NORMALIZATIONS.add(
+            Normalization(name, reads, formula, citation, affine, standard, needs_candidates, by_spread, parameters)
+        )
 
     return register
 
 
-def fusion(name: str, *, reads: Reads, formula: str, citation: str) -> Callable[[Callable[[Any], Array]], Fusion]:
-    """Register a fusion."""
+def fusion(
+    name: str, *, reads: Reads, formula: str, citation: str, standard: bool = False, limits: Limits | None = None
+) -> Callable[[Callable[..., Array]], Fusion]:
+    """Register a fusion. Arguments of the function behind the first are its parameters, as for a normalisation; one
+    called `weights` gets the weight of each list, which users give by retriever: `wsum(bm25=0.3,dense=0.7)`."""
 
-    def register(kernel: Callable[[Any], Array]) -> Fusion:
-        return FUSIONS.add(Fusion(name, reads, formula, citation, kernel))
+    def register(kernel: Callable[..., Array]) -> Fusion:
+        parameters = Parameters.of(kernel, limits or {})
+        return FUSIONS.add(Fusion(name, reads, formula, citation, kernel, standard, parameters))
 
     return register
 
@@ -239,8 +317,10 @@ def label_metric(
     return register
 
 
-def choose(registry: Registry[Entry], names: str | Iterable[str], standard: Iterable[str]) -> list[Entry]:
-    """The entries behind `all` or a list of names, in the order given and without repetitions."""
+def choose(registry: Registry[Entry], names: str | Iterable[str], families: Mapping[str, Iterable[str]]) -> list[Entry]:
+    """The entries behind names, in the order given and without repetitions. Families are words such as `all` that stand
+    for several names, and a name may list values of a parameter."""
     wanted = [names] if isinstance(names, str) else list(names)
-    expanded = [name for word in wanted for name in (standard if word == "all" else [word])]
-    return [registry[name] for name in dict.fromkeys(expanded)]
+    expanded = [name for word in wanted for name in families.get(word, [word])]
+    chosen = {entry.name: entry for name in expanded for entry in registry.expanded(name)}
+    return list(chosen.values())

@@ -99,7 +99,7 @@ def _base_yaml() -> str:
 NAMES: dict[str, Callable[[Config], object]] = {
     "grid.normalizations": lambda config: chosen_normalizations(config.grid.normalizations),
     "grid.fusions": lambda config: chosen_fusions(config.grid.fusions),
-    "grid.cells": lambda config: config.grid.cells and config.grid.grid,
+    "grid.cells": lambda config: config.grid.cells and config.grid.chosen,
     "explain.cell": lambda config: config.explain.chosen,
     "evaluate.metrics": lambda config: config.evaluate.measures,
     "nightly.watch.cells": lambda config: config.nightly.watch.watched,

@@ -12,14 +12,17 @@ import pyarrow.compute as pc
 
 from fusion import __version__
 from fusion.errors import ConfigError, InputError, unknown_name
+from fusion.grid import Grid
 from fusion.metrics import label_measures
 from fusion.registry import FUSIONS
+from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
 from jobs.config import Config
 from jobs.inputs.list_rows import load_lists
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Frequencies
 from jobs.inputs.training import training_propensities
+from jobs.results.additions import additions
 from jobs.results.details import detail_tables, label_bands
 from jobs.results.examples import example_table
 from jobs.results.figures import label_plan, metric_table, needs_nonrelevant
@@ -37,6 +40,11 @@ from udfs.query_figures import query_figures, query_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MOST_COMPARED = 512
+"""Columns of the grid that are compared each with each."""
+NO_SUMS = pa.array([HITS, COVERAGE, EXAMPLES])
+"""Parts of the counts that do not compare columns."""
 
 
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:
@@ -63,7 +71,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     lists = load_lists(
         engine.tables, sources, True, settings.relevant_from, any(map(needs_nonrelevant, settings.measures))
     )
-    grid = config.grid.grid
+    grid = config.grid.grid(lists.layout.retrievers)
     for name in lists.layout.retrievers:
         if name in FUSIONS.names():
             raise ConfigError(f"a retriever cannot be called {name!r}: that is a fusion")
@@ -75,8 +83,11 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         tuple(settings.measures),
         rules=settings.rules._replace(graded=lists.layout.relevant_from is not None),
         propensities=training_propensities(engine.tables, sources, settings),
+        policies=grid.policies,
     )
     frequencies = None
+    if settings.details:
+        _check_comparable(grid)
     if settings.details or label_measures(settings.measures):
         frequencies = engine.tables.frequencies(lists.judgements)
         evaluation = replace(evaluation, labels=label_plan(evaluation, frequencies, settings.label_cells))
@@ -99,12 +110,24 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     queries = None
     if config.evaluate.per_query:
         queries = engine.rows(lists, plan, query_figures(evaluation), query_schema(evaluation, lists.types.text))
-    details = _details(packed, metrics, evaluation, frequencies) if evaluation.details and frequencies else {}
+    sums = _sums(packed, evaluation) if evaluation.details else None
+    details = _details(packed, sums, metrics, evaluation, frequencies) if frequencies and sums else {}
+    if config.grid.subsets or any(cell.subset for cell in grid.cells):
+        details["additions"] = additions(metrics, evaluation, sums)
     if packed_examples := _part(packed, EXAMPLES):
         details["examples"] = example_table(
             from_bytes(packed_examples), metrics, evaluation, lists, engine.tables, sources
         )
     return Result(metrics, input_counts, details, queries, engine.name)
+
+
+def _check_comparable(grid: Grid) -> None:
+    """Refuse more columns than can be compared each with each."""
+    if len(grid.columns) > MOST_COMPARED:
+        raise ConfigError(
+            f"the grid has {len(grid.columns):,} distinct results, and comparing each with each takes memory by the "
+            f"square of that: choose at most {MOST_COMPARED}, or set evaluate.details to false"
+        )
 
 
 def write(result: Result, folder: ResultFolder) -> None:
@@ -148,17 +171,22 @@ def _input_counts(tallies: Mapping[int, Tally], evaluation: Evaluation) -> dict[
     }
 
 
+def _sums(packed: pa.Table, evaluation: Evaluation) -> PairedSums:
+    """What compares any two columns text by text."""
+    rows = packed.filter(pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.invert(pc.is_in(packed["part"], NO_SUMS))))
+    sums = evaluation.new_sums()
+    for part, (places, counts) in zip(rows["part"].to_pylist(), unpacked(rows), strict=True):
+        sums.unpack(part, places, counts)
+    return sums
+
+
 def _details(
-    packed: pa.Table, metrics: pa.Table, evaluation: Evaluation, frequencies: Frequencies
+    packed: pa.Table, sums: PairedSums, metrics: pa.Table, evaluation: Evaluation, frequencies: Frequencies
 ) -> dict[str, pa.Table]:
     """The tables of what was counted over all folds."""
-    rows = packed.filter(pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.not_equal(packed["part"], EXAMPLES)))
-    coverage, sums = evaluation.new_coverage(), evaluation.new_sums()
-    for part, (places, counts) in zip(rows["part"].to_pylist(), unpacked(rows), strict=True):
-        if part == COVERAGE:
-            coverage.unpack(places, counts)
-        else:
-            sums.unpack(part, places, counts)
+    coverage = evaluation.new_coverage()
+    for places, counts in unpacked(packed.filter(pc.equal(packed["part"], COVERAGE))):
+        coverage.unpack(places, counts)
     return detail_tables(coverage, sums, metrics, evaluation, frequencies)
 
 

@@ -44,7 +44,7 @@ def run(spark: SparkSession | None, config: Config, sources: Sources | None = No
     rows = tables.arrow(lists.of_texts([settings.text]), LIST_ROW)
     if not len(rows):
         raise _unknown_text([str(name) for name in tables.distinct(lists.rows, "text_id")], settings.text)
-    plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope)
+    plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope, config.grid.policies)
     explained = explain_text(rows, plan)
     return _with_names(explained, plan, settings.text, tables, sources)
 
@@ -85,7 +85,7 @@ def _with_names(
         tuple(text.fold for text in explained),
         plan.cell,
         plan.view,
-        plan.layout.retrievers,
+        first.retrievers,
         first.judged,
         first.candidates.add_column(place, "name", column),
         first.lists,

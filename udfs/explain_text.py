@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from fusion.errors import unknown_name
 from fusion.grid import Cell, Grid
 from fusion.kernel.blocks import PoolView, Scope, pool_views
-from fusion.kernel.pools import Candidates
+from fusion.kernel.candidates import DEFAULT, Candidates, Policies
 from fusion.kernel.ranking import top
 from fusion.registry import NORMALIZATIONS
 from fusion.types import Array
-from udfs.list_codes import Layout
+from udfs.list_codes import JUDGEMENT, Layout
 from udfs.problems import Problems
 from udfs.text_batches import read_texts, report_repeated
 
@@ -37,6 +39,7 @@ class TextPlan:
     cell: Cell
     view: str
     scope: Scope
+    policies: Policies = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class TextScores:
     lists: pa.Table
     missed: pa.Array
     """The relevant labels that no list holds."""
+    retrievers: tuple[str, ...]
+    """Those whose lists were fused."""
 
 
 def column_names(retriever: str) -> tuple[str, str, str]:
@@ -58,6 +63,8 @@ def column_names(retriever: str) -> tuple[str, str, str]:
 
 def explain_text(rows: pa.Table, plan: TextPlan) -> list[TextScores]:
     """The list rows of one text, explained fold by fold."""
+    if plan.cell.subset:
+        rows, plan = _of_subset(rows, plan)
     problems = Problems()
     batch = read_texts(rows, plan.layout, problems)
     if batch is None:
@@ -67,7 +74,7 @@ def explain_text(rows: pa.Table, plan: TextPlan) -> list[TextScores]:
     if len(pool_view.pools.repeated):
         report_repeated(batch, pool_view.pools.repeated, plan.layout, problems)
         raise problems.error()
-    ((_, fused),) = Grid([plan.cell]).fused(pool_view.pools)
+    ((_, fused),) = Grid([plan.cell], plan.layout.retrievers, plan.policies).fused(pool_view.pools)
     ranking, begin = top(pool_view.take(fused), pool_view.offset, int(np.diff(pool_view.offset).max(initial=0)))
     explained = []
     for query in range(len(texts)):
@@ -87,14 +94,34 @@ def explain_text(rows: pa.Table, plan: TextPlan) -> list[TextScores]:
         missed = np.setdiff1d(relevant, pool_view.pools.label[place])
         lists = _list_table(pool_view, plan.layout, query)
         fold = int(batch.fold[query])
-        explained.append(TextScores(fold, judged, pa.table(columns), lists, batch.decode(missed.astype(np.int32))))
+        not_listed = batch.decode(missed.astype(np.int32))
+        explained.append(TextScores(fold, judged, pa.table(columns), lists, not_listed, plan.layout.retrievers))
     return sorted(explained, key=lambda text: text.fold)
+
+
+def _of_subset(rows: pa.Table, plan: TextPlan) -> tuple[pa.Table, TextPlan]:
+    """The lists of the retrievers that the cell is fixed to, as if there were no others."""
+    layout, slots = plan.layout, len(plan.layout.slots)
+    for name in plan.cell.subset:
+        if name not in layout.retrievers:
+            raise unknown_name(f"retriever (in the cell {plan.cell})", name, layout.retrievers)
+    kept = [number for number, name in enumerate(layout.retrievers) if name in plan.cell.subset]
+    new_code = {JUDGEMENT: JUDGEMENT}
+    for new, old in enumerate(kept):
+        new_code |= {old * slots + slot: new * slots + slot for slot in range(slots)}
+    inside = rows.filter(pc.is_in(rows["list"], value_set=pa.array(list(new_code), pa.int32())))
+    codes = pa.array([new_code[code] for code in inside["list"].to_pylist()], pa.int32())
+    inside = inside.set_column(inside.schema.get_field_index("list"), "list", codes)
+    retrievers = tuple(layout.retrievers[number] for number in kept)
+    sources = tuple(layout.sources[number] for number in kept) if layout.sources else ()
+    cell = Cell(plan.cell.scaling, plan.cell.fusion)
+    return inside, replace(plan, layout=replace(layout, retrievers=retrievers, sources=sources), cell=cell)
 
 
 def _retriever_columns(pool_view: PoolView, plan: TextPlan, place: Array) -> dict[str, pa.Array]:
     """Rank, score and normalised score in every list. A normalised score without a rank was imputed."""
     pools = pool_view.pools
-    candidates = Candidates(pools, NORMALIZATIONS[plan.cell.normalization])
+    candidates = Candidates(pools, NORMALIZATIONS[plan.cell.normalization], policies=plan.policies)
     columns: dict[str, pa.Array] = {}
     for r, retriever in enumerate(plan.layout.retrievers):
         ranks, normalized = candidates.ranks[r, place], candidates.x[r, place]

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from fusion.grid import Cell, Grid
 from fusion.kernel.blocks import PoolView, Scope, pool_views
+from fusion.kernel.candidates import DEFAULT, Policies
 from fusion.kernel.pools import Relevant
 from fusion.kernel.ranking import top
 from fusion.types import Singles
@@ -33,6 +34,7 @@ class FusionPlan:
     text_type: str
     label_type: str
     """The types of the ids, in Spark's words."""
+    policies: Policies = DEFAULT
 
     @property
     def schema(self) -> str:
@@ -59,7 +61,7 @@ class FusionPlan:
 
 def fuse_lists(plan: FusionPlan) -> Work:
     """The work of an engine: one row per text, cell and label group."""
-    grid = Grid(plan.cells)
+    grid = Grid(plan.cells, plan.layout.retrievers, plan.policies)
 
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from fusion.grid import SINGLE, Cell, Grid
 from fusion.kernel.blocks import Scope
+from fusion.kernel.candidates import DEFAULT, Policies
 from fusion.kernel.hits import Hits, find_hits
 from fusion.label_groups import ALL
 from fusion.metrics import LARGEST_TABLE, Measure, decisive, is_tabled, text_measures
@@ -70,6 +71,7 @@ class Evaluation:
     rules: Rules = PLAIN_RULES
     propensities: Propensities | None = None
     labels: LabelPlan | None = None
+    policies: Policies = DEFAULT
 
     @property
     def k(self) -> int:
@@ -83,7 +85,7 @@ class Evaluation:
 
     @cached_property
     def grid(self) -> Grid:
-        return Grid(self.cells)
+        return Grid(self.cells, self.layout.retrievers, self.policies)
 
     @cached_property
     def columns(self) -> dict[Cell, int]:

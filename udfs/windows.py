@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from fusion.exponential import LARGEST, exponential
 from fusion.grid import Grid
 from fusion.kernel.blocks import Scope
 from fusion.label_groups import ALL
@@ -97,7 +98,7 @@ def normalized_rows(
         ).withColumn("mean", F.col("total") / F.col("size"))
         distance = F.col("score") - F.col("mean")
         figures = figures.withColumn("std", F.sqrt(F.sum(distance * distance).over(whole) / F.col("size")))
-        return figures.withColumns({f"normalized_{n}": _score(entry) for n, entry in enumerate(normalizations)})
+        return figures.withColumns({f"normalized_{n}": _score(entry, whole) for n, entry in enumerate(normalizations)})
 
     return transform
 
@@ -118,11 +119,39 @@ class ColumnStatistics:
         return F.greatest(denominator, F.lit(EPS))
 
 
-def _score(entry: Normalization) -> Column:
+@dataclass
+class ColumnArithmetic:
+    """Arithmetic over whole lists on columns, for normalisations that are more than a shift and a scale."""
+
+    whole: WindowSpec
+
+    @staticmethod
+    def guard(denominator: Column) -> Column:
+        return ColumnStatistics.guard(denominator)
+
+    def sum(self, values: Column) -> Column:
+        return F.sum(values).over(self.whole)
+
+    @staticmethod
+    def clip(values: Column, low: float, high: float) -> Column:
+        return F.least(F.greatest(values, F.lit(low)), F.lit(high))
+
+    @staticmethod
+    def sqrt(values: Column) -> Column:
+        return F.sqrt(values)
+
+    def exp(self, values: Column) -> Column:
+        inside = self.clip(values, -LARGEST, LARGEST)
+        raised: Column = exponential(inside, F.floor, lambda exponent: F.pow(F.lit(2.0), exponent))
+        return raised
+
+
+def _score(entry: Normalization, whole: WindowSpec) -> Column:
     figures = ColumnStatistics(*map(F.col, ("size", "low", "high", "total", "mean", "std")))
     shift, scale = entry.affine(figures)
     value = F.col("score") if entry.reads == "scores" else F.col("position").cast("double")
-    return (value - shift) / scale
+    scaled: Column = (value - shift) / scale
+    return scaled if entry.shape is None else entry.shape(scaled, ColumnArithmetic(whole))
 
 
 def _pools(layout: Layout, slots: tuple[str, ...]) -> Column:

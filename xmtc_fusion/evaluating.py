@@ -45,7 +45,9 @@ def evaluate(
         table (text_id with label_ids and scores, or with label_id and score), a path or a DataFrame. Or one table of
         all retrievers, with a column `retriever`.
     metrics: such as `["ndcg@10", "map", "recall@100"]`; `xf.METRICS` has all of them.
-    normalizations, fusions: names, or `"all"` (the default). cells: instead of these, such as `["zmuv+combmnz"]`.
+    normalizations, fusions: names, `"all"` (the default: the paper's six and ten) or `"everything"`. Parameters are
+        part of a name: `"rrf(k=10)"`, or several values, `"rrf(k=[10,60])"`.
+    cells: instead of all combinations, such as `["zmuv+combmnz", "rrf(k=10)", "bm25+dense: zmuv+wsum(bm25=0.3)"]`.
     label_groups: `{"l1": "head", ...}`, a table (label_id, label_group), `"pareto"`, `"none"` or `"auto"`.
     folds: `{"t1": 0, ...}`, or a table (text_id, fold). Without folds, all texts are one.
     training: the labels of the training texts, in the forms of the judgements, for psp and psndcg (docs/metrics.md).
@@ -74,6 +76,7 @@ def evaluate(
         folds_source(folds),
         resolved.inputs.head_share,
         None if training is None else judgements_source(training),
+        resolved.inputs.distances,
     )
     result = job.compute(spark, resolved, sources)
     return Evaluation(result, resolved)

@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.grid import Cell
+from fusion.grid import Cell, parse_cells
 from fusion.label_groups import ALL
 from jobs import fuse as job
 from jobs.config import Config
 from jobs.inputs.in_memory import Kind, kind_of, runs_source
 from jobs.inputs.sources import Sources
-from jobs.settings import parse_cell
 from xmtc_fusion.evaluating import configured
 
 if TYPE_CHECKING:
@@ -37,19 +36,23 @@ def fuse(
     runs: as for `evaluate`. What comes out is of the kind of the first run: a dictionary, a pandas, polars or Arrow
         table (one row per list if that run had lists, one row per candidate if not), or a Spark DataFrame. For a path,
         an Arrow table.
-    cells: `"zmuv+combmnz"`, or several; then the result is a dictionary by cell.
+    cells: `"zmuv+combmnz"`, `"rrf(k=10)"` or another cell; or several, then the result is a dictionary by cell.
     """
     names = [cells] if isinstance(cells, str) else list(cells)
     chosen = {"grid.cells": names, "fuse.top": top, "fuse.label_groups": [ALL], **(settings or {})}
     if engine is not None:
         chosen["grid.engine"] = engine
     resolved = configured(config, chosen)
-    sources = Sources(runs_source(runs), label_groups="auto")
+    sources = Sources(runs_source(runs), label_groups="auto", distances=resolved.inputs.distances)
     fused = job.fused_rows(spark, resolved, sources)
     first = next(iter(runs.values())) if isinstance(runs, Mapping) else runs
     kind, long = kind_of(first), _is_long(first)
-    found = {name: _of_cell(fused, parse_cell(name), kind, long) for name in names}
-    return found[names[0]] if isinstance(cells, str) else found
+    rankings = {}
+    for name in names:
+        named = parse_cells(name)
+        for cell in named:
+            rankings[name if len(named) == 1 else str(cell)] = _of_cell(fused, cell, kind, long)
+    return rankings[cells] if isinstance(cells, str) and cells in rankings else rankings
 
 
 def _is_long(run: Any) -> bool:

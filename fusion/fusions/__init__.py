@@ -1,4 +1,4 @@
-"""The fusion algorithms. One file each; the order here is the order of `all`."""
+"""The fusion algorithms. One file each; the order here is the order of the tables, the paper's ten first."""
 
 from fusion.fusions.combmin import combmin
 from fusion.fusions.combmax import combmax
@@ -10,10 +10,20 @@ from fusion.fusions.isr import isr
 from fusion.fusions.log_isr import log_isr
 from fusion.fusions.bordafuse import bordafuse
 from fusion.fusions.condorcet import condorcet
+from fusion.fusions.rrf import rrf
+from fusion.fusions.rbc import rbc
+from fusion.fusions.combgmnz import combgmnz
+from fusion.fusions.logn_isr import logn_isr
+from fusion.fusions.wsum import wsum
+from fusion.fusions.wmnz import wmnz
+from fusion.fusions.mixed import mixed
+from fusion.fusions.weighted_bordafuse import weighted_bordafuse
+from fusion.fusions.weighted_condorcet import weighted_condorcet
 
 __all__ = [
     "bordafuse",
     "combanz",
+    "combgmnz",
     "combmax",
     "combmed",
     "combmin",
@@ -22,4 +32,12 @@ __all__ = [
     "condorcet",
     "isr",
     "log_isr",
+    "logn_isr",
+    "mixed",
+    "rbc",
+    "rrf",
+    "weighted_bordafuse",
+    "weighted_condorcet",
+    "wmnz",
+    "wsum",
 ]

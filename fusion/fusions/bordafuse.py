@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from fusion.kernel.candidates import Candidates
 from fusion.kernel.compiled import compiled
-from fusion.kernel.pools import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 
@@ -13,9 +13,15 @@ from fusion.types import Array, Floats
     reads="ranks",
     formula="sum over the lists: C - i if present, (C - n + 1) / 2 if not",
     citation="J. A. Aslam, M. Montague. Models for metasearch. SIGIR 2001.",
+    standard=True,
 )
 def bordafuse(candidates: Candidates) -> Array:
-    return _points(candidates.pools.offset, candidates.pools.position, candidates.pools.size)
+    return points(candidates, np.ones(len(candidates.pools.position)))
+
+
+def points(candidates: Candidates, weights: Floats) -> Array:
+    """The votes that labels get from all lists, each list's times its weight."""
+    return _points(candidates.pools.offset, candidates.pools.position, candidates.pools.size, weights)
 
 
 @bordafuse.reference
@@ -26,9 +32,9 @@ def _(x: Floats, ranks: Floats) -> Floats:
 
 
 @compiled
-def _points(offset, position, size):  # type: ignore[no-untyped-def]
+def _points(offset, position, size, weights):  # type: ignore[no-untyped-def]
     retrievers, candidates = position.shape
-    points = np.zeros(candidates, np.float64)
+    votes = np.zeros(candidates, np.float64)
     for p in range(offset.size - 1):
         among = offset[p + 1] - offset[p]
         for r in range(retrievers):
@@ -36,5 +42,5 @@ def _points(offset, position, size):  # type: ignore[no-untyped-def]
                 continue
             rest = (among - size[p, r] + 1) / 2
             for c in range(offset[p], offset[p + 1]):
-                points[c] += among - position[r, c] if position[r, c] >= 0 else rest
-    return points
+                votes[c] += weights[r] * (among - position[r, c] if position[r, c] >= 0 else rest)
+    return votes

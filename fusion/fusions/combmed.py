@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fusion.kernel.pools import Candidates
+from fusion.kernel.candidates import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 
@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="median(x)",
     citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+    standard=True,
 )
 def combmed(candidates: Candidates) -> Array:
     return candidates.median

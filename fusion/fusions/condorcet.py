@@ -5,8 +5,8 @@ A list that lacks a label ranks it below all it has; two labels that both lack t
 
 import numpy as np
 
+from fusion.kernel.candidates import Candidates
 from fusion.kernel.compiled import compiled
-from fusion.kernel.pools import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 
@@ -19,6 +19,7 @@ LONG = 4096
     reads="ranks",
     formula="labels beaten - labels lost to, by pairwise majority of the lists",
     citation="M. Montague, J. A. Aslam. Condorcet fusion for improved retrieval. CIKM 2002. A. H. Copeland, 1951.",
+    standard=True,
 )
 def condorcet(candidates: Candidates) -> Array:
     pools = candidates.pools

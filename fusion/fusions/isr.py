@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fusion.kernel.pools import Candidates
+from fusion.kernel.candidates import Candidates
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 
@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="ranks",
     formula="m * sum(1 / r^2)",
     citation="A. Mourao et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
+    standard=True,
 )
 def isr(candidates: Candidates) -> Array:
     return candidates.held * candidates.inverse_squares

@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fusion.kernel.compiled import compiled
-from fusion.kernel.pools import Lists, Pools, Relevant, merge_lists
+from fusion.kernel.merging import merge_lists
+from fusion.kernel.pools import Lists, Pools, Relevant
 from fusion.label_groups import ALL
 from fusion.types import Array, Floats, Int32s, Ints
 

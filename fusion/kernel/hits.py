@@ -118,10 +118,9 @@ def _rank_by_order(
                 seen(pool_view, column=column, scores=fused)
     for r, position in enumerate(pools.position):
         column = len(grid.columns) + r
-        lists_only = np.where(position >= 0, -position, -np.inf).astype(np.float32)
+        lists_only = np.where(position >= 0, -position, np.nan).astype(np.float32)
         for pool_view, table in zip(shared, tables, strict=True):
-            retrieved = position[pool_view.relevant_candidate] >= 0
-            table[0, :, column] = np.where(retrieved, _ranks(pool_view, lists_only), 0)
+            table[0, :, column] = _ranks(pool_view, lists_only)
             if seen is not None and column in wanted:
                 seen(pool_view, column=column, scores=lists_only)
 

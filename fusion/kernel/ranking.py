@@ -9,7 +9,8 @@ from fusion.types import Array, Floats, Int32s, Ints, Singles
 
 
 def relevant_ranks(fused: Singles, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
-    """The 1-based rank of every relevant candidate in its pool. Nothing is sorted: those above it are counted."""
+    """The 1-based rank of every relevant candidate in its pool, 0 where it has no score (NaN). Nothing is sorted: those
+    above it are counted."""
     return _relevant_ranks(fused, offset, relevant, relevant_offset)
 
 
@@ -30,8 +31,13 @@ def quicksort_ranks(scores: Array, offset: Ints, relevant: Ints, relevant_offset
 
 
 def top(fused: Singles, offset: Ints, n: int) -> tuple[Ints, Ints]:
-    """The first n candidates of every pool, best first, and where each pool's begin."""
-    return _top(fused, offset, n)
+    """The first n candidates of every pool that have a score, best first, and where each pool's begin."""
+    scored = ~np.isnan(fused)
+    if scored.all():
+        return _top(fused, offset, n)
+    place = np.flatnonzero(scored)
+    chosen, begin = _top(fused[place], np.concatenate(([0], np.cumsum(scored)))[offset], n)
+    return place[chosen], begin
 
 
 def list_order(offset: Ints, unsorted: Array, label: Int32s, score: Floats) -> Ints:
@@ -59,6 +65,9 @@ def _relevant_ranks(fused, offset, relevant, relevant_offset):  # type: ignore[n
         for j in range(relevant_offset[p], relevant_offset[p + 1]):
             place = relevant[j] - offset[p]
             score = pool[place]
+            if np.isnan(score):
+                ranks[j] = 0
+                continue
             # One pass in 32-bit integers, the width of the scores, runs in full vectors; ties are rare.
             above, equal = np.int32(0), np.int32(0)
             for c in range(pool.size):

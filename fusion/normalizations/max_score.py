@@ -9,6 +9,7 @@ from fusion.types import EPS, Floats
     reads="scores",
     formula="s / max(max, eps)",
     citation="J. H. Lee. Analyses of multiple evidence combination. SIGIR 1997.",
+    standard=True,
 )
 def max_score(results: Statistics) -> Affine:
     return 0.0, results.guard(results.high)

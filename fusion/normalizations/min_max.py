@@ -9,6 +9,8 @@ from fusion.types import EPS, Floats
     reads="scores",
     formula="(s - min) / max(max - min, eps)",
     citation="J. H. Lee. Analyses of multiple evidence combination. SIGIR 1997.",
+    standard=True,
+    by_spread=True,
 )
 def min_max(results: Statistics) -> Affine:
     return results.low, results.guard(results.high - results.low)

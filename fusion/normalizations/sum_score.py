@@ -9,6 +9,8 @@ from fusion.types import EPS, Floats
     reads="scores",
     formula="(s - min) / max(sum(s) - n * min, eps)",
     citation="M. Montague, J. A. Aslam. Relevance score normalization for metasearch. CIKM 2001.",
+    standard=True,
+    by_spread=True,
 )
 def sum_score(results: Statistics) -> Affine:
     return results.low, results.guard(results.total - results.size * results.low)

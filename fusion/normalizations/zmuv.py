@@ -9,6 +9,8 @@ from fusion.types import EPS, Floats
     reads="scores",
     formula="(s - mean) / max(population std, eps)",
     citation="M. Montague, J. A. Aslam. Relevance score normalization for metasearch. CIKM 2001.",
+    standard=True,
+    by_spread=True,
 )
 def zmuv(results: Statistics) -> Affine:
     return results.mean, results.guard(results.std)

@@ -31,7 +31,10 @@ LOG = [
     Shortcut("--log", "log.file", "FILE", "a file that gets one key=value line per finished stage"),
     Shortcut("--log-format", "log.format", "FORMAT", "on the terminal: text (default) or keyvalue"),
 ]
-TOP = Shortcut("--top", "fuse.top", "N", "the length of the fused lists")
+FUSED = [
+    Shortcut("--top", "fuse.top", "N", "the length of the fused lists"),
+    Shortcut("--format", "fuse.format", "FORMAT", "parquet (default), or one file per cell: trec, jsonl or ranx"),
+]
 STAGES = [FOLDER, WORK, MASTER]
 RESULTS = [
     Shortcut("--output", "output.path", "FOLDER", "where the results go"),
@@ -54,8 +57,9 @@ ENGINE = [
 ]
 FUSION = [
     *INPUTS,
-    Shortcut("--normalizations", "grid.normalizations", "NAMES", "all (default), or names separated by commas"),
-    Shortcut("--fusions", "grid.fusions", "NAMES", "all (default), or names separated by commas"),
+    Shortcut("--normalizations", "grid.normalizations", "NAMES", "all (default), everything, or names with commas"),
+    Shortcut("--fusions", "grid.fusions", "NAMES", "all (default), everything, or names: isr,'rrf(k=[10,60])'"),
+    Shortcut("--cells", "grid.cells", "NAMES", "instead of all combinations: zmuv+combmnz,'bm25+dense: rrf(k=10)'"),
     *ENGINE,
     *RESULTS,
     MASTER,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 from fusion import FUSIONS, NORMALIZATIONS, __version__
 from jobs.command_line.options import (
     EXPLAIN,
+    FUSED,
     FUSION,
     LOG,
     METRICS,
@@ -16,7 +18,6 @@ from jobs.command_line.options import (
     REPORT,
     RESULTS,
     STAGES,
-    TOP,
     Shortcut,
 )
 
@@ -60,9 +61,9 @@ HELP = {
         "Fuse ranked lists and write the fused lists of every chosen pair of normalisation and fusion.",
         [
             "fuse --run bm25=a.trec --run dense=b.trec --normalizations zmuv --fusions combmnz --output fused/",
-            "fuse --config my.yaml --set 'grid.cells=[zmuv+combmnz, rank+isr]' --top 10 --output fused/",
+            "fuse --config my.yaml --cells 'zmuv+combmnz,rrf(k=[10,60])' --top 10 --format trec --output fused/",
         ],
-        [*FUSION, TOP],
+        [*FUSION, *FUSED],
     ),
     "explain": JobHelp(
         "how each fused score of one text came about",
@@ -146,7 +147,7 @@ HELP = {
         "print the resolved configuration and stop",
         "Print every setting with its meaning: the defaults, overridden by the file and the options.",
         ["config > my.yaml", "config --config my.yaml --set grid.scope=joint"],
-        [*FUSION, METRICS, TOP],
+        [*FUSION, METRICS, *FUSED],
     ),
 }
 
@@ -192,7 +193,14 @@ def _epilog(about: JobHelp) -> str:
     lines = [f"example{'s' * (len(about.examples) > 1)}:", *(f"  xmtc-fusion {words}" for words in about.examples)]
     settings = {shortcut.setting for shortcut in about.shortcuts}
     if "grid.normalizations" in settings:
-        lines += ["", f"normalizations: {', '.join(NORMALIZATIONS.names())}"]
+        lines += ["", *_listed("normalizations: ", [entry.usage for entry in NORMALIZATIONS])]
     if "grid.fusions" in settings:
-        lines += [f"fusions:        {', '.join(FUSIONS.names())}"]
+        lines += _listed("fusions:        ", [entry.usage for entry in FUSIONS])
+        lines += _listed("all:            ", ["the paper's six normalisations or ten fusions, which come first here"])
+        lines += _listed("everything:     ", ["all that need no training"])
     return "\n".join(lines)
+
+
+def _listed(title: str, names: Sequence[str]) -> list[str]:
+    """Names after a title, on as many lines as they need."""
+    return wrap(title + ", ".join(names), 100, subsequent_indent=" " * len(title), break_on_hyphens=False)

@@ -31,7 +31,7 @@ def runs_source(runs: Any) -> Source | dict[str, Source]:
     """All runs: one source per retriever, or one table with a column `retriever`."""
     if kind_of(runs) != "dict":
         return table_source(runs, "runs")
-    return {str(name): _source(run, f"run {name!r}", _run_table) for name, run in runs.items()}
+    return {str(name): _source(run, f"run {name!r}", run_table) for name, run in runs.items()}
 
 
 def judgements_source(judgements: Any) -> Source:
@@ -72,7 +72,8 @@ def _source(value: Any, name: str, of_mapping: Callable[[Mapping[Any, Any], str]
     return of_mapping(value, name) if kind_of(value) == "dict" else table_source(value, name)
 
 
-def _run_table(run: Mapping[Any, Any], name: str) -> pa.Table:
+def run_table(run: Mapping[Any, Any], name: str) -> pa.Table:
+    """The scores of labels by text, as one list per text."""
     for text, scores in run.items():
         if not isinstance(scores, Mapping):
             kind = type(scores).__name__

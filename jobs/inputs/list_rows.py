@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fusion.errors import ConfigError, InputError
+from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.label_groups import ALL, HEAD, TAIL, pareto_groups
 from jobs.inputs.grades import ABOVE_ZERO
 from jobs.inputs.sources import Source, Sources, checked_label_groups, require, source_name, widest
@@ -46,6 +46,9 @@ def load_lists(
     are any but 0 and 1, or if also the labels below the grade `relevant_from` are wanted (`nonrelevant`)."""
     sources.require(judged)
     runs = _runs(tables, sources.candidates)
+    for name in sources.distances:
+        if name not in runs:
+            raise unknown_name("retriever (in inputs.higher_is_better)", name, runs)
     judgements, judged_by = None, source_name(sources.judgements, "judgements")
     graded = None
     if sources.judgements is not None:
@@ -65,12 +68,11 @@ def load_lists(
         def placed(table: T) -> T:
             return tables.in_fold(table if texts is None else tables.having(table, "text_id", texts), folds)
 
-        rows = [
-            tables.list_rows(
-                placed(run.rows), Placed(number * len(layout.slots), layout.slots, layout.groups, divided), types
-            )
-            for number, run in enumerate(runs.values())
-        ]
+        rows = []
+        for number, (name, run) in enumerate(runs.items()):
+            first_code = number * len(layout.slots)
+            place = Placed(first_code, layout.slots, layout.groups, divided, name in sources.distances)
+            rows.append(tables.list_rows(placed(run.rows), place, types))
         if judgements is not None and judged:
             rows.append(tables.judgement_rows(placed(judgements if graded is None else graded), types))
         return tables.union(rows)
@@ -83,15 +85,12 @@ def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source]) -> dict[
     if isinstance(candidates, Mapping):
         named = {retriever: source_name(source, f"run {retriever!r}") for retriever, source in candidates.items()}
         read = {retriever: tables.read_run(source, named[retriever]) for retriever, source in candidates.items()}
-        runs = {
-            retriever: Run(rows, named[retriever], _groups_in(tables, rows, named[retriever]))
-            for retriever, rows in read.items()
-        }
+        runs = {retriever: _grouped(tables, rows, named[retriever]) for retriever, rows in read.items()}
     else:
         source = source_name(candidates, "candidates")
         table = tables.read_run(candidates, source)
         require(tables.columns(table), source, ["retriever"])
-        groups = _groups_in(tables, table, source)
+        table, _, groups = _grouped(tables, table, source)
         retrievers = tables.distinct(table, "retriever")
         if None in retrievers:
             raise InputError(f"{source}: column 'retriever' holds nulls")
@@ -103,6 +102,17 @@ def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source]) -> dict[
         given = f"only {', '.join(runs)}" if runs else "none"
         raise ConfigError(f"fusion needs two retrievers or more; found {given}")
     return runs
+
+
+def _grouped(tables: Tables[T], candidates: T, source: str) -> Run[T]:
+    """A run with the label groups it names. Fused lists of all labels (`all`) beside those of the groups repeat the
+    same labels and are left out; where there are no others, they are lists without groups."""
+    groups = _groups_in(tables, candidates, source)
+    if groups is None or ALL not in groups:
+        return Run(candidates, source, groups)
+    if groups == {ALL}:
+        return Run(tables.without(candidates, "label_group"), source, None)
+    return Run(tables.unequal(candidates, "label_group", ALL), source, groups - {ALL})
 
 
 def _groups_in(tables: Tables[T], candidates: T, source: str) -> frozenset[str | None] | None:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from fusion.types import Ints
 from jobs.inputs.grades import check_repeated, check_same_length, kept_from
+from jobs.inputs.json_runs import read_jsonl_run, read_ranx_run
 from jobs.inputs.parquet_files import read_parquet_files
 from jobs.inputs.sources import (
     LISTS,
@@ -40,6 +41,7 @@ ARROW = {
 }
 """Spark's types, in Arrow."""
 SPARK = {kind: name for name, kind in ARROW.items()}
+JSON_READERS = {"jsonl": read_jsonl_run, "ranx": read_ranx_run}
 
 
 class LocalTables:
@@ -55,15 +57,18 @@ class LocalTables:
 
     def read_run(self, source: Source, name: str) -> pa.Table:
         if _is_trec(source):
-            lines = read_trec(_trec_path(source), name, RUN_FIELDS, "score")
+            lines = read_trec(_local_path(source), name, RUN_FIELDS, "score")
             return lines.select(["text_id", "label_id", "score"])
-        table = self.read(source, name)
+        if isinstance(source, str) and source_format(source)[0] in JSON_READERS:
+            table = plain_types(JSON_READERS[source_format(source)[0]](_local_path(source), name))
+        else:
+            table = self.read(source, name)
         require(self.columns(table), name, run_columns(self.columns(table)))
         return table
 
     def read_judgements(self, source: Source, name: str) -> pa.Table:
         if _is_trec(source):
-            lines = read_trec(_trec_path(source), name, QRELS_FIELDS, "relevance")
+            lines = read_trec(_local_path(source), name, QRELS_FIELDS, "relevance")
             check_repeated(lines, name)
             table = lines.rename_columns({"relevance": "grade"})
         else:
@@ -110,6 +115,12 @@ class LocalTables:
     def equal(self, table: pa.Table, column: str, value: str | int) -> pa.Table:
         return table.filter(pc.equal(table[column], value))
 
+    def unequal(self, table: pa.Table, column: str, value: str) -> pa.Table:
+        return table.filter(pc.not_equal(table[column], value))
+
+    def without(self, table: pa.Table, column: str) -> pa.Table:
+        return table.drop_columns([column])
+
     def having(self, table: pa.Table, column: str, ids: Sequence[str]) -> pa.Table:
         wanted = pa.array(typed_ids(type_name(table[column].type), ids), table[column].type)
         return table.filter(pc.is_in(table[column], value_set=wanted))
@@ -136,7 +147,8 @@ class LocalTables:
         code = np.full(len(run), place.first_code, np.int32)
         if place.divided:
             code += pc.index_in(run["label_group"], value_set=pa.array(place.slots)).to_numpy().astype(np.int32)
-        return _cast(_with_column(run, "list", pa.array(code)), types)
+        rows = _cast(_with_column(run, "list", pa.array(code)), types)
+        return _with_column(rows, "scores", _negated(rows["scores"].combine_chunks())) if place.distances else rows
 
     def judgement_rows(self, judgements: pa.Table, types: RowTypes) -> pa.Table:
         labels = judgements["label_ids"].combine_chunks()
@@ -179,7 +191,7 @@ def _is_trec(source: Source) -> bool:
     return isinstance(source, str) and source_format(source)[0] == "trec"
 
 
-def _trec_path(source: str) -> str:
+def _local_path(source: str) -> str:
     path = local_folder(source_format(source)[1])
     assert path is not None
     return str(path)
@@ -243,6 +255,14 @@ def _grouped(rows: pa.Table, keys: list[str]) -> pa.Table:
     lists = rows.group_by(keys, use_threads=False).aggregate([(name, "list") for name in values])
     plural = {f"{name}_list": f"{name}s" for name in values}
     return lists.rename_columns([plural.get(name, name) for name in lists.column_names])
+
+
+def _negated(lists: pa.ListArray) -> pa.ListArray:
+    """The same lists with the opposite numbers; 0 stays 0, without a sign."""
+    numbers = pc.subtract(pa.scalar(0, lists.type.value_type), lists.values)
+    return pa.Array.from_buffers(
+        lists.type, len(lists), lists.buffers()[:2], lists.null_count, lists.offset, children=[numbers]
+    )
 
 
 def _cast(rows: pa.Table, types: RowTypes) -> pa.Table:

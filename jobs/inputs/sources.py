@@ -17,6 +17,8 @@ Source: TypeAlias = Any
 """A path, the name of a catalog table, an Arrow table, or a Spark DataFrame."""
 
 TREC_SUFFIXES = (".trec", ".run", ".txt", ".qrels", ".qrel", ".tsv", ".res")
+JSON_SUFFIXES = {"jsonl": ".jsonl", "ranx": ".json"}
+"""Runs as JSON: one list per line, or one object per run, as ranx writes it."""
 RUN_FIELDS = ("text_id", "q0", "label_id", "rank", "score", "tag")
 QRELS_FIELDS = ("text_id", "iteration", "label_id", "relevance")
 NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|infinity)$"
@@ -55,6 +57,8 @@ class Sources:
     head_share: float = 0.2
     training: Source | None = None
     """The labels of training texts, for metrics that weigh labels by their frequency there."""
+    distances: frozenset[str] = frozenset()
+    """The retrievers of whose scores the lowest is the best."""
 
     @classmethod
     def of(cls, inputs: Inputs) -> Sources:
@@ -65,6 +69,7 @@ class Sources:
             inputs.folds,
             inputs.head_share,
             inputs.training,
+            inputs.distances,
         )
 
     def require(self, judged: bool) -> None:
@@ -94,10 +99,13 @@ def source_name(source: Source, what: str) -> str:
 
 def source_format(source: str) -> tuple[str, str]:
     """How a source is read, and its path or name: an explicit prefix decides, then the looks of the name."""
-    for prefix in ("table", "trec", "parquet"):
+    for prefix in ("table", "trec", "parquet", *JSON_SUFFIXES):
         if source.startswith(prefix + ":"):
             return prefix, source.removeprefix(prefix + ":")
     bare = source.removesuffix(".gz")
+    for kind, suffix in JSON_SUFFIXES.items():
+        if bare.endswith(suffix):
+            return kind, source
     if bare.endswith(TREC_SUFFIXES) or bare != source:
         return "trec", source
     if "/" not in source and "\\" not in source and "." in source and not bare.endswith(".parquet"):

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from fusion.errors import InputError
 from jobs.inputs.grades import Judgement, repeated_judgements
 from jobs.inputs.sources import (
+    JSON_SUFFIXES,
     NUMBER,
     QRELS_FIELDS,
     RUN_FIELDS,
@@ -33,6 +34,8 @@ from udfs.list_codes import JUDGEMENT, LabelGroups
 
 VERIFIED = {"parquet.page.verify-checksum.enabled": "true"}
 """Pages that carry a checksum are checked: a flipped bit is an error, not another number."""
+BROKEN = "_broken"
+"""The column of what is not JSON."""
 BLANKS, BLANK_ENDS = r"[ \t\x0B\f\r]+", r"^[ \t\x0B\f\r]+|[ \t\x0B\f\r]+$"
 
 
@@ -54,7 +57,8 @@ class SparkTables:
         if isinstance(source, str) and source_format(source)[0] == "trec":
             lines = _fields(self.spark, source, RUN_FIELDS, "score")
             return lines.select("text_id", "label_id", F.expr("try_cast(score AS double)").alias("score"))
-        table = self.read(source, name)
+        kind = source_format(source)[0] if isinstance(source, str) else ""
+        table = read_json_run(self.spark, source, kind) if kind in JSON_SUFFIXES else self.read(source, name)
         require(self.columns(table), name, run_columns(self.columns(table)))
         return table
 
@@ -108,6 +112,12 @@ class SparkTables:
     def equal(self, table: DataFrame, column: str, value: str | int) -> DataFrame:
         return table.where(F.col(column) == value)
 
+    def unequal(self, table: DataFrame, column: str, value: str) -> DataFrame:
+        return table.where(F.col(column) != value)
+
+    def without(self, table: DataFrame, column: str) -> DataFrame:
+        return table.drop(column)
+
     def having(self, table: DataFrame, column: str, ids: Sequence[str]) -> DataFrame:
         # Compared in the column's own type, so that files and row groups can be skipped.
         return table.where(F.col(column).isin(typed_ids(self.columns(table)[column], ids)))
@@ -131,7 +141,11 @@ class SparkTables:
         slot = F.lit(0)
         if place.divided:
             slot = F.array_position(F.array(*map(F.lit, place.slots)), F.col("label_group")) - 1
-        return _cast(run.withColumn("list", slot + F.lit(place.first_code)), types)
+        rows = _cast(run.withColumn("list", slot + F.lit(place.first_code)), types)
+        if not place.distances:
+            return rows
+        # Subtracted from 0, which stays 0 without a sign.
+        return rows.withColumn("scores", F.transform("scores", lambda score: F.lit(0).cast(types.score) - score))
 
     def judgement_rows(self, judgements: DataFrame, types: RowTypes) -> DataFrame:
         scores = F.transform("label_ids", lambda _: F.lit(0.0))
@@ -190,6 +204,33 @@ def read_table(spark: SparkSession, source: str) -> DataFrame:
     except SPARK_ERRORS as error:
         raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
     return table
+
+
+def read_json_run(spark: SparkSession, source: str, kind: str) -> DataFrame:
+    """A run of one JSON object per line, or of one object as ranx writes it."""
+    path = source_format(source)[1]
+    try:
+        if kind == "jsonl":
+            rows = spark.read.json(path, columnNameOfCorruptRecord=BROKEN)
+        else:
+            whole = spark.read.text(path, wholetext=True)
+            run = F.from_json("value", "map<string,map<string,double>>")
+            pairs = whole.select(F.explode_outer(run).alias("text_id", "scores"), F.col("value").alias(BROKEN))
+            rows = pairs.select(
+                "text_id",
+                F.map_keys("scores").alias("label_ids"),
+                F.map_values("scores").alias("scores"),
+                F.when(F.col("scores").isNull(), F.col(BROKEN)).alias(BROKEN),
+            )
+        # All columns, since Spark refuses to read only that of broken lines.
+        broken = rows.where(F.col(BROKEN).isNotNull()).limit(1).collect() if BROKEN in rows.columns else []
+    except SPARK_ERRORS as error:
+        raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
+    if broken:
+        raise InputError(f"{source} is not JSON that holds a run: {broken[0][BROKEN][:200]!r}")
+    double = {"scores": "array<double>", "score": "double"}
+    kept = [name for name in rows.columns if name != BROKEN]
+    return rows.select(*(F.col(name).cast(double[name]) if name in double else F.col(name) for name in kept))
 
 
 def _fields(spark: SparkSession, source: str, names: Sequence[str], number: str) -> DataFrame:

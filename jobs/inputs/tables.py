@@ -32,6 +32,8 @@ class Placed(NamedTuple):
     groups: LabelGroups | None
     divided: bool
     """Whether lists come by label group."""
+    distances: bool = False
+    """Whether the lowest score is the best; list rows have such scores with the opposite sign."""
 
 
 class RowTypes(NamedTuple):
@@ -80,6 +82,12 @@ class Tables(Protocol[T]):
 
     def equal(self, table: T, column: str, value: str | int) -> T:
         """The rows with a value in a column."""
+
+    def unequal(self, table: T, column: str, value: str) -> T:
+        """The rows with any other value in a column."""
+
+    def without(self, table: T, column: str) -> T:
+        """The same rows without a column."""
 
     def having(self, table: T, column: str, ids: Sequence[str]) -> T:
         """The rows whose id in a column, written as a string, is one of some."""

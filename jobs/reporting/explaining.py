@@ -54,7 +54,7 @@ def title(explained: ExplainedText) -> str:
 
 def formulas(explained: ExplainedText) -> list[str]:
     """What the cell computes, as the registry says it."""
-    normalization, fusion = NORMALIZATIONS[explained.cell.normalization], FUSIONS[explained.cell.fusion]
+    normalization, fusion = NORMALIZATIONS[explained.cell.scaling], FUSIONS[explained.cell.fusion]
     unread = fusion.reads == "ranks"
     ending = f" (not read by {fusion.name}, which sees ranks only)" if unread else ""
     return [f"{normalization.name}: x = {normalization.formula}{ending}", f"{fusion.name}: {fusion.formula}", LETTERS]

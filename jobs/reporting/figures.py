@@ -114,7 +114,8 @@ def _grid(dataset: Dataset, group: str, columns: list[Column]) -> Figure:
     """A heat map of the decisive measure, and one of the first place, each with the bar of its colours."""
     precisions = [column for column in columns if column.metric == "precision"]
     shown = list(dict.fromkeys([decisive(columns), *precisions[:1]]))
-    normalizations = list(dict.fromkeys(row.cell.normalization for row in dataset.rows if not row.single))
+    whole = [row.cell for row in dataset.rows if not row.single and not row.cell.subset]
+    normalizations = list(dict.fromkeys(cell.normalization for cell in whole))
     width = TWO_COLUMNS if len(shown) > 1 else ONE_COLUMN
     figure, axes = _figure(width, 1.35 + 0.21 * len(normalizations), ncols=len(shown), sharey=True)
     for ax, column in zip(axes, shown, strict=True):
@@ -131,8 +132,9 @@ def _heat_map(figure: Figure, ax: Axes, dataset: Dataset, column: Column, normal
     from matplotlib import cm, colormaps, colors
     from matplotlib.patches import Rectangle
 
-    fusions = list(dict.fromkeys(row.cell.fusion for row in dataset.rows if not row.single))
-    values = {row.cell: row.values[column] for row in distinct_rows(dataset) if not row.single and column in row.values}
+    shown = [row for row in distinct_rows(dataset) if not row.single and not row.cell.subset]
+    fusions = list(dict.fromkeys(row.cell.fusion for row in shown))
+    values = {row.cell: row.values[column] for row in shown if column in row.values}
     means = np.array([value.mean for value in values.values()])
     # The median has the middle colour: a few bad cells do not use up the scale.
     scale = cm.ScalarMappable(colors.Normalize(2 * np.median(means) - means.max(), means.max()), colormaps["cividis"])

@@ -7,6 +7,7 @@ import math
 
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
+from fusion.names import print_subset
 from fusion.registry import FUSIONS
 from jobs.reporting.data import Column, Comparison, Test, Value, Verdict
 from udfs.input_counts import EMPTY_LISTS, JUDGED, NONPOSITIVE_LISTS, UNJUDGED, WITHOUT_CANDIDATES, split_key
@@ -127,20 +128,23 @@ def verdict(found: Verdict) -> str:
 
 def reads_ranks(cell: Cell) -> bool:
     """Whether a cell's fusion sees only ranks, so that every normalisation gives the same result."""
-    known = cell.normalization != SINGLE and cell.fusion in FUSIONS.names()
+    known = cell.normalization != SINGLE and cell.fusion in FUSIONS
     return known and FUSIONS[cell.fusion].reads == "ranks"
 
 
 def shown_cell(cell: Cell) -> Cell:
     """The cell as a table shows it that has each distinct result once."""
-    return Cell(ANY, cell.fusion) if reads_ranks(cell) else cell
+    return cell.rescaled(ANY) if reads_ranks(cell) else cell
 
 
 def cell_name(cell: Cell) -> str:
     """A cell, or a retriever without fusion, as people read it."""
     if cell.normalization == SINGLE:
         return f"{cell.fusion} alone"
-    return f"{cell.fusion} (any normalisation)" if cell.normalization == ANY or reads_ranks(cell) else str(cell)
+    if cell.scaling == ANY or reads_ranks(cell):
+        lists = f"{print_subset(cell.subset)}: " if cell.subset else ""
+        return f"{lists}{cell.fusion} (any normalisation)"
+    return str(cell)
 
 
 def metric_name(metric: str) -> str:

@@ -154,6 +154,27 @@ EXAMPLES_SCHEMA = pa.schema(
 )
 """One row per list of a text that the best cell helps or hurts most against the better single retriever. `list` names a
 retriever, `fused` or `relevant`; scores of relevant labels are fused ones, null where no list holds the label."""
+ADDITIONS_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("metric", pa.string()),
+        ("k", pa.int32()),
+        ("normalization", pa.string()),
+        ("fusion", pa.string()),
+        ("retriever", pa.string()),
+        ("others", pa.string()),
+        ("value", pa.float64()),
+        ("others_value", pa.float64()),
+        ("difference", pa.float64()),
+        ("queries", pa.int64()),
+        ("p", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("p_randomization", pa.float64()),
+    ]
+)
+"""What a retriever adds to `others`: the cell over all of them beside the cell over the others (if that is one, its own
+list), both as means over the folds; the tests are over texts."""
 DETAILS = {
     "comparisons": COMPARISONS_SCHEMA,
     "pairs": PAIRS_SCHEMA,
@@ -162,6 +183,7 @@ DETAILS = {
     "bands": BANDS_SCHEMA,
     "band_tests": BAND_TESTS_SCHEMA,
     "examples": EXAMPLES_SCHEMA,
+    "additions": ADDITIONS_SCHEMA,
 }
 """The tables beside the metrics, by name."""
 

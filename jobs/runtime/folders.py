@@ -6,9 +6,10 @@ import csv
 import io
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -52,6 +53,26 @@ class ResultFolder:
         self._filesystem.create_dir(f"{self._path}/{name}", recursive=True)
         with self._filesystem.open_output_stream(f"{self._path}/{name}/part-0.parquet") as stream:
             pq.write_table(table, stream)
+
+    def write_lines(self, name: str, lines: Iterable[str]) -> None:
+        """A text file, written as the lines come."""
+        with self._filesystem.open_output_stream(f"{self._path}/{name}") as stream:
+            for line in lines:
+                stream.write(line.encode("utf-8"))
+
+    def partitions(self, name: str) -> list[tuple[str, ...]]:
+        """The values that name the folders (`column=value/column=value`) of a table that Spark wrote here."""
+        files = self._filesystem.get_file_info(fs.FileSelector(f"{self._path}/{name}", recursive=True))
+        folders = {info.path.partition(f"/{name}/")[2].rpartition("/")[0] for info in files if info.is_file}
+        parts = [[part.partition("=")[2] for part in folder.split("/")] for folder in folders if folder]
+        return [tuple(map(unquote, values)) for values in parts]
+
+    def parquet_batches(self, name: str) -> Iterator[pa.RecordBatch]:
+        """The rows of the Parquet files in a folder, in the order of their names."""
+        selected = self._filesystem.get_file_info(fs.FileSelector(f"{self._path}/{name}"))
+        for path in sorted(info.path for info in selected if info.base_name.endswith(".parquet")):
+            with self._filesystem.open_input_file(path) as file:
+                yield from pq.ParquetFile(file).iter_batches()
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """The same rows as `name.parquet` and `name.csv`."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from fusion.errors import ConfigError
-from fusion.grid import Cell, Grid, chosen_fusions, chosen_normalizations
+from fusion.grid import Cell, Grid, all_subsets, cross, parse_cells
+from fusion.kernel.candidates import Constant, Missing, Policies
 from fusion.metrics import Measure, parse_measures
+from fusion.names import split
 from fusion.propensity import PROPENSITY_MODELS
 from fusion.worth import GradeGain, Rules, Ties
 
@@ -28,6 +31,12 @@ class Inputs(Section):
     head_share: float = Field(0.2, gt=0, lt=1)
     folds: str | None = None
     training: str | None = None
+    higher_is_better: dict[str, bool] = Field(default_factory=dict)
+
+    @property
+    def distances(self) -> frozenset[str]:
+        """The retrievers of whose scores the lowest is the best."""
+        return frozenset(name for name, higher in self.higher_is_better.items() if not higher)
 
 
 class GridSettings(Section):
@@ -36,6 +45,9 @@ class GridSettings(Section):
     normalizations: Names = "all"
     fusions: Names = "all"
     cells: list[str] | None = None
+    subsets: Literal["all"] | None = None
+    missing_labels: Missing = "skip"
+    constant_lists: Constant = "formula"
     scope: Literal["group", "joint"] = "group"
     engine: Literal["auto", "local", "arrays", "windows"] = "auto"
     local_limit: int = Field(100, ge=0)
@@ -43,13 +55,34 @@ class GridSettings(Section):
     @field_validator("normalizations", "fusions")
     @classmethod
     def _split(cls, names: Names) -> Names:
-        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+        return split(names, ",") if isinstance(names, str) else names
+
+    @field_validator("cells", mode="before")
+    @classmethod
+    def _cells(cls, cells: object) -> object:
+        """YAML takes `bm25+dense: zmuv+combmnz` for a mapping."""
+        if isinstance(cells, str):
+            return split(cells, ",")
+        if not isinstance(cells, list):
+            return cells
+        listed = ([f"{key}: {it}" for key, it in cell.items()] if isinstance(cell, dict) else [cell] for cell in cells)
+        return [name for names in listed for name in names]
 
     @property
-    def grid(self) -> Grid:
+    def policies(self) -> Policies:
+        return Policies(self.missing_labels, self.constant_lists)
+
+    @property
+    def chosen(self) -> list[Cell]:
+        """The cells as they are named, whatever the retrievers."""
         if self.cells is None:
-            return Grid.of(self.normalizations, self.fusions)
-        return Grid(parse_cell(name) for name in self.cells)
+            return cross(self.normalizations, self.fusions)
+        return [cell for name in self.cells for cell in parse_cells(name)]
+
+    def grid(self, retrievers: Sequence[str]) -> Grid:
+        """The grid over the lists of some retrievers."""
+        cells = all_subsets(self.chosen, retrievers) if self.subsets == "all" else self.chosen
+        return Grid(cells, retrievers, self.policies)
 
 
 class EvaluateSettings(Section):
@@ -98,6 +131,7 @@ class EvaluateSettings(Section):
 class FuseSettings(Section):
     """What `fuse` writes."""
 
+    format: Literal["parquet", "trec", "jsonl", "ranx"] = "parquet"
     top: int = Field(64, ge=1)
     label_groups: Names = "auto"
 
@@ -119,8 +153,8 @@ class SparkSettings(Section):
 
 
 def parse_cell(name: str) -> Cell:
-    """`zmuv+combmnz`."""
-    normalization, plus, fusion = name.partition("+")
-    if not plus:
-        raise ConfigError(f"cell {name!r}: expected NORMALIZATION+FUSION, as in 'zmuv+combmnz'")
-    return Cell(chosen_normalizations(normalization)[0].name, chosen_fusions(fusion)[0].name)
+    """One cell, such as `zmuv+combmnz`."""
+    cells = parse_cells(name)
+    if len(cells) > 1:
+        raise ConfigError(f"cell {name!r} stands for {len(cells)} cells where one is expected")
+    return cells[0]

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numba.typed import List
 from ranx import Qrels, Run, evaluate, fuse
 from ranx.fusion.condorcet import _condorcet
+from ranx.fusion.weighted_condorcet import _condorcet as _weighted_condorcet
 
 import xmtc_fusion as xf
+from benchmarks.synthetic import make_chunk
 from fusion import FUSIONS, NORMALIZATIONS, reference
-from fusion.kernel.pools import Candidates, merge_lists
+from fusion.kernel.candidates import Candidates
+from fusion.kernel.merging import merge_lists
+from fusion.kernel.pools import Lists
 from fusion.label_groups import ALL
+from fusion.names import print_call
 from tests.lists import no_relevant, random_relevant, random_texts, to_lists, whole
 from tests.many_ties import many_ties, our_figures
 from udfs.label_ids import id_order
@@ -26,17 +33,101 @@ METHODS = {
     "isr": "isr",
     "log-isr": "log_isr",
     "bordafuse": "bordafuse",
+    "rrf": "rrf",
+    "rbc": "rbc",
+    "combgmnz": "gmnz",
+    "logn-isr": "logn_isr",
+    "wsum": "wsum",
+    "wmnz": "wmnz",
+    "mixed": "mixed",
+    "weighted-bordafuse": "w_bordafuse",
 }
-NORMS = ["min-max", "max", "sum", "zmuv", "rank", "borda"]
+PARAMETERS = {
+    "rrf": {"k": 13},
+    "rbc": {"phi": 0.7},
+    "combgmnz": {"gamma": 1.7},
+    "logn-isr": {"sigma": 0.3},
+}
+WEIGHTS = [0.3, 0.7, 1.9, 0.2, 2.5, 0.9, 1.1, 0.4]
+NORMS = ["min-max", "max", "sum", "zmuv", "rank", "borda", "none"]
 SOUND = [(norm, name) for norm in NORMS for name in METHODS if not (norm == "borda" and FUSIONS[name].reads == "ranks")]
 TEXTS = 25
+
+
+class Made(NamedTuple):
+    """Texts with their lists, as ours and as ranx has them. ranx asks that every run has every query."""
+
+    lists: Lists
+    retrievers: list[str]
+    runs: list[Run]
+
+
+def _random(retrievers: int) -> Made:
+    texts = random_texts(np.random.default_rng(retrievers), 12 * TEXTS, retrievers=min(retrievers, 4), ties=False)
+    if retrievers > 4:
+        others = random_texts(np.random.default_rng(9), 12 * TEXTS, retrievers=4, ties=False)
+        texts = [a | {f"{name}2": lists for name, lists in b.items()} for a, b in zip(texts, others, strict=True)]
+    full = [text for text in texts if all(whole(text)[name] for name in text)][:TEXTS]
+    assert len(full) == TEXTS
+    lists = [{name: {str(x): float(s) for x, s in whole(text)[name].items()} for name in text} for text in full]
+    return Made(to_lists(full, ALL), list(full[0]), _runs(lists))
+
+
+def _shaped(retrievers: int) -> Made:
+    """Lists of 64 labels with overlap and scores as retrievers give them."""
+    names = tuple(f"r{r}" for r in range(retrievers))
+    chunk = make_chunk(0, TEXTS, 500, names)
+    texts = []
+    for t in range(TEXTS):
+        text = {}
+        for name in names:
+            pairs = [zip(*(rows[t].tolist() for rows in chunk.lists[name, g]), strict=True) for g in ("tail", "head")]
+            text[name] = {
+                group: {x: s for x, s in of if x >= 0} for group, of in zip(("tail", "head"), pairs, strict=True)
+            }
+        texts.append(text)
+    lists = [{name: {str(x): float(s) for x, s in whole(text)[name].items()} for name in names} for text in texts]
+    return Made(to_lists(texts, ALL), list(names), _runs(lists))
+
+
+def _runs(lists) -> list[Run]:
+    return [Run({f"q{q:03d}": text[name] for q, text in enumerate(lists)}) for name in lists[0]]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(_random, 2), (_random, 3), (_random, 8), (_shaped, 2), (_shaped, 8)],
+    ids=["random-2", "random-3", "random-8", "shaped-2", "shaped-8"],
+)
+def several(request: pytest.FixtureRequest) -> Made:
+    make, retrievers = request.param
+    return make(retrievers)
+
+
+@pytest.mark.parametrize(("norm", "name"), SOUND)
+def test_scores_are_equal(several: Made, norm: str, name: str) -> None:
+    """Every label of every text, before our rounding to single precision."""
+    parameters = PARAMETERS.get(name, {})
+    given = dict(parameters)
+    if FUSIONS[name].parameters.weighted:
+        given["weights"] = WEIGHTS[: len(several.runs)]
+    theirs = fuse(several.runs, norm=None if norm == "none" else norm, method=METHODS[name], params=given).to_dict()
+    pools = merge_lists(several.lists, no_relevant(TEXTS), keep_all=True)
+    weights = dict(zip(several.retrievers, WEIGHTS, strict=False)) if "weights" in given else {}
+    fusion = FUSIONS[print_call(name, {**parameters, **weights})]
+    normalization = None if fusion.reads == "ranks" else NORMALIZATIONS[norm]
+    ours = fusion.kernel(Candidates(pools, normalization), **fusion.arguments(several.retrievers))
+    for q in range(TEXTS):
+        inside = slice(pools.offset[q], pools.offset[q + 1])
+        expected = {int(label): score for label, score in theirs[f"q{q:03d}"].items()}
+        assert pools.label[inside].tolist() == sorted(expected)
+        np.testing.assert_allclose(ours[inside], [expected[x] for x in sorted(expected)], rtol=1e-9, atol=1e-9)
 
 
 @pytest.fixture(scope="module")
 def made():
     rng = np.random.default_rng(1)
     texts = random_texts(rng, 3 * TEXTS, retrievers=3, ties=False)
-    # ranx asks that every run has every query.
     full = [text for text in texts if all(whole(text)[name] for name in text)][:TEXTS]
     assert len(full) == TEXTS
     return full, random_relevant(rng, TEXTS)
@@ -44,24 +135,9 @@ def made():
 
 @pytest.fixture(scope="module")
 def runs(made):
-    return [
-        Run({f"q{q:03d}": {str(x): float(s) for x, s in whole(text)[name].items()} for q, text in enumerate(made[0])})
-        for name in made[0][0]
-    ]
-
-
-@pytest.mark.parametrize(("norm", "name"), SOUND)
-def test_scores_are_equal(made, runs, norm: str, name: str) -> None:
-    """Every label of every text, before our rounding to single precision."""
-    theirs = fuse(runs, norm=norm, method=METHODS[name]).to_dict()
-    pools = merge_lists(to_lists(made[0], ALL), no_relevant(TEXTS), keep_all=True)
-    normalization = None if FUSIONS[name].reads == "ranks" else NORMALIZATIONS[norm]
-    ours = FUSIONS[name].kernel(Candidates(pools, normalization))
-    for q in range(TEXTS):
-        part = slice(pools.offset[q], pools.offset[q + 1])
-        expected = {int(label): score for label, score in theirs[f"q{q:03d}"].items()}
-        assert pools.label[part].tolist() == sorted(expected)
-        np.testing.assert_allclose(ours[part], [expected[x] for x in sorted(expected)], rtol=1e-9, atol=1e-9)
+    return _runs(
+        [{name: {str(x): float(s) for x, s in whole(text)[name].items()} for name in text} for text in made[0]]
+    )
 
 
 @pytest.mark.parametrize(("norm", "name"), [("min-max", "combsum"), ("zmuv", "combmnz"), ("sum", "combmax")])
@@ -102,6 +178,30 @@ def test_deviation_condorcet_depends_on_the_order_of_a_set() -> None:
     assert one != other
     lists = {"x": {1: 3.0, 2: 2.0, 3: 1.0}, "y": {3: 3.0, 2: 2.0, 1: 1.0}}
     assert reference.fuse(lists, "rank", "condorcet") == [(1, 0.0), (2, 0.0), (3, 0.0)]
+
+
+def test_deviation_weighted_condorcet_depends_on_the_order_of_candidates() -> None:
+    """As for the plain one: weights that balance are a tie, which the comparator gives to whichever comes first."""
+    results = List([List(["a", "b", "c"]), List(["c", "b", "a"])])
+    weights = List([0.5, 0.5])
+    orders = [dict(_weighted_condorcet(results, List(list(order)), weights)) for order in ("abc", "cab")]
+    assert orders[0] != orders[1]
+    lists = {"x": {1: 3.0, 2: 2.0, 3: 1.0}, "y": {3: 3.0, 2: 2.0, 1: 1.0}}
+    tied = reference.fuse(lists, "rank", "weighted-condorcet(x=0.5,y=0.5)")
+    assert tied == [(1, 0.0), (2, 0.0), (3, 0.0)]
+
+
+@pytest.mark.parametrize("weights", [[0.7, 0.2, 0.3], [0.2, 0.3, 0.9]])
+def test_weighted_condorcet_where_one_list_decides(weights: list[float]) -> None:
+    """With a list that outweighs all others and holds every label there are no ties, and both follow that list."""
+    rng = np.random.default_rng(2)
+    labels = [str(label) for label in range(10, 30)]
+    lists = {name: dict(zip(rng.permutation(labels).tolist(), range(20, 0, -1), strict=True)) for name in "abc"}
+    runs = [Run({"q": {label: float(score) for label, score in scores.items()}}) for scores in lists.values()]
+    theirs = fuse(runs, norm="min-max", method="w_condorcet", params={"weights": weights}).to_dict()["q"]
+    name = print_call("weighted-condorcet", dict(zip("abc", weights, strict=True)))
+    ours = reference.fuse(lists, "min-max", name)
+    assert [label for label, _ in ours] == list(lists["abc"[int(np.argmax(weights))]]) == list(theirs)
 
 
 def test_deviation_ties_are_not_ordered_by_id() -> None:

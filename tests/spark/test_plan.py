@@ -24,7 +24,7 @@ def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:
     settings = write_tables(folder, random_texts(rng, 20), random_relevant(rng, 20))
     config = load_config(None, {**settings, "grid.engine": engine})
     lists = load_lists(SparkTables(spark), Sources.of(config.inputs), judged=True)
-    grid = config.grid.grid
+    grid = config.grid.grid(lists.layout.retrievers)
     views = lists.layout.views
     evaluation = Evaluation(lists.layout, tuple(grid.cells), views, "group", tuple(config.evaluate.measures))
     work = count_hits(evaluation)

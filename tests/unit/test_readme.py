@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobs.command_line.parser import make_parser
+from tests import algorithm_tables
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -126,25 +127,48 @@ def test_the_page_on_engines_shows_what_was_measured() -> None:
         assert row in page, row
 
 
-def test_the_example_of_a_new_fusion_works(tmp_path: Path) -> None:
-    """The file of docs/algorithms.md, added to the package of fusions without touching the checkout."""
-    (example,) = [text for language, text in blocks(ROOT / "docs" / "algorithms.md") if language == "python"]
-    assert example.startswith("# fusion/fusions/rrf.py\n")
-    (tmp_path / "rrf.py").write_text(example, encoding="utf-8")
+def test_the_tables_of_algorithms_are_those_of_the_registry() -> None:
+    """`python -m tests.algorithm_tables` writes them."""
+    page = algorithm_tables.PAGE.read_text(encoding="utf-8")
+    assert page == algorithm_tables.written(page)
+
+
+def test_the_examples_of_new_algorithms_work(tmp_path: Path) -> None:
+    """The files of docs/algorithms.md, added to their packages without touching the checkout."""
+    rooms = set()
+    for text in [text for language, text in blocks(ROOT / "docs" / "algorithms.md") if language == "python"]:
+        place = re.match(r"# fusion/(\w+)/(\w+)\.py\n", text)
+        assert place
+        (tmp_path / place[1]).mkdir()
+        (tmp_path / place[1] / f"{place[2]}.py").write_text(text, encoding="utf-8")
+        rooms.add(place[1])
+    assert rooms == {"fusions", "normalizations"}
     code = f"""
-import fusion.fusions
-fusion.fusions.__path__.append({str(tmp_path)!r})
-import fusion.fusions.rrf
+import math
+import fusion.fusions, fusion.normalizations
+fusion.fusions.__path__.append({str(tmp_path / "fusions")!r})
+fusion.normalizations.__path__.append({str(tmp_path / "normalizations")!r})
+import fusion.fusions.power, fusion.normalizations.bounded
 import xmtc_fusion as xf
 from fusion import reference
-runs = {{"a": {{"t": {{"l1": 3.0, "l2": 2.0, "l3": 1.0}}}}, "b": {{"t": {{"l3": 0.9, "l2": 0.8}}}}}}
-fused = xf.fuse(runs, "zmuv+rrf")["t"]
-assert list(fused) == ["l3", "l2", "l1"], fused
-assert abs(fused["l3"] - (1 / 63 + 1 / 61)) < 1e-7
-plain = reference.fuse({{name: run["t"] for name, run in runs.items()}}, "zmuv", "rrf")
-assert [label for label, _ in plain] == list(fused)
-print(len(xf.evaluate({{"t": ["l3"]}}, runs, fusions="rrf", metrics="ndcg@3").metrics))
+from jobs.command_line.parser import make_parser
+runs = {{"a": {{"t": {{"l1": 9.0, "l2": 2.0, "l3": 1.0}}}}, "b": {{"t": {{"l3": 0.9, "l2": 0.8}}}}}}
+lists = {{name: run["t"] for name, run in runs.items()}}
+for cell in ("power", "power(p=0.5)", "bounded+combsum", "bounded(b=0.5)+combsum"):
+    fused = xf.fuse(runs, cell)["t"]
+    normalization, _, name = ("rank+" + cell if cell.startswith("power") else cell).rpartition("+")
+    plain = reference.fuse(lists, normalization, name)
+    assert [label for label, _ in plain] == list(fused), (plain, fused)
+    assert all(math.isclose(score, fused[label], rel_tol=1e-6, abs_tol=1e-7) for label, score in plain)
+assert abs(xf.fuse(runs, "power(p=2)")["t"]["l3"] - (1 / 9 + 1)) < 1e-7
+assert "sum(r^-p)" in xf.explain(runs, "t", "power(p=2)").text
+try:
+    xf.fuse(runs, "power(p=11)")
+except xf.ConfigError as error:
+    assert "p must be from 0 to 10" in str(error)
+chosen = dict(normalizations="all,bounded(b=[1,2])", fusions="power", metrics="ndcg@3")
+print(len(xf.evaluate({{"t": ["l3"]}}, runs, **chosen).metrics))
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stdout == f"{6 + 2}\n", done.stderr
+    assert done.stdout == f"{8 + 2}\n", done.stderr

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fusion import FUSIONS, NORMALIZATIONS
+from fusion.kernel.candidates import Policies
 from fusion.reference import evaluate, fuse, matrices
 
 SCORES = np.array([4.0, 3.0, 1.0])
@@ -17,6 +18,12 @@ NORMALIZED = {
     "rank": [1, 2 / 3, 1 / 3],
     "borda": [1, 0.8, 0.6],
     "borda-prose": [1, 0.75, 0.5],
+    "l2": [4 / math.sqrt(26), 3 / math.sqrt(26), 1 / math.sqrt(26)],
+    # Mean 8/3, variance 14/9: within three standard deviations, so that nothing is clipped.
+    "dbsf": [0.5 + (s - 8 / 3) / (6 * math.sqrt(14 / 9)) for s in (4, 3, 1)],
+    "softmax": [math.exp(s) / (math.exp(4) + math.exp(3) + math.exp(1)) for s in (4, 3, 1)],
+    "sigmoid": [1 / (1 + math.exp(-s)) for s in (4, 3, 1)],
+    "none": [4, 3, 1],
 }
 # Label 1 stands in both lists (ranks 1 and 2), label 2 in the first (rank 2), label 3 in the second (rank 1).
 X = np.array([[0.5, 0.25, np.nan], [0.75, np.nan, 1.0]])
@@ -33,7 +40,18 @@ FUSED = {
     "bordafuse": [3 + 2, 2 + 1, 1 + 3],
     # 1 beats 2 in both lists; 1 and 3 win one list each; 2 and 3 win one list each.
     "condorcet": [1, -1, 0],
+    "rrf": [1 / 61 + 1 / 62, 1 / 62, 1 / 61],
+    "rbc": [0.2 + 0.16, 0.16, 0.2],
+    "combgmnz": [1.25 * 4, 0.25, 1.0],
+    "logn-isr": [math.log(2.01) * 1.25, math.log(1.01) * 0.25, math.log(1.01)],
+    "wsum": [0.5 * 2 + 0.75, 0.5, 1.0],
+    "wmnz": [1.25 * 3, 0.5, 1.0],
+    "mixed": [1.75 * math.sqrt(2), 0.5, 1.0],
+    "weighted-bordafuse": [2 * 3 + 2, 2 * 2 + 1, 2 * 1 + 3],
+    # The first list weighs more, so that it alone decides: 1, 2, 3.
+    "weighted-condorcet": [2, 0, -2],
 }
+WEIGHTS = {"weights": np.array([2.0, 1.0])}
 
 
 @pytest.mark.parametrize("name", NORMALIZATIONS.names())
@@ -43,7 +61,38 @@ def test_normalization(name: str) -> None:
 
 @pytest.mark.parametrize("name", FUSIONS.names())
 def test_fusion(name: str) -> None:
-    np.testing.assert_allclose(FUSIONS[name].plain(X, RANKS), FUSED[name], rtol=1e-14)
+    given = WEIGHTS if FUSIONS[name].parameters.weighted else {}
+    np.testing.assert_allclose(FUSIONS[name].plain(X, RANKS, **given), FUSED[name], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("rrf(k=1)", [1 / 2 + 1 / 3, 1 / 3, 1 / 2]),
+        ("rbc(phi=0.5)", [0.5 + 0.25, 0.25, 0.5]),
+        ("combgmnz(gamma=0.5)", [1.25 * math.sqrt(2), 0.25, 1.0]),
+        ("logn-isr(sigma=1)", [math.log(3) * 1.25, math.log(2) * 0.25, math.log(2)]),
+    ],
+)
+def test_fusion_with_a_parameter(name: str, expected: list[float]) -> None:
+    np.testing.assert_allclose(FUSIONS[name].plain(X, RANKS), expected, rtol=1e-14)
+
+
+def test_normalization_with_a_parameter() -> None:
+    expected = [math.exp(s / 2) for s in (4, 3, 1)]
+    values = NORMALIZATIONS["softmax(temperature=2)"].plain(SCORES, 5)
+    np.testing.assert_allclose(values, np.array(expected) / sum(expected), rtol=1e-14)
+
+
+def test_policies() -> None:
+    lists = {"a": {1: 3.0, 2: 1.0}, "b": {2: 5.0}}
+    assert fuse(lists, "max", "combanz") == [(1, 1.0), (2, pytest.approx((1 / 3 + 1) / 2))]
+    assert fuse(lists, "max", "combanz", Policies("zero")) == [(2, pytest.approx((1 / 3 + 1) / 2)), (1, 0.5)]
+    assert fuse(lists, "max", "combsum", Policies("minimum")) == [(1, 2.0), (2, pytest.approx(4 / 3))]
+    assert fuse(lists, "min-max", "combsum") == [(1, 1.0), (2, 0.0)]
+    assert fuse(lists, "min-max", "combsum", Policies(constant="half")) == [(1, 1.0), (2, 0.5)]
+    assert fuse(lists, "zmuv", "combmax", Policies(constant="one")) == [(1, 1.0), (2, 1.0)]
+    assert fuse(lists, "none", "combmax", Policies(constant="one")) == [(2, 5.0), (1, 3.0)]
 
 
 @pytest.mark.parametrize("name", ["min-max", "max", "sum", "zmuv"])

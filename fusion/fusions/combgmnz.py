@@ -1,0 +1,22 @@
+"""CombGMNZ: as CombMNZ, with the number of lists to a power of one's choice."""
+
+import numpy as np
+
+from fusion.kernel.candidates import Candidates
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "combgmnz",
+    reads="scores",
+    formula="sum(x) * m^gamma",
+    citation="J. H. Lee. Analyses of multiple evidence combination. SIGIR 1997.",
+)
+def combgmnz(candidates: Candidates, gamma: float = 2.0) -> Array:
+    return candidates.total * candidates.held.astype(np.float64) ** gamma
+
+
+@combgmnz.reference
+def _(x: Floats, ranks: Floats, gamma: float = 2.0) -> Floats:
+    return np.nansum(x, axis=0) * np.sum(~np.isnan(x), axis=0).astype(np.float64) ** gamma

@@ -1,0 +1,23 @@
+"""Reciprocal rank fusion: the inverse of a label's ranks, damped by a constant."""
+
+import numpy as np
+
+from fusion.kernel.candidates import Candidates
+from fusion.registry import fusion
+from fusion.types import Array, Floats
+
+
+@fusion(
+    "rrf",
+    reads="ranks",
+    formula="sum(1 / (k + r))",
+    citation="G. V. Cormack, C. L. A. Clarke, S. Buettcher. Reciprocal rank fusion outperforms Condorcet and "
+    "individual rank learning methods. SIGIR 2009.",
+)
+def rrf(candidates: Candidates, k: int = 60) -> Array:
+    return candidates.total_by_rank(1 / (k + np.arange(1, candidates.longest + 1)))
+
+
+@rrf.reference
+def _(x: Floats, ranks: Floats, k: int = 60) -> Floats:
+    return np.nansum(1 / (k + ranks), axis=0)

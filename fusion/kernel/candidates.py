@@ -1,0 +1,281 @@
+"""The candidates of a block of pools as fusions see them: normalised scores, ranks, and figures of both."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fusion.kernel.compiled import compiled
+from fusion.kernel.list_arithmetic import MatrixArithmetic
+from fusion.kernel.pools import Pools
+from fusion.registry import Normalization
+from fusion.types import Array, Floats, Ints
+
+Missing = Literal["skip", "zero", "minimum"]
+Constant = Literal["formula", "zero", "half", "one"]
+CONSTANTS = {"zero": 0.0, "half": 0.5, "one": 1.0}
+
+
+class Policies(NamedTuple):
+    """What the formulas of normalisations leave open."""
+
+    missing: Missing = "skip"
+    """The score of a label in a list that lacks it, where the normalisation has none: no score, 0, or the list's
+    lowest."""
+    constant: Constant = "formula"
+    """The scores of a list whose scores are all equal, under normalisations that divide by their spread."""
+
+
+DEFAULT = Policies()
+
+
+class Candidates:
+    """The candidates of a block as a fusion sees them: their scores under one normalisation, and their ranks.
+
+    The figures below are computed together in one compiled pass; `x` and `ranks` are the plain matrices
+    (lists x candidates, NaN where a list lacks the candidate) for fusions that want them.
+    """
+
+    def __init__(
+        self,
+        pools: Pools,
+        normalization: Normalization | None = None,
+        values: Floats | None = None,
+        policies: Policies = DEFAULT,
+    ) -> None:
+        """`values`: scores that were normalised elsewhere, as a matrix like `pools.score`."""
+        self.pools = pools
+        self._normalization = normalization
+        self._values = values
+        self._policies = policies
+
+    @cached_property
+    def _scaling(self) -> tuple[Floats, Floats, Floats, Floats, bool]:
+        """What turns the value of a candidate in a list into its score: value, shift, scale, score if missing."""
+        shape = self.pools.statistics.size.shape
+        values = self._normalized_values
+        if values is None:
+            value, shift, scale = self._affine
+        else:
+            value, shift, scale = values, np.zeros(shape), np.ones(shape)
+        return value, shift, scale, self._imputed(value, shift, scale), self._imputes
+
+    @cached_property
+    def _affine(self) -> tuple[Floats, Floats, Floats]:
+        """Value, shift and scale, as the normalisation has them."""
+        normalization = self._required
+        value = self.pools.score if normalization.reads == "scores" else self.pools.position.astype(np.float64)
+        shift, scale = (
+            np.ascontiguousarray(np.broadcast_to(np.asarray(figure, np.float64), self.pools.statistics.size.shape))
+            for figure in normalization.affine(self.pools.statistics)
+        )
+        return value, shift, scale
+
+    @cached_property
+    def _normalized_values(self) -> Floats | None:
+        """The scores themselves, where shift and scale do not suffice."""
+        normalization, constant = self._required, self._policies.constant
+        special = constant != "formula" and normalization.by_spread
+        values = self._values
+        if values is None and (normalization.shape is not None or special):
+            nothing = np.zeros(self.pools.statistics.size.shape)
+            values = np.nan_to_num(_matrix(*self._places, *self._affine, nothing, False))
+            if normalization.shape is not None:
+                # The sum over a list without results is 0; nobody reads what is divided by it.
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    values = normalization.shape(values, MatrixArithmetic(self.pools))
+        if special and values is not None:
+            statistics = self.pools.statistics
+            flat = np.repeat((statistics.low == statistics.high).T, np.diff(self.pools.offset), axis=1)
+            values = np.where(flat, CONSTANTS[constant], values)
+        return values
+
+    @property
+    def _required(self) -> Normalization:
+        if self._normalization is None:
+            raise ValueError("a fusion that reads ranks asked for scores")
+        return self._normalization
+
+    @property
+    def _imputes(self) -> bool:
+        """Whether a list has a score for the candidates that it lacks."""
+        if self._normalization is None:
+            return False
+        return self._normalization.imputed is not None or self._policies.missing != "skip"
+
+    def _imputed(self, value: Floats, shift: Floats, scale: Floats) -> Floats:
+        """The score of the candidates that a list lacks (pools x lists)."""
+        imputed = self._required.imputed
+        if imputed is not None:
+            # Some lists of many may make a pool without candidates.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.ascontiguousarray(imputed(self.pools.statistics), dtype=np.float64)
+        if self._policies.missing == "minimum":
+            return _last(*self._places, value, shift, scale)
+        return np.zeros(shift.shape)
+
+    @property
+    def _places(self) -> tuple[Ints, Array, Ints]:
+        return self.pools.offset, self.pools.position, self.pools.size
+
+    @cached_property
+    def _combined(self) -> tuple[Floats, Floats, Floats]:
+        return _combine(*self._places, *self._scaling)
+
+    @property
+    def total(self) -> Floats:
+        return self._combined[0]
+
+    @property
+    def low(self) -> Floats:
+        return self._combined[1]
+
+    @property
+    def high(self) -> Floats:
+        return self._combined[2]
+
+    @property
+    def held(self) -> Ints:
+        """The number of lists in which the label has a score (or, for a fusion that reads ranks, a rank)."""
+        return self.pools.lists if self._imputes else self.pools.held
+
+    @cached_property
+    def median(self) -> Floats:
+        # Of one or two numbers the median is the mean.
+        if len(self.pools.position) <= 2:
+            return self.total / self.held
+        return _median(self.x)
+
+    @property
+    def inverse_squares(self) -> Floats:
+        return self.pools.inverse_squares
+
+    @staticmethod
+    def total_of(matrix: Floats) -> Floats:
+        """The sum over the lists of a matrix (lists x candidates), without what is NaN."""
+        return _weighted_total(matrix, np.ones(len(matrix)))
+
+    def weighted_total(self, weights: Floats) -> Floats:
+        """The sum of each label's scores, each times the weight of its list."""
+        return _weighted_total(self.x, weights)
+
+    def weight_held(self, weights: Floats) -> Floats:
+        """The sum of the weights of the lists in which the label has a score."""
+        return _weighted_total(np.where(np.isnan(self.x), np.nan, 1.0), weights)
+
+    def total_by_rank(self, worth: Floats) -> Floats:
+        """The sum over the lists that hold a label of what its place there is worth (lists x places, or places)."""
+        shape = (len(self.pools.position), worth.shape[-1])
+        return _total_by_rank(self.pools.position, np.ascontiguousarray(np.broadcast_to(worth, shape)))
+
+    @property
+    def longest(self) -> int:
+        """The number of places in the longest list."""
+        return int(self.pools.size.max(initial=0))
+
+    @cached_property
+    def x(self) -> Floats:
+        return _matrix(*self._places, *self._scaling)
+
+    @cached_property
+    def ranks(self) -> Floats:
+        return np.where(self.pools.position >= 0, self.pools.position + 1.0, np.nan)
+
+
+@compiled
+def _combine(offset, position, size, value, shift, scale, missing, impute):  # type: ignore[no-untyped-def]
+    """Sum, minimum and maximum of the scores of every candidate. Written without branches: one select per figure."""
+    retrievers, candidates = position.shape
+    total = np.zeros(candidates, np.float64)
+    low = np.full(candidates, np.inf, np.float64)
+    high = np.full(candidates, -np.inf, np.float64)
+    for p in range(offset.size - 1):
+        for r in range(retrievers):
+            if size[p, r] == 0:
+                continue
+            a, b = shift[p, r], scale[p, r]
+            nothing = missing[p, r] if impute else 0.0
+            lowest = missing[p, r] if impute else np.inf
+            highest = missing[p, r] if impute else -np.inf
+            for c in range(offset[p], offset[p + 1]):
+                there = position[r, c] >= 0
+                x = (value[r, c] - a) / b
+                total[c] += x if there else nothing
+                bottom = x if there else lowest
+                low[c] = bottom if bottom < low[c] else low[c]
+                top = x if there else highest
+                high[c] = top if top > high[c] else high[c]
+    return total, low, high
+
+
+@compiled
+def _matrix(offset, position, size, value, shift, scale, missing, impute):  # type: ignore[no-untyped-def]
+    """The scores themselves, NaN where there is none."""
+    retrievers, candidates = position.shape
+    x = np.full((retrievers, candidates), np.nan)
+    for p in range(offset.size - 1):
+        for r in range(retrievers):
+            if size[p, r] == 0:
+                continue
+            for c in range(offset[p], offset[p + 1]):
+                if position[r, c] >= 0:
+                    x[r, c] = (value[r, c] - shift[p, r]) / scale[p, r]
+                elif impute:
+                    x[r, c] = missing[p, r]
+    return x
+
+
+@compiled
+def _last(offset, position, size, value, shift, scale):  # type: ignore[no-untyped-def]
+    """The score at the last place of every list, which is its lowest."""
+    last = np.zeros(shift.shape)
+    for p in range(offset.size - 1):
+        for r in range(position.shape[0]):
+            if size[p, r] == 0:
+                continue
+            for c in range(offset[p], offset[p + 1]):
+                if position[r, c] == size[p, r] - 1:
+                    last[p, r] = (value[r, c] - shift[p, r]) / scale[p, r]
+    return last
+
+
+@compiled
+def _weighted_total(x, weights):  # type: ignore[no-untyped-def]
+    total = np.zeros(x.shape[1])
+    for r in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            if not np.isnan(x[r, c]):
+                total[c] += weights[r] * x[r, c]
+    return total
+
+
+@compiled
+def _total_by_rank(position, worth):  # type: ignore[no-untyped-def]
+    total = np.zeros(position.shape[1])
+    for r in range(position.shape[0]):
+        for c in range(position.shape[1]):
+            if position[r, c] >= 0:
+                total[c] += worth[r, position[r, c]]
+    return total
+
+
+@compiled
+def _median(x):  # type: ignore[no-untyped-def]
+    retrievers, candidates = x.shape
+    out = np.empty(candidates, np.float64)
+    ordered = np.empty(retrievers, np.float64)
+    for c in range(candidates):
+        m = 0
+        for r in range(retrievers):
+            if np.isnan(x[r, c]):
+                continue
+            place = m
+            while place > 0 and ordered[place - 1] > x[r, c]:
+                ordered[place] = ordered[place - 1]
+                place -= 1
+            ordered[place] = x[r, c]
+            m += 1
+        out[c] = (ordered[(m - 1) // 2] + ordered[m // 2]) / 2
+    return out
