@@ -39,7 +39,24 @@ def shaped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     return {**write_data(tmp_path_factory.mktemp("shaped"), 400, 500), "grid.normalizations": "zmuv,sum"}
 
 
-@pytest.mark.parametrize("data", ["random", "shaped"])
+@pytest.fixture(scope="module")
+def named(random: dict[str, object]) -> dict[str, object]:
+    """Parameters, weights, subsets and policies, with normalisations that are more than a shift and a scale."""
+    return {
+        **random,
+        "grid.normalizations": "l2,dbsf,softmax(temperature=[0.3,5]),sigmoid,none",
+        "grid.fusions": "combsum,combmed,rrf(k=[1,60]),wsum(bm25=0.3,dense=2),weighted-condorcet(bm25=0.5)",
+        "grid.subsets": "all",
+        "grid.missing_labels": "minimum",
+        "grid.constant_lists": "half",
+        "grid.scope": "group",
+        "inputs.higher_is_better": {"dense": False},
+        "evaluate.metrics": "ndcg@5",
+        "evaluate.randomizations": 1000,
+    }
+
+
+@pytest.mark.parametrize("data", ["random", "shaped", "named"])
 def test_all_tables_are_equal_to_the_byte(
     spark: SparkSession, tmp_path: Path, data: str, request: pytest.FixtureRequest
 ) -> None:
@@ -51,7 +68,7 @@ def test_all_tables_are_equal_to_the_byte(
     assert {"metrics.csv", "metrics.parquet", "comparisons.parquet", "bands.parquet", "run.json"} <= set(names)
     examples = pq.read_table(tmp_path / "local" / "examples.parquet")
     assert set(examples["outcome"].to_pylist()) == {"helped", "hurt"}
-    assert any(examples["excerpt"].to_pylist()) == any(examples["label_names"].to_pylist()) == (data == "random")
+    assert any(examples["excerpt"].to_pylist()) == any(examples["label_names"].to_pylist()) == (data != "shaped")
     for name in names:
         contents = {(tmp_path / engine / name).read_bytes() for engine in ENGINES}
         assert len(contents) == 1, name

@@ -9,6 +9,7 @@ import pytest
 from chispa import assert_approx_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
+import xmtc_fusion as xf
 from fusion import reference
 from jobs import fuse
 from jobs.config import load_config
@@ -77,3 +78,36 @@ def test_string_labels_come_back_as_they_were(spark: SparkSession, tmp_path: Pat
     rows = spark.read.parquet(str(tmp_path / "out" / "fused.parquet")).orderBy("text_id").collect()
     # A tie goes by the id as a string, for it is no number.
     assert [(row["text_id"], row["label_ids"]) for row in rows] == [("q1", ["d10", "d9"]), ("q2", ["x"])]
+
+
+@pytest.mark.parametrize("kind", ["trec", "jsonl", "ranx"])
+def test_files_of_all_engines_are_equal_to_the_byte(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    texts = random_texts(np.random.default_rng(4), 40, retrievers=3)
+    inputs = write_tables(tmp_path, texts, random_relevant(np.random.default_rng(5), 40))
+    cells = ["softmax(temperature=0.2)+combsum", "bm25+dense: sigmoid+wsum(bm25=0.3)", "rrf(k=[1,60])", "dbsf+combmed"]
+    settings = {**inputs, "inputs.judgements": None, "inputs.label_groups": "auto", "grid.cells": cells}
+    for engine in ("local", "arrays", "windows"):
+        chosen = {**settings, "grid.engine": engine, "fuse.format": kind, "output.path": str(tmp_path / engine)}
+        fuse.run(None if engine == "local" else spark, load_config(None, chosen))
+    files = sorted(path.name for path in (tmp_path / "local").iterdir() if path.name != "config.yaml")
+    assert len(files) == 5
+    for name in files:
+        contents = {(tmp_path / engine / name).read_bytes() for engine in ("local", "arrays", "windows")}
+        assert len(contents) == 1, name
+    assert {path.name for path in (tmp_path / "arrays").iterdir()} == {*files, "config.yaml"}
+    _read_on_both(spark, str(tmp_path / "local" / files[0]))
+
+
+def _read_on_both(spark: SparkSession, path: str) -> None:
+    """A written file is the same run to every engine."""
+    runs = {"a": path, "b": path}
+    local = xf.fuse(runs, "none+combmax").to_pylist()
+    on_spark = xf.fuse(runs, "none+combmax", engine="arrays", spark=spark).toArrow().to_pylist()
+    assert local and {repr(row) for row in local} == {repr(row) for row in on_spark}
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.jsonl", '{"text_id": "t"'), ("a.json", "[1")])
+def test_broken_json_is_refused_on_spark(spark: SparkSession, tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text + "\n")
+    with pytest.raises(xf.InputError, match="is not JSON that holds a run"):
+        xf.fuse({"a": str(tmp_path / name), "b": {"t": {"x": 1.0}}}, "rrf", engine="arrays", spark=spark)
