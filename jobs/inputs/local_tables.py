@@ -85,6 +85,9 @@ class LocalTables:
         values: list[str | None] = table[column].unique().to_pylist()
         return values
 
+    def first_values(self, table: pa.Table, column: str, most: int) -> list[str]:
+        return [str(value) for value in table[column].unique().sort()[:most].to_pylist()]
+
     def is_empty(self, table: pa.Table) -> bool:
         return not len(table)
 

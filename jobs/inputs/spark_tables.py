@@ -79,6 +79,9 @@ class SparkTables:
     def distinct(self, table: DataFrame, column: str) -> list[str | None]:
         return [row[column] for row in table.select(column).distinct().collect()]
 
+    def first_values(self, table: DataFrame, column: str, most: int) -> list[str]:
+        return [str(row[column]) for row in table.select(column).distinct().orderBy(column).limit(most).collect()]
+
     def is_empty(self, table: DataFrame) -> bool:
         return table.isEmpty()
 

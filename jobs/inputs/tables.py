@@ -63,6 +63,9 @@ class Tables(Protocol[T]):
     def distinct(self, table: T, column: str) -> list[str | None]:
         """The values of a column."""
 
+    def first_values(self, table: T, column: str, most: int) -> list[str]:
+        """The first values of a column in their order, as strings, and no more than `most` of them."""
+
     def is_empty(self, table: T) -> bool: ...
 
     def equal(self, table: T, column: str, value: str) -> T:
