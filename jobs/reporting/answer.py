@@ -9,6 +9,7 @@ from fusion.label_groups import ALL
 from jobs.reporting.data import Dataset, Slice, Standing
 from jobs.reporting.formats import (
     NOTHING,
+    SHORT_TESTS,
     cell_name,
     count,
     figure,
@@ -17,11 +18,12 @@ from jobs.reporting.formats import (
     p_value,
     percent,
     points,
+    shown_cell,
     span,
     verdict,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.tables import Entry, Table
+from jobs.reporting.tables import Entry, Table, tested
 
 REGRET_RULE = (
     "the cell with the smallest mean regret: its distance from the best cell of a column, averaged over all label "
@@ -121,11 +123,11 @@ def loss_lines(dataset: Dataset) -> list[str]:
     lines = []
     for standing in dataset.recommendation.standings if dataset.recommendation else ():
         group = labels_of(standing.column.label_group)
-        tested = [found for found in standing.slices if found.outcome != "not tested"]
+        judged = [one for one in standing.slices if one.outcome != "not tested"]
         if standing.losses:
             lines += [f"{group}: loses to {loss_line(loss, standing)}" for loss in standing.losses]
-        elif tested:
-            lines.append(f"{group}: in none of {len(tested)} tested slices does it lose to a single retriever")
+        elif judged:
+            lines.append(f"{group}: in none of {len(judged)} tested slices does it lose to a single retriever")
         if standing.best_losses:
             best = f"{cell_name(standing.best)}, the winner of {measure_name(standing.column)}"
             lines.append(f"{group}: {best}, loses on {losing_words(standing.best_losses)}")
@@ -220,9 +222,27 @@ def standing_line(standing: Standing) -> str:
     return f"{said}{bracket}{reason}"
 
 
-def tie_line(standing: Standing) -> str:
-    """How the recommended cell stands among the others."""
+def tie_line(dataset: Dataset, standing: Standing) -> str:
+    """How the recommended cell stands among the others, and which test says so. The mean ranks are tested over texts,
+    so what that test says stands beside a test over folds."""
     if not standing.value.bold:
         return f"{_tied(standing)}, of {standing.cells} cells"
     place = "the best" if standing.value.best else "not told from the best"
-    return f"{place} of {standing.cells} cells, {_tied(standing)}"
+    test = f" by the {SHORT_TESTS[dataset.test]}" if tested(dataset) else ""
+    line = f"{place} of {standing.cells} cells, {_tied(standing)}{test}"
+    others = _others_in_ranks(dataset, standing)
+    if dataset.test != "folds" or others is None:
+        return line
+    told = f"not told from {count(others, 'other')}" if others else "told from every other"
+    return f"{line}; by the t-test over texts (mean ranks), {told}"
+
+
+def _others_in_ranks(dataset: Dataset, standing: Standing) -> int | None:
+    """Distinct fusions that the mean ranks join with the cell; None without mean ranks."""
+    for ranking in dataset.rankings:
+        if ranking.label_group == standing.column.label_group:
+            cell = shown_cell(standing.cell)
+            ties = [{shown_cell(other) for other in tie} for tie in ranking.ties]
+            joined_cells = set().union(*(tie for tie in ties if cell in tie)) - {cell}
+            return len({other for other in joined_cells if other.normalization != SINGLE})
+    return None

@@ -23,6 +23,12 @@ TESTS: dict[Test, str] = {
     "randomization": "paired randomisation test (random signs) over all folds' texts, Holm-corrected over the cells",
 }
 """What each test is, in full."""
+SHORT_TESTS: dict[Test, str] = {
+    "folds": "t-test over folds",
+    "queries": "t-test over texts",
+    "randomization": "random signs over texts",
+}
+"""The same in few words."""
 TEST_NAMES: dict[Test, str] = {"folds": "folds", "queries": "texts", "randomization": "random signs"}
 INPUT_COUNTS = {
     JUDGED: "judged texts",

@@ -66,7 +66,7 @@ def _card(standing: Standing, dataset: Dataset) -> str:
         f"{_bars(sides, standing.cell)}"
         f'<p><span class="verdict {outcome.replace(" ", "-")}" aria-hidden="true">{sign}</span> '
         f"{escape(standing_line(standing))}</p>"
-        f'<p class="small">{escape(tie_line(standing))}</p>{"".join(lines)}</div>'
+        f'<p class="small">{escape(tie_line(dataset, standing))}</p>{"".join(lines)}</div>'
     )
 
 

@@ -47,13 +47,21 @@ def test_the_sentence() -> None:
     assert headline(replace(dataset, recommendation=None)) == "No fusion was evaluated on Eurlex-4K."
 
 
-def test_ties_are_counted_once_per_result() -> None:
-    standing = sample_report().datasets[0].recommendation.standings[1]  # type: ignore[union-attr]
-    assert tie_line(standing) == "the best of 40 cells, tied with 3 others"
+def test_ties_are_counted_once_per_result_and_name_their_test() -> None:
+    dataset = sample_report().datasets[0]
+    standing = dataset.recommendation.standings[1]  # type: ignore[union-attr]
+    over_texts = "by the t-test over texts (mean ranks), not told from 1 other"
+    assert tie_line(dataset, standing) == (
+        f"the best of 40 cells, tied with 3 others by the t-test over folds; {over_texts}"
+    )
     second = replace(standing, value=replace(standing.value, best=False))
-    assert tie_line(second) == "not told from the best of 40 cells, tied with 3 others"
+    assert tie_line(dataset, second).startswith("not told from the best of 40 cells, tied with 3 others by the t-test")
     below = replace(second, value=replace(second.value, bold=False, mean=standing.best_value.mean - 0.012))
-    assert tie_line(below) == "1.2 below the best, zmuv+combmnz, of 40 cells"
+    assert tie_line(dataset, below) == "1.2 below the best, zmuv+combmnz, of 40 cells"
+    by_texts = sample_report(test="queries").datasets[0]
+    (line,) = [tie_line(by_texts, one) for one in by_texts.recommendation.standings[:1]]  # type: ignore[union-attr]
+    assert line.endswith("by the t-test over texts") and "mean ranks" not in line
+    assert "over folds" not in tie_line(replace(dataset, rankings=()), standing).partition("; ")[2]
 
 
 def test_a_standing_with_one_fold() -> None:
