@@ -22,7 +22,7 @@ from jobs.inputs.tables import Frequencies
 from jobs.results.details import detail_tables, label_bands
 from jobs.results.examples import example_table
 from jobs.results.result import Result
-from jobs.results.schemas import METRICS_SCHEMA, QUERY_METRICS, RUN_FILE
+from jobs.results.schemas import METRICS_SCHEMA, NOT_AS_CSV, QUERY_METRICS, RUN_FILE
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
@@ -100,7 +100,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
 def write(result: Result, folder: ResultFolder) -> None:
     """All tables of a result."""
     for name, table in {"metrics": result.metrics, **result.details}.items():
-        folder.write_table(name, table)
+        folder.write_table(name, table, as_csv=name not in NOT_AS_CSV)
     about = {"version": __version__, "input_counts": result.input_counts}
     folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
     if isinstance(result.queries, pa.Table):

@@ -15,6 +15,7 @@ from fusion.kernel.blocks import Hits, Scope, find_hits
 from fusion.label_groups import ALL
 from fusion.metrics import Measure, decisive
 from fusion.statistics.coverage import Coverage, common_candidates
+from fusion.statistics.fingerprints import text_fingerprints
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
@@ -197,7 +198,7 @@ class Counter:
         band_of = [bands.lookup(batch.decode(these)) for these in (labels, hits.label)]
         self.coverage.add_bands(view, band_of[0], hits, band_of[1])
         watch = None if self.examples is None else self.examples.watch(hits.view)
-        self.sums.add(hits, counted, relevant, lists.block, watch)
+        self.sums.add(hits, counted, relevant, lists.block, lists.prints, watch)
 
     def packed(self) -> Iterator[pa.RecordBatch]:
         if self.problems:
@@ -256,11 +257,18 @@ class _ListFacts:
     slots: tuple[str, ...]
     common: Ints
     block: Ints
+    prints: Ints
+    """The fingerprint of each text with its relevant labels."""
 
     @classmethod
     def of(cls, batch: Batch, details: Details, groups: tuple[str, ...]) -> _ListFacts:
         lists = batch.texts.by_group(groups)
-        return cls(lists.slots, common_candidates(lists), blocks_of(text_keys(batch.text_id), details.blocks))
+        keys, relevant = id_keys(batch.text_id), batch.texts.relevant
+        # A label is hashed once per batch, however many texts carry it.
+        labels, place = np.unique(relevant.label, return_inverse=True)
+        label_keys = id_keys(batch.decode(labels))[place] if len(labels) else np.empty(0, np.int64)
+        prints = text_fingerprints(keys, label_keys, relevant.start, relevant.stop)
+        return cls(lists.slots, common_candidates(lists), blocks_of(keys, details.blocks), prints)
 
 
 def judged_hits(batch: Batch, evaluation: Evaluation, grid: Grid, problems: Problems) -> list[Hits]:
@@ -271,11 +279,11 @@ def judged_hits(batch: Batch, evaluation: Evaluation, grid: Grid, problems: Prob
     return hits
 
 
-def text_keys(text_id: pa.Array) -> Ints:
-    """A number for each text that depends on its id alone."""
-    if pa.types.is_integer(text_id.type):
-        return np.asarray(text_id.cast(pa.int64()).to_numpy())
-    digests = (hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in text_id.to_pylist())
+def id_keys(ids: pa.Array) -> Ints:
+    """A number for each text or label that depends on its id alone."""
+    if pa.types.is_integer(ids.type):
+        return np.asarray(ids.cast(pa.int64()).to_numpy())
+    digests = (hashlib.blake2b(str(name).encode(), digest_size=8).digest() for name in ids.to_pylist())
     return np.frombuffer(b"".join(digests), np.int64)
 
 

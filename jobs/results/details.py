@@ -14,6 +14,7 @@ from fusion.statistics.paired import PairedSums
 from fusion.statistics.significance import exact_sign_p, holm, wilson_interval
 from fusion.statistics.tally import IDEALS
 from jobs.inputs.tables import Frequencies
+from jobs.results.block_tables import block_sums, block_texts
 from jobs.results.comparisons import comparisons, pairs, text_sizes
 from jobs.results.schemas import AGREEMENT_SCHEMA, BAND_TESTS_SCHEMA, BANDS_SCHEMA, table_of
 from udfs.hit_counts import Evaluation
@@ -32,6 +33,8 @@ def detail_tables(
         "agreement": agreement(coverage, evaluation),
         "bands": bands(coverage, evaluation, frequencies),
         "band_tests": band_tests(coverage, evaluation),
+        "block_sums": block_sums(sums, evaluation),
+        "block_texts": block_texts(sums, evaluation),
     }
 
 

@@ -130,6 +130,25 @@ BAND_TESTS_SCHEMA = pa.schema(
     ]
 )
 """Pairs of text and relevant label that only the cell, or only the single retriever, has among its first k."""
+BLOCK_SUMS_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("metric", pa.string()),
+        ("k", pa.int32()),
+        ("cells", pa.list_(pa.string())),
+        ("sums", pa.list_(pa.int64())),
+    ]
+)
+"""The sum of a measure over the texts of each block, in whole numbers of 2^-18, under the ideal `all`. `cells` share
+the figures."""
+BLOCK_TEXTS_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("texts", pa.list_(pa.int64())),
+        ("fingerprints", pa.list_(pa.int64())),
+    ]
+)
+"""The number of texts of each block, and the sum of their fingerprints modulo 2^64."""
 EXAMPLES_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
@@ -152,8 +171,8 @@ EXAMPLES_SCHEMA = pa.schema(
         ("relevant", pa.list_(pa.bool_())),
     ]
 )
-"""One row per list of a text that the best cell helps or hurts most against the better single retriever. `list` names a
-retriever, `fused` or `relevant`; scores of relevant labels are fused ones, null where no list holds the label."""
+"""One row per list of a text that the recommended cell helps or hurts most against the better single retriever. `list`
+names a retriever, `fused` or `relevant`; scores of relevant labels are fused ones, null where no list holds the label."""
 DETAILS = {
     "comparisons": COMPARISONS_SCHEMA,
     "pairs": PAIRS_SCHEMA,
@@ -161,9 +180,13 @@ DETAILS = {
     "agreement": AGREEMENT_SCHEMA,
     "bands": BANDS_SCHEMA,
     "band_tests": BAND_TESTS_SCHEMA,
+    "block_sums": BLOCK_SUMS_SCHEMA,
+    "block_texts": BLOCK_TEXTS_SCHEMA,
     "examples": EXAMPLES_SCHEMA,
 }
 """The tables beside the metrics, by name."""
+NOT_AS_CSV = ("block_sums", "block_texts")
+"""Tables that no person reads."""
 
 
 def table_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:

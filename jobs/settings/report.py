@@ -14,12 +14,20 @@ class ReportSettings(Section):
     """What `report` reads and how it decides."""
 
     results: Names | None = None
+    compare: Names | None = None
     title: str = "Rank fusion"
     test: Test = "folds"
     alpha: float = Field(0.05, gt=0, lt=1)
     figures: Literal["auto", True, False] = "auto"
 
-    @field_validator("results")
+    @field_validator("results", "compare")
     @classmethod
     def _split(cls, names: Names | None) -> Names | None:
         return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+
+    @field_validator("compare")
+    @classmethod
+    def _two(cls, folders: Names | None) -> Names | None:
+        if folders is not None and len(folders) != 2:
+            raise ValueError(f"expected two folders of results, not {len(folders)}")
+        return folders

@@ -19,7 +19,7 @@ from udfs.problems import Problems
 from udfs.text_batches import Batch
 
 TEXTS = 90
-SUMS = ("queries", "sums", "products", "blocks")
+SUMS = ("queries", "sums", "products", "blocks", "block_texts", "block_prints")
 LABELS = pa.array(range(50), pa.int32())
 BANDS_OF = LabelGroups(tuple(map(str, range(BANDS))), LABELS, (np.arange(50) % BANDS).astype(np.int8))
 GROUPS = LabelGroups(("tail", "head"), LABELS, (np.arange(50) >= 30).astype(np.int8))
