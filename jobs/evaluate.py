@@ -13,23 +13,27 @@ import pyarrow.compute as pc
 
 from fusion import __version__
 from fusion.errors import ConfigError, InputError, unknown_name
+from fusion.label_groups import ALL
 from fusion.registry import FUSIONS
+from fusion.statistics.coverage import UNSEEN, Coverage
+from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
 from jobs.config import Config
 from jobs.inputs.list_rows import load_lists
 from jobs.inputs.sources import Sources
-from jobs.inputs.tables import Frequencies
-from jobs.results.details import detail_tables, label_bands
+from jobs.results.details import detail_tables
 from jobs.results.examples import example_table
+from jobs.results.label_changes import label_changes
 from jobs.results.result import Result
 from jobs.results.schemas import METRICS_SCHEMA, NOT_AS_CSV, QUERY_METRICS, RUN_FILE
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
 from jobs.settings import Names
+from udfs.counted_labels import counted_labels
 from udfs.example_texts import from_bytes
 from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
-from udfs.input_counts import JUDGED
+from udfs.input_counts import JUDGED, UNSEEN_PAIRS
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
 
@@ -69,11 +73,11 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         config.grid.scope,
         tuple(config.evaluate.measures),
     )
-    frequencies = None
-    if config.evaluate.details:
-        frequencies = engine.tables.frequencies(lists.judgements)
+    frequencies = engine.tables.frequencies(lists.judgements) if config.evaluate.details else None
+    if frequencies is not None:
         tests = config.evaluate
-        counted = Details(label_bands(frequencies), tests.blocks, tests.randomizations, tests.seed, tests.examples)
+        labels = counted_labels(*frequencies, evaluation.views, lists.layout.groups, lists.unseen_labels())
+        counted = Details(labels, tests.blocks, tests.randomizations, tests.seed, tests.examples)
         evaluation = replace(evaluation, details=counted)
 
     plan = Plan(grid, config.grid.scope, evaluation.views)
@@ -89,11 +93,15 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     queries = None
     if config.evaluate.per_query:
         queries = engine.rows(lists, plan, query_figures(evaluation), query_schema(evaluation, lists.types.text))
-    details = _details(packed, metrics, evaluation, frequencies) if frequencies else {}
+    details: dict[str, pa.Table] = {}
+    if frequencies is not None:
+        coverage, sums = _details(packed, evaluation)
+        input_counts |= _unseen_pairs(coverage, evaluation)
+        details = detail_tables(coverage, sums, metrics, evaluation, frequencies)
+        details["labels"] = label_changes(coverage, metrics, evaluation, frequencies, engine.tables, sources)
     if packed_examples := _part(packed, EXAMPLES):
-        details["examples"] = example_table(
-            from_bytes(packed_examples), metrics, evaluation, lists, engine.tables, sources
-        )
+        extremes = from_bytes(packed_examples)
+        details["examples"] = example_table(extremes, metrics, evaluation, lists, engine.tables, sources)
     return Result(metrics, input_counts, details, queries, engine.name)
 
 
@@ -138,10 +146,17 @@ def _input_counts(tallies: Mapping[int, Tally], evaluation: Evaluation) -> dict[
     }
 
 
-def _details(
-    packed: pa.Table, metrics: pa.Table, evaluation: Evaluation, frequencies: Frequencies
-) -> dict[str, pa.Table]:
-    """The tables of what was counted over all folds."""
+def _unseen_pairs(coverage: Coverage, evaluation: Evaluation) -> dict[str, int]:
+    """The pairs whose label has no training text, where training texts are known."""
+    if evaluation.details is None or evaluation.details.labels.unseen is None:
+        return {}
+    # Without the view of all labels, its groups have each label once.
+    views = [v for v, view in enumerate(evaluation.views) if view == ALL] or list(range(len(evaluation.views)))
+    return {UNSEEN_PAIRS: int(coverage.band_pairs[views, UNSEEN].sum())}
+
+
+def _details(packed: pa.Table, evaluation: Evaluation) -> tuple[Coverage, PairedSums]:
+    """What was counted over all folds."""
     here = pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.not_equal(packed["part"], EXAMPLES))
     rows = packed.filter(here)
     coverage, sums = evaluation.new_coverage(), evaluation.new_sums()
@@ -150,7 +165,7 @@ def _details(
             coverage.unpack(places, counts)
         else:
             sums.unpack(part, places, counts)
-    return detail_tables(coverage, sums, metrics, evaluation, frequencies)
+    return coverage, sums
 
 
 def _part(packed: pa.Table, part: str) -> list[bytes]:

@@ -20,9 +20,10 @@ from fusion.statistics.paired import PairedSums
 from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
 from fusion.types import Array, Ints
+from udfs.counted_labels import CountedLabels
 from udfs.example_texts import ExampleTexts, from_bytes, most_extreme, to_bytes
 from udfs.input_counts import count_keys
-from udfs.list_codes import LabelGroups, Layout
+from udfs.list_codes import Layout
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work, report_repeated
 
@@ -40,8 +41,7 @@ HITS, COVERAGE, EXAMPLES = "hits", "coverage", "examples"
 class Details:
     """What is counted beside the hits: comparisons text by text, and what the retrievers' lists hold."""
 
-    bands: LabelGroups
-    """The frequency band of every judged label."""
+    labels: CountedLabels
     blocks: int
     """Blocks of texts that the randomisation test gives random signs."""
     randomizations: int
@@ -86,8 +86,10 @@ class Evaluation:
         return Tally(self.views, self._width, self.k, len(self.count_keys))
 
     def new_coverage(self) -> Coverage:
+        assert self.details is not None
         cutoffs = [measure.k for measure in self.measures]
-        return Coverage(self.views, len(self.layout.retrievers), self._width, cutoffs)
+        watched, cutoff = self.details.labels.most_watched, decisive(self.measures).k
+        return Coverage(self.views, len(self.layout.retrievers), self._width, cutoffs, watched, cutoff)
 
     def new_sums(self) -> PairedSums:
         assert self.details is not None
@@ -192,11 +194,18 @@ class Counter:
     ) -> None:
         """Hits are relevant labels, so their texts all count in the view."""
         assert self.evaluation.details is not None
-        bands = self.evaluation.details.bands
+        counted_labels = self.evaluation.details.labels
         self.coverage.add(view, lists.slots, lists.common, counted, hits, relevant)
         labels = batch.texts.relevant_labels(self.evaluation.layout.group_names, hits.view, counted)
-        band_of = [bands.lookup(batch.decode(these)) for these in (labels, hits.label)]
-        self.coverage.add_bands(view, band_of[0], hits, band_of[1])
+        of_pairs, of_hits = batch.decode(labels), batch.decode(hits.label)
+        text = np.repeat(np.flatnonzero(counted), relevant[1][counted])
+        bands = [
+            counted_labels.bands_of(hits.view, of_pairs, batch.fold[text]),
+            counted_labels.bands_of(hits.view, of_hits, batch.fold[hits.text]),
+        ]
+        self.coverage.add_bands(view, bands[0], hits, bands[1])
+        watched = counted_labels.watched[hits.view]
+        self.coverage.add_labels(view, watched.lookup(of_pairs), hits, watched.lookup(of_hits))
         watch = None if self.examples is None else self.examples.watch(hits.view)
         self.sums.add(hits, counted, relevant, lists.block, lists.prints, watch)
 

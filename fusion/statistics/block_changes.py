@@ -34,9 +34,7 @@ def same_texts(texts: tuple[Ints, Ints], prints: tuple[Ints, Ints]) -> Array:
     return np.asarray((texts[0] > 0) & (texts[0] == texts[1]) & (prints[0] == prints[1]))
 
 
-def block_changes(
-    before: Floats, after: Floats, texts: Ints, unit: float, vectors: int, seed: int
-) -> list[BlockChange]:
+def block_changes(before: Array, after: Array, texts: Ints, unit: float, vectors: int, seed: int) -> list[BlockChange]:
     """The change of each column, from the sums [block, column] of both results, whole numbers of `unit`, and the
     number of texts of each block."""
     change = np.asarray(after - before, np.float64)

@@ -90,7 +90,6 @@ HELP = {
         "side, their differences tested over the texts that both have. Needs no Spark.",
         [
             "report --results out/ --output report/",
-            "report --results a/results,b/results --test queries --output both/",
             "report --compare yesterday/results today/results",
         ],
         REPORT,

@@ -76,6 +76,10 @@ class Tables(Protocol[T]):
 
     def frequencies(self, judgements: T) -> Frequencies: ...
 
+    def unseen_labels(self, judgements: T, roles: T) -> dict[int, pa.Array]:
+        """By fold, the labels of its test texts that only its test and validation texts carry. `roles` has the columns
+        fold, text_id and role."""
+
     def in_fold(self, table: T, folds: T | None) -> T:
         """Rows with their fold: one of their own, that of the text, or the only one."""
 

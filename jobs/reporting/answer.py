@@ -162,7 +162,7 @@ def slice_table(dataset: Dataset, standing: Standing, by: str) -> Table | None:
     frequency = by == "frequency"
     lines = []
     for found in slices:
-        only = NOTHING if found.only_cell is None else f"{count(found.only_cell)} / {count(found.only_single or 0)}"
+        moved = NOTHING if found.more is None else f"{count(found.more)} / {count(found.fewer or 0)}"
         words = [
             slice_range(found),
             *([count(found.labels or 0)] if frequency else []),
@@ -170,13 +170,13 @@ def slice_table(dataset: Dataset, standing: Standing, by: str) -> Table | None:
             found.single,
         ]
         words += [percent(found.share), percent(found.of_single), points(found.share - found.of_single)]
-        words += [*([only] if frequency else []), p_value(found.p)]
+        words += [*([moved] if frequency else []), p_value(found.p)]
         loses = found.outcome == "worse"
         lines.append([*map(Entry, words), Entry("loses" if loses else found.outcome, bold=loses)])
     what = f"relevant labels found in the first {slices[0].k}" if frequency else measure_name(standing.column)
     first = ["texts per label", "labels", "pairs"] if frequency else ["labels per text", "texts"]
     header = [*first, "against", cell_name(standing.cell), "alone", "difference"]
-    header += [*(["only it / only alone"] if frequency else []), "p", "verdict"]
+    header += [*(["texts with more / fewer"] if frequency else []), "p", "verdict"]
     group = labels_of(standing.column.label_group)
     title = "label frequency" if frequency else "number of labels per text"
     return Table(

@@ -123,8 +123,8 @@ def side_by_side(paths: Sequence[str], title: str, test: Test, alpha: float, ver
             if column in known:
                 changes += _changes(column, rows, sums, blocks, after.config.evaluate)
     different = setting_differences(before, after, [*NOT_COMPARED, "report", "nightly"])
-    found = SideBySide(title, *sides, texts, tuple(changes), tuple(different), alpha, version)
-    return replace(found, changes=_judged(found.changes, alpha))
+    judged = _judged(changes, alpha)
+    return SideBySide(title, sides[0], sides[1], texts, judged, tuple(different), alpha, version)
 
 
 def short_names(one: str, other: str) -> tuple[str, str]:

@@ -24,6 +24,8 @@ from jobs.reporting.answer import (
 from jobs.reporting.data import Column, Dataset, NightVerdict, Report
 from jobs.reporting.examples import SIGN, TITLE, example_lists, example_title, outcome_title, shown_examples
 from jobs.reporting.formats import MINUS, NOTHING, cell_name, column_name, count, input_count_text
+from jobs.reporting.labels import TITLE as TITLE_OF_LABELS
+from jobs.reporting.labels import label_tables, unseen_lines
 from jobs.reporting.reading import how_to_read
 from jobs.reporting.summary_tables import agreement_table, gain_table, overview_table, paper_tables, tie_table
 from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
@@ -203,11 +205,12 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
         )
     winners = winners_table(dataset)
     parts += folded("The winner of each column", [markdown(winners)]) if winners else []
-    lines = loss_lines(dataset)
+    lines = [*loss_lines(dataset), *unseen_lines(dataset)]
     slices = [slice_table(dataset, one, by) for one in standings for by in ("frequency", "text labels")]
     if lines:
         parts += [f"### Where {mark(name)} loses", "".join(f"- {mark(line)}\n" for line in lines)]
         parts += folded("Every slice, with its test", [markdown(table) for table in slices if table])
+    parts += folded(TITLE_OF_LABELS, (markdown(table) for _, table in label_tables(dataset))) if dataset.labels else []
     return parts
 
 

@@ -123,13 +123,14 @@ BAND_TESTS_SCHEMA = pa.schema(
         ("fusion", pa.string()),
         ("retriever", pa.string()),
         ("pairs", pa.int64()),
-        ("only_cell", pa.int64()),
-        ("only_retriever", pa.int64()),
+        ("more", pa.int64()),
+        ("fewer", pa.int64()),
         ("p", pa.float64()),
         ("p_holm", pa.float64()),
     ]
 )
-"""Pairs of text and relevant label that only the cell, or only the single retriever, has among its first k."""
+"""Texts of which the cell has more, or fewer, relevant labels of a band among its first k than the single retriever.
+Band 0: labels without a training text."""
 BLOCK_SUMS_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
@@ -149,6 +150,27 @@ BLOCK_TEXTS_SCHEMA = pa.schema(
     ]
 )
 """The number of texts of each block, and the sum of their fingerprints modulo 2^64."""
+LABELS_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("normalization", pa.string()),
+        ("fusion", pa.string()),
+        ("retriever", pa.string()),
+        ("outcome", pa.string()),
+        ("place", pa.int32()),
+        ("label_id", pa.string()),
+        ("name", pa.string()),
+        ("pairs", pa.int64()),
+        ("k", pa.int32()),
+        ("found", pa.int64()),
+        ("retriever_found", pa.int64()),
+        ("watched", pa.int64()),
+        ("most_unwatched", pa.int64()),
+    ]
+)
+"""The labels that the recommended cell helps and hurts most against a retriever: how many of their relevant pairs each
+of the two has among its first k. Chosen among the `watched` most frequent labels of the group; no other label has more
+than `most_unwatched` pairs."""
 EXAMPLES_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
@@ -172,7 +194,7 @@ EXAMPLES_SCHEMA = pa.schema(
     ]
 )
 """One row per list of a text that the recommended cell helps or hurts most against the better single retriever. `list`
-names a retriever, `fused` or `relevant`; scores of relevant labels are fused ones, null where no list holds the label."""
+names a retriever, `fused` or `relevant`; scores of relevant labels are fused ones, null where no list has the label."""
 DETAILS = {
     "comparisons": COMPARISONS_SCHEMA,
     "pairs": PAIRS_SCHEMA,
@@ -182,6 +204,7 @@ DETAILS = {
     "band_tests": BAND_TESTS_SCHEMA,
     "block_sums": BLOCK_SUMS_SCHEMA,
     "block_texts": BLOCK_TEXTS_SCHEMA,
+    "labels": LABELS_SCHEMA,
     "examples": EXAMPLES_SCHEMA,
 }
 """The tables beside the metrics, by name."""

@@ -16,6 +16,7 @@ from jobs.config import Config, make_config
 from jobs.results.schemas import DETAILS, METRICS_SCHEMA, RUN_FILE
 from jobs.runtime.folders import CONFIG_FILE, modified, read_parquet, read_text
 from jobs.runtime.workspace import Workspace
+from udfs.input_counts import UNSEEN_PAIRS
 
 NOT_COMPARED = ("log", "output", "spark", "work")
 """Sections of the configuration that do not change figures."""
@@ -42,6 +43,11 @@ class Results:
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Of a table beside the metrics; none where the results do not hold it."""
         return self.details[table].to_pylist() if table in self.details else []
+
+    @property
+    def knows_training(self) -> bool:
+        """Whether it is known which labels no training text carries."""
+        return UNSEEN_PAIRS in self.input_counts
 
     @property
     def missing_folds(self) -> tuple[int, ...]:
@@ -98,7 +104,10 @@ def _table(path: str, schema: pa.Schema) -> pa.Table | None:
         return None
     missing = [name for name in schema.names if name not in table.column_names]
     if missing:
-        raise InputError(f"{path} lacks the column {missing[0]!r}; it has {', '.join(table.column_names)}")
+        raise InputError(
+            f"{path} lacks the column {missing[0]!r}; it has {', '.join(table.column_names)}. Results of another "
+            "version have to be evaluated again"
+        )
     return table.select(schema.names).cast(schema)
 
 

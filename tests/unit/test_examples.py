@@ -37,7 +37,7 @@ SAMPLES = pa.table(
         "text": [f"About\n {text}. " + "word " * 200 for text in JUDGEMENTS],
     }
 )
-CHOSEN = {"normalizations": "zmuv,max", "fusions": "combmnz,isr", "metrics": "precision@10,ndcg@3,ndcg@5"}
+CHOSEN = {"normalizations": "zmuv,max,sum", "fusions": "combmnz,combmax,isr", "metrics": "precision@10,ndcg@3,ndcg@5"}
 
 
 def evaluated(**given: Any) -> xf.Evaluation:
