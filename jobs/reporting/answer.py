@@ -233,8 +233,8 @@ def tie_line(dataset: Dataset, standing: Standing) -> str:
     others = _others_in_ranks(dataset, standing)
     if dataset.test != "folds" or others is None:
         return line
-    told = f"not told from {count(others, 'other')}" if others else "told from every other"
-    return f"{line}; by the t-test over texts (mean ranks), {told}"
+    ties = count(others, "other") if others else "no other"
+    return f"{line}; the t-test over texts (mean ranks) ties it with {ties}"
 
 
 def _others_in_ranks(dataset: Dataset, standing: Standing) -> int | None:

@@ -10,7 +10,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.statistics.extremes import HELPED
 from jobs.reporting.data import Dataset, LabelChange, Standing
 from jobs.reporting.formats import MINUS, cell_name, count, joined, percent
-from jobs.reporting.tables import Entry, Table
+from jobs.reporting.tables import Entry, Table, group_order
 
 TITLE = "Labels most helped and most hurt"
 NO_TRAINING_TEXTS = (
@@ -34,8 +34,9 @@ def read_labels(rows: Iterable[Mapping[str, Any]]) -> tuple[LabelChange, ...]:
 
 
 def label_tables(dataset: Dataset) -> Iterator[tuple[str, Table]]:
-    """One table per label group and retriever, with a title: the labels helped, then those hurt."""
-    for (group, retriever), changes in groupby(dataset.labels, key=lambda one: (one.label_group, one.retriever)):
+    """One table per label group, all labels first, and retriever, with a title: the labels helped, then those hurt."""
+    ordered = sorted(dataset.labels, key=lambda one: (-group_order(one.label_group), one.label_group))
+    for (group, retriever), changes in groupby(ordered, key=lambda one: (one.label_group, one.retriever)):
         of_table = list(changes)
         first = of_table[0]
         sides = f"found by {cell_name(first.cell)}", f"by {retriever} alone"

@@ -51,7 +51,7 @@ def test_the_sentence() -> None:
 def test_ties_are_counted_once_per_result_and_name_their_test() -> None:
     dataset = sample_report().datasets[0]
     standing = dataset.recommendation.standings[1]  # type: ignore[union-attr]
-    over_texts = "by the t-test over texts (mean ranks), not told from 13 others"
+    over_texts = "the t-test over texts (mean ranks) ties it with 13 others"
     assert tie_line(dataset, standing) == (
         f"the best of 40 cells, tied with 3 others by the t-test over folds; {over_texts}"
     )
