@@ -91,11 +91,11 @@ def _losing(standing: Standing) -> list[str]:
 
 def losing_words(losses: Sequence[Slice]) -> str:
     """Labels with up to 8 texts and texts with 1 label; nothing where it never loses."""
-    found = []
-    for by in ("frequency", "text labels"):
+    where = []
+    for by in ("unseen", "frequency", "text labels"):
         losing = ranges([loss for loss in losses if loss.by == by])
-        found += [_where(by, losing)] if losing else []
-    return joined(found)
+        where += [_where(by, losing)] if losing else []
+    return joined(where)
 
 
 def ranges(losses: Sequence[Slice]) -> list[str]:
@@ -136,8 +136,8 @@ def loss_lines(dataset: Dataset) -> list[str]:
 
 def loss_line(loss: Slice, standing: Standing) -> str:
     """The retriever, where, by how much, over how many, and whether that can be chance."""
-    what = f"found in the first {loss.k}" if loss.by == "frequency" else measure_name(standing.column)
-    unit = "pair" if loss.by == "frequency" else "text"
+    what = measure_name(standing.column) if loss.by == "text labels" else f"found in the first {loss.k}"
+    unit = "text" if loss.by == "text labels" else "pair"
     return (
         f"{loss.single} on {_where(loss.by, [slice_range(loss)])}: {percent(loss.share)} against "
         f"{percent(loss.of_single)} {what} ({count(loss.number, unit)}, p {p_value(loss.p)})"
@@ -145,7 +145,9 @@ def loss_line(loss: Slice, standing: Standing) -> str:
 
 
 def _where(by: str, found: list[str]) -> str:
-    """Labels with 4-8 texts, or texts with 1 label."""
+    """Labels with 4-8 texts, texts with 1 label, or labels without a training text."""
+    if by == "unseen":
+        return "labels without a training text"
     what, unit = ("labels", "text") if by == "frequency" else ("texts", "label")
     return f"{what} with {joined(found)} {unit}{'s' * (found != ['1'])}"
 
@@ -156,7 +158,8 @@ def slice_range(loss: Slice) -> str:
 
 def slice_table(dataset: Dataset, standing: Standing, by: str) -> Table | None:
     """The recommended cell beside each single retriever, from the rarest labels or the smallest texts on."""
-    slices = [found for found in standing.slices if found.by == by]
+    kinds = ("unseen", "frequency") if by == "frequency" else (by,)
+    slices = [found for found in standing.slices if found.by in kinds]
     if not slices:
         return None
     frequency = by == "frequency"
@@ -164,7 +167,7 @@ def slice_table(dataset: Dataset, standing: Standing, by: str) -> Table | None:
     for found in slices:
         moved = NOTHING if found.more is None else f"{count(found.more)} / {count(found.fewer or 0)}"
         words = [
-            slice_range(found),
+            "no training text" if found.by == "unseen" else slice_range(found),
             *([count(found.labels or 0)] if frequency else []),
             count(found.number),
             found.single,

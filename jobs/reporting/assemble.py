@@ -51,7 +51,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
     named = dict.fromkeys(cell for of_column in values.values() for cell in of_column)
     rows = [Row(cell, {column: found[cell] for column, found in values.items() if cell in found}) for cell in named]
     means_of = {column: {cell: value.mean for cell, value in found.items()} for column, found in values.items()}
-    bands = frequency_bands(results)
+    bands, unseen = frequency_bands(results), unseen_labels(results)
     pairs = _pairs(results, figures)
     return Dataset(
         name=results.config.dataset,
@@ -62,9 +62,11 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         columns=tuple(figures),
         rows=tuple(sorted(rows, key=lambda row: not row.single)),
         gains=tuple(gains),
-        recommendation=recommendation(values, gains, against_single, bands, results.rows("text_sizes"), test, alpha),
+        recommendation=recommendation(
+            values, gains, against_single, bands, results.rows("text_sizes"), test, alpha, unseen
+        ),
         bands=bands,
-        unseen=unseen_labels(results),
+        unseen=unseen,
         pairs=pairs,
         rankings=rankings(values, pairs, alpha),
         agreement=_agreement(results),

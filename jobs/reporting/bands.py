@@ -11,7 +11,7 @@ import numpy as np
 from fusion.grid import SINGLE, Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
 from fusion.statistics.significance import holm, wilson_interval
-from jobs.reporting.data import Band, BandTest, Column, Outcome, Share, Slice
+from jobs.reporting.data import Band, BandTest, By, Column, Outcome, Share, Slice
 from jobs.results.stored import Results
 
 
@@ -76,7 +76,9 @@ def _one(bands: Sequence[Band]) -> Band:
     return Band(rarest, commonest, labels, pairs, found, {})
 
 
-def frequency_slices(bands: Sequence[Band], cell: Cell, singles: Sequence[str], k: int, alpha: float) -> list[Slice]:
+def frequency_slices(
+    bands: Sequence[Band], cell: Cell, singles: Sequence[str], k: int, alpha: float, by: By = "frequency"
+) -> list[Slice]:
     """A cell beside each single retriever, band by band."""
     slices = []
     for single in singles:
@@ -87,7 +89,7 @@ def frequency_slices(bands: Sequence[Band], cell: Cell, singles: Sequence[str], 
             more, fewer = (tested.more if tested else None), (tested.fewer if tested else None)
             outcome = _outcome(share - of_single, corrected.get(i), alpha)
             ends = band.rarest, band.commonest, band.labels, band.pairs, k
-            slices.append(Slice("frequency", *ends, single, share, of_single, more, fewer, corrected.get(i), outcome))
+            slices.append(Slice(by, *ends, single, share, of_single, more, fewer, corrected.get(i), outcome))
     return slices
 
 

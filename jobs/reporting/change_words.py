@@ -10,21 +10,33 @@ from fusion.grid import SINGLE
 from fusion.statistics.summary import as_table
 from jobs.reporting.changes import Change, Side, SideBySide
 from jobs.reporting.data import Comparison
-from jobs.reporting.formats import cell_name, column_name, count, joined, measure_name, p_value, percent, plain, points
+from jobs.reporting.formats import (
+    NOTHING,
+    cell_name,
+    column_name,
+    count,
+    joined,
+    measure_name,
+    p_value,
+    percent,
+    plain,
+    points,
+)
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.tables import Entry, Table, decisive, group_order
 
 SHOWN = 10
 """Fusions that a terminal shows of each label group."""
+SAME = "the same"
 OUTCOMES = {"better": "rose", "worse": "fell", "not told apart": "not told apart", "not tested": "not tested"}
 READING = {
     "Change": "The mean over the texts that both results have, in points, with its 95% interval. The two figures "
     "beside it are over all texts of each result.",
     "Test": "Texts are hashed by id into blocks, and both results keep the sum of each block. Blocks that hold the "
     "same texts with the same judgements in both are compared: random signs of whole blocks, two-sided, Holm-corrected "
-    "over all figures of this comparison. Blocks with a text that only one result has, or that is judged otherwise, "
+    "over all figures that changed. Blocks with a text that only one result has, or that is judged otherwise, "
     "are left out.",
-    "Rose, fell": "The test tells the change from chance. Not told apart: it does not.",
+    "Rose, fell": "The test tells the change from chance. Not told apart: it does not. The same: no block differs.",
 }
 
 
@@ -34,14 +46,19 @@ def headline(compared: SideBySide) -> str:
     if change is None:
         return f"{compared.before.name} and {compared.after.name} have no figure in common."
     name = f"{cell_name(change.cell)}, {column_name(change.column)}"
-    moved = f"from {percent(change.before)} ({compared.before.name}) to {percent(change.after)} ({compared.after.name})"
+    before, after = (
+        f"{percent(change.before)} ({compared.before.name})",
+        f"{percent(change.after)} ({compared.after.name})",
+    )
+    texts = compared.texts[change.column.label_group]
     if change.tested is None:
-        reason = compared.texts[change.column.label_group].refused
-        return f"{name}: {moved}. Not tested: {reason}."
-    texts = count(compared.texts[change.column.label_group].common, "text")
-    outcome = {"better": "rose", "worse": "fell", "not told apart": "is not told apart"}[change.outcome]
-    tail = f"{_change(change)} over {texts}, p {p_value(change.p)}"
-    return f"{name} {outcome}: {moved}; {tail}."
+        return f"{name}: {before} and {after}. Not tested: {texts.refused}."
+    if change.same:
+        return f"{name} is the same in both, over {count(texts.common, 'text')}: {percent(change.after)}."
+    told = f"{_change(change)} over {count(texts.common, 'text')}, p {p_value(change.p)}"
+    if change.outcome == "not told apart":
+        return f"{name}: {before} and {after} are not told apart; {told}."
+    return f"{name} {OUTCOMES[change.outcome]} from {before} to {after}: {told}."
 
 
 def lead(compared: SideBySide) -> Change | None:
@@ -65,9 +82,10 @@ def notes(compared: SideBySide) -> list[str]:
     lines = []
     tested = compared.tested
     if tested:
-        numbers = {outcome: sum(change.outcome == outcome for change in tested) for outcome in OUTCOMES}
-        parts = [f"{count(number)} {OUTCOMES[outcome]}" for outcome, number in numbers.items() if number]
-        lines.append(f"Of {count(len(tested), 'figure')} that were tested, {joined(parts)}.")
+        verdicts = [_verdict(change) for change in tested]
+        numbers = {word: verdicts.count(word) for word in ("rose", "fell", "not told apart", SAME)}
+        parts = [f"{count(number)} {_verb(word, number)}" for word, number in numbers.items() if number]
+        lines.append(f"Of {count(len(tested), 'figure')} that both have, {joined(parts)}.")
     lines += _text_notes(compared)
     for side in (compared.before, compared.after):
         found = side.dataset.recommendation
@@ -80,6 +98,15 @@ def notes(compared: SideBySide) -> list[str]:
     if compared.before.dataset.version != compared.after.dataset.version:
         lines.append(f"The code differs, too: {compared.before.dataset.version} and {compared.after.dataset.version}.")
     return lines
+
+
+def _verdict(change: Change) -> str:
+    return SAME if change.same else OUTCOMES[change.outcome]
+
+
+def _verb(word: str, number: int) -> str:
+    """So many rose; are the same."""
+    return word if word in ("rose", "fell") else f"{'is' if number == 1 else 'are'} {word}"
 
 
 def _text_notes(compared: SideBySide) -> Iterator[str]:
@@ -103,6 +130,8 @@ def sides(compared: SideBySide) -> str:
 def _change(change: Change) -> str:
     if change.tested is None:
         return points(change.after - change.before)
+    if change.same:
+        return NOTHING
     return gained(Comparison(change.tested.difference, change.tested.low, change.tested.high))
 
 
@@ -124,7 +153,8 @@ def decisive_table(compared: SideBySide, group: str, most: int | None = None) ->
     for change in [*singles, *fused[:most]]:
         words = [cell_name(change.cell), percent(change.before), percent(change.after), _change(change)]
         told = change.outcome in ("better", "worse")
-        lines.append([*map(Entry, [*words, p_value(change.p)]), Entry(OUTCOMES[change.outcome], bold=told)])
+        words.append(NOTHING if change.same else p_value(change.p))
+        lines.append([*map(Entry, words), Entry(_verdict(change), bold=told)])
     header = ("cell", compared.before.name, compared.after.name, "change [95%]", "p", "verdict")
     texts = count(compared.texts[group].common, "text")
     return Table(
@@ -149,7 +179,7 @@ def measures_table(compared: SideBySide, group: str) -> Table | None:
         lines.append([Entry(cell_name(cell)), *(_entry(change) for change in entries)])
     return Table(
         f"measures-{group}",
-        f"{group} labels: the change of every measure, in points; bold: told from chance.",
+        f"{group} labels: the change of every measure, in points; bold: told from chance; =: the same in both.",
         [("cell",), *((measure_name(column),) for column in columns)],
         "l" + "r" * len(columns),
         [lines],
@@ -160,7 +190,7 @@ def _entry(change: Change | None) -> Entry:
     if change is None:
         return Entry("")
     difference = change.after - change.before if change.tested is None else change.tested.difference
-    return Entry(points(difference), bold=change.outcome in ("better", "worse"))
+    return Entry("=" if change.same else points(difference), bold=change.outcome in ("better", "worse"))
 
 
 def terminal(compared: SideBySide) -> str:

@@ -36,6 +36,13 @@ class Change:
     p: float | None
     """Corrected over all figures that were tested."""
     outcome: Outcome
+    blocks: bytes = b""
+    """The changes of all blocks. Figures that change alike are one hypothesis: nDCG@1 is P@1."""
+
+    @property
+    def same(self) -> bool:
+        """Whether the figure is the same in every block of texts."""
+        return self.tested is not None and not any(self.blocks)
 
 
 @dataclass(frozen=True)
@@ -175,7 +182,7 @@ def _changes(
 ) -> list[Change]:
     common = [cell for cell in rows[1] if cell in rows[0] and column in rows[0][cell].values]
     common = [cell for cell in common if column in rows[1][cell].values]
-    tested: dict[Cell, BlockChange] = {}
+    tested: dict[Cell, tuple[BlockChange, bytes]] = {}
     of_column = [of_side.get((column.label_group, column.metric, column.k), {}) for of_side in sums]
     known = [cell for cell in common if all(cell in of_side for of_side in of_column)]
     if known and not common_blocks.refused:
@@ -183,16 +190,18 @@ def _changes(
         before, after = (np.column_stack([of_side[cell][same] for cell in known]) for of_side in of_column)
         vectors, seed = settings.randomizations, settings.seed
         found = block_changes(before, after, common_blocks.texts, UNIT, vectors, seed)
-        tested = dict(zip(known, found, strict=True))
+        blocks = [column_of_cell.tobytes() for column_of_cell in (after - before).T]
+        tested = dict(zip(known, zip(found, blocks, strict=True), strict=True))
     return [
         Change(
             column,
             cell,
             rows[0][cell].values[column].mean,
             rows[1][cell].values[column].mean,
-            tested.get(cell),
+            tested[cell][0] if cell in tested else None,
             None,
             "not tested",
+            tested[cell][1] if cell in tested else b"",
         )
         for cell in common
     ]
@@ -213,15 +222,20 @@ def _block_sums(results: Results) -> BlockSums:
 
 
 def _judged(changes: Sequence[Change], alpha: float) -> tuple[Change, ...]:
-    """With Holm's correction over every figure that was tested: the chance of any false alarm stays below alpha."""
-    corrected = holm({i: change.tested.p for i, change in enumerate(changes) if change.tested is not None})
+    """With Holm's correction over all figures that changed: the chance of any false alarm stays below alpha. A figure
+    that is the same in every block cannot be called a change, so nothing has to be corrected for it (Tarone 1990)."""
+    hypotheses = {
+        (change.column.label_group, change.blocks): change.tested.p
+        for change in changes
+        if change.tested is not None and not change.same
+    }
+    corrected = holm(hypotheses)
     judged = []
-    for i, change in enumerate(changes):
+    for change in changes:
         if change.tested is None:
             judged.append(change)
             continue
+        p = corrected.get((change.column.label_group, change.blocks), 1.0)
         outcome: Outcome = "better" if change.tested.difference > 0 else "worse"
-        if corrected[i] >= alpha:
-            outcome = "not told apart"
-        judged.append(replace(change, p=corrected[i], outcome=outcome))
+        judged.append(replace(change, p=p, outcome=outcome if p < alpha else "not told apart"))
     return tuple(judged)

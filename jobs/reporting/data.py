@@ -138,8 +138,9 @@ class Band:
     """By cell, single retriever and k; empty where bands were joined after the texts were counted."""
 
 
-By = Literal["frequency", "text labels"]
-"""What slices are made by: the frequency of the label, or the number of labels of the text."""
+By = Literal["unseen", "frequency", "text labels"]
+"""What slices are made by: labels without a training text, the frequency of the label, or the number of labels of the
+text."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def file(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_the_comparison_can_be_read_by_everybody(visit, file, scheme, width):
     page = visit(file, width, color_scheme=scheme, bypass_csp=True)
-    assert "fell: from" in page.locator("h2.lead").text_content()
+    assert "fell from" in page.locator("h2.lead").text_content()
     rows = page.locator("#changes tbody tr")
     assert rows.count() == 5 and rows.filter(has_text="dense alone").locator("td b").text_content() == "fell"
     page.locator("#measures summary").first.click()

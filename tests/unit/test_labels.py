@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import xmtc_fusion as xf
 from fusion.grid import Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
+from jobs.reporting.answer import losing_words, loss_line, slice_table
 from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Dataset
 from jobs.reporting.labels import NO_TRAINING_TEXTS, label_tables, unseen_lines
@@ -120,6 +122,16 @@ def test_pairs_without_a_training_text(result: xf.Evaluation) -> None:
         cell = Cell("single", run) if run else Cell("zmuv", "combmnz")
         assert band.found[cell][K].hits == sum(label in found(text, run) for text, label in unseen)
     assert band.found[Cell("single", "bm25")][K].hits == 0 < band.found[Cell("single", "dense")][K].hits
+    # It is a slice of its own, first in the table, and tested.
+    assert dataset.recommendation is not None
+    standing = dataset.recommendation.standings[0]
+    of_bm25, of_dense = sorted((one for one in standing.slices if one.by == "unseen"), key=lambda one: one.single)
+    assert of_bm25.single == "bm25" and of_dense.p is not None and of_dense.number == len(unseen)
+    table = slice_table(dataset, standing, "frequency")
+    assert table is not None and table.blocks[0][0][0].text == "no training text"
+    lost = replace(of_dense, outcome="worse")
+    assert losing_words([lost]) == "labels without a training text"
+    assert loss_line(lost, standing).startswith("dense on labels without a training text: ")
     # These pairs are in no band by frequency.
     pairs = sum(map(len, RELEVANT))
     assert sum(other.pairs for other in dataset.bands["all"]) == pairs - len(unseen)
