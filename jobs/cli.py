@@ -108,7 +108,14 @@ def report(config: Config) -> None:
     from jobs.runtime.folders import check_output
 
     check_output(config.output)
-    print(f"The report's page is {job.run(config)}")
+    if config.report.compare:
+        from jobs.reporting.change_words import terminal
+
+        page, compared = job.compare(config)
+        print(f"{terminal(compared)}\n")
+    else:
+        page = job.run(config)
+    print(f"The report's page is {page}")
 
 
 def nightly(config: Config) -> None:

@@ -13,28 +13,31 @@ import pyarrow.compute as pc
 from fusion import __version__
 from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.grid import Grid
+from fusion.label_groups import ALL
 from fusion.metrics import label_measures
 from fusion.registry import FUSIONS
+from fusion.statistics.coverage import UNSEEN, Coverage
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
 from jobs.config import Config
 from jobs.inputs.list_rows import load_lists
 from jobs.inputs.sources import Sources
-from jobs.inputs.tables import Frequencies
 from jobs.inputs.training import training_propensities
 from jobs.results.additions import additions
-from jobs.results.details import detail_tables, label_bands
+from jobs.results.details import detail_tables
 from jobs.results.examples import example_table
 from jobs.results.figures import label_plan, metric_table, needs_nonrelevant
+from jobs.results.label_changes import label_changes
 from jobs.results.result import Result
-from jobs.results.schemas import QUERY_METRICS, RUN_FILE
+from jobs.results.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
 from jobs.settings import Names
+from udfs.counted_labels import counted_labels
 from udfs.example_texts import from_bytes
 from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
-from udfs.input_counts import JUDGED
+from udfs.input_counts import JUDGED, UNSEEN_PAIRS
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
 
@@ -43,8 +46,6 @@ if TYPE_CHECKING:
 
 MOST_COMPARED = 512
 """Columns of the grid that are compared each with each."""
-NO_SUMS = pa.array([HITS, COVERAGE, EXAMPLES])
-"""Parts of the counts that do not compare columns."""
 
 
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:
@@ -93,8 +94,8 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         evaluation = replace(evaluation, labels=label_plan(evaluation, frequencies, settings.label_cells))
     if settings.details:
         assert frequencies is not None
-        bands, vectors = label_bands(frequencies), settings.randomizations
-        counted = Details(bands, settings.blocks, vectors, settings.seed, settings.examples)
+        labels = counted_labels(*frequencies, evaluation.views, lists.layout.groups, lists.unseen_labels())
+        counted = Details(labels, settings.blocks, settings.randomizations, settings.seed, settings.examples)
         evaluation = replace(evaluation, details=counted)
 
     plan = Plan(grid, config.grid.scope, evaluation.views)
@@ -110,14 +111,18 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     queries = None
     if config.evaluate.per_query:
         queries = engine.rows(lists, plan, query_figures(evaluation), query_schema(evaluation, lists.types.text))
-    sums = _sums(packed, evaluation) if evaluation.details else None
-    details = _details(packed, sums, metrics, evaluation, frequencies) if frequencies and sums else {}
+    details: dict[str, pa.Table] = {}
+    sums = None
+    if settings.details and frequencies is not None:
+        coverage, sums = _details(packed, evaluation)
+        input_counts |= _unseen_pairs(coverage, evaluation)
+        details = detail_tables(coverage, sums, metrics, evaluation, frequencies)
+        details["labels"] = label_changes(coverage, metrics, evaluation, frequencies, engine.tables, sources)
     if config.grid.subsets or any(cell.subset for cell in grid.cells):
         details["additions"] = additions(metrics, evaluation, sums)
     if packed_examples := _part(packed, EXAMPLES):
-        details["examples"] = example_table(
-            from_bytes(packed_examples), metrics, evaluation, lists, engine.tables, sources
-        )
+        extremes = from_bytes(packed_examples)
+        details["examples"] = example_table(extremes, metrics, evaluation, lists, engine.tables, sources)
     return Result(metrics, input_counts, details, queries, engine.name)
 
 
@@ -133,7 +138,7 @@ def _check_comparable(grid: Grid) -> None:
 def write(result: Result, folder: ResultFolder) -> None:
     """All tables of a result."""
     for name, table in {"metrics": result.metrics, **result.details}.items():
-        folder.write_table(name, table)
+        folder.write_table(name, table, as_csv=name not in NOT_AS_CSV)
     about = {"version": __version__, "input_counts": result.input_counts}
     folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
     if isinstance(result.queries, pa.Table):
@@ -171,23 +176,26 @@ def _input_counts(tallies: Mapping[int, Tally], evaluation: Evaluation) -> dict[
     }
 
 
-def _sums(packed: pa.Table, evaluation: Evaluation) -> PairedSums:
-    """What compares any two columns text by text."""
-    rows = packed.filter(pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.invert(pc.is_in(packed["part"], NO_SUMS))))
-    sums = evaluation.new_sums()
+def _unseen_pairs(coverage: Coverage, evaluation: Evaluation) -> dict[str, int]:
+    """The pairs whose label has no training text, where training texts are known."""
+    if evaluation.details is None or evaluation.details.labels.unseen is None:
+        return {}
+    # Without the view of all labels, its groups have each label once.
+    views = [v for v, view in enumerate(evaluation.views) if view == ALL] or list(range(len(evaluation.views)))
+    return {UNSEEN_PAIRS: int(coverage.band_pairs[views, UNSEEN].sum())}
+
+
+def _details(packed: pa.Table, evaluation: Evaluation) -> tuple[Coverage, PairedSums]:
+    """What was counted over all folds."""
+    here = pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.not_equal(packed["part"], EXAMPLES))
+    rows = packed.filter(here)
+    coverage, sums = evaluation.new_coverage(), evaluation.new_sums()
     for part, (places, counts) in zip(rows["part"].to_pylist(), unpacked(rows), strict=True):
-        sums.unpack(part, places, counts)
-    return sums
-
-
-def _details(
-    packed: pa.Table, sums: PairedSums, metrics: pa.Table, evaluation: Evaluation, frequencies: Frequencies
-) -> dict[str, pa.Table]:
-    """The tables of what was counted over all folds."""
-    coverage = evaluation.new_coverage()
-    for places, counts in unpacked(packed.filter(pc.equal(packed["part"], COVERAGE))):
-        coverage.unpack(places, counts)
-    return detail_tables(coverage, sums, metrics, evaluation, frequencies)
+        if part == COVERAGE:
+            coverage.unpack(places, counts)
+        else:
+            sums.unpack(part, places, counts)
+    return coverage, sums
 
 
 def _part(packed: pa.Table, part: str) -> list[bytes]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COMPARED_IDS = 20_000
-"""Ids among which a near one is looked for."""
+"""Ids that are fetched to look for a near one; there may be many millions."""
 
 
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> ExplainedText:
@@ -43,7 +42,7 @@ def run(spark: SparkSession | None, config: Config, sources: Sources | None = No
     (view,) = chosen_views([settings.label_group], lists.layout.views)
     rows = tables.arrow(lists.of_texts([settings.text]), LIST_ROW)
     if not len(rows):
-        raise _unknown_text([str(name) for name in tables.distinct(lists.rows, "text_id")], settings.text)
+        raise _unknown_text(tables.first_values(lists.rows, "text_id", COMPARED_IDS), settings.text)
     plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope, config.grid.policies)
     explained = explain_text(rows, plan)
     return _with_names(explained, plan, settings.text, tables, sources)
@@ -94,9 +93,11 @@ def _with_names(
 
 
 def _unknown_text(known: Sequence[str], text_id: str) -> InputError:
-    near = get_close_matches(text_id, list(islice(known, COMPARED_IDS)), n=3, cutoff=0.5)
-    hint = f"; near ids: {', '.join(near)}" if near else f"; the first: {', '.join(sorted(known)[:3])}"
-    return InputError(f"no text {text_id!r} among the {len(known):,} texts of the inputs (and their folds){hint}")
+    """`known`: ids of the inputs, at most COMPARED_IDS of them."""
+    near = get_close_matches(text_id, known, n=3, cutoff=0.5)
+    hint = f"near ids: {', '.join(near)}" if near else f"the first: {', '.join(known[:3])}"
+    texts = f"{len(known):,} texts" if len(known) < COMPARED_IDS else "texts"
+    return InputError(f"no text {text_id!r} among the {texts} of the inputs (and their folds); {hint}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ from fusion import __version__
 from jobs.config import Config
 from jobs.reporting import figures, printing
 from jobs.reporting.assemble import assemble
+from jobs.reporting.change_page import change_markdown, change_page
+from jobs.reporting.change_words import changes_csv
+from jobs.reporting.changes import SideBySide, side_by_side
 from jobs.reporting.data import Report
 from jobs.reporting.page import page
 from jobs.reporting.tables import file_names
@@ -24,12 +27,33 @@ PAGE = "index.html"
 
 def run(config: Config) -> str:
     """Write the report; where its page is."""
+    if config.report.compare:
+        return compare(config)[0]
     output = config.output if config.output.path else place(config)
     with stage_line("report", output.path) as counts, result_folder(output, config) as folder:
         report = assembled(config)
         write(report, folder, can_draw(config.report))
         counts["datasets"] = len(report.datasets)
     return f"{output.path}/{PAGE}"
+
+
+def compare(config: Config) -> tuple[str, SideBySide]:
+    """Write two results side by side; where the page is, and what it shows."""
+    first, second = config.report.compare or ("", "")
+    output = config.output if config.output.path else _beside(second)
+    with stage_line("report", output.path) as counts, result_folder(output, config) as folder:
+        settings = config.report
+        compared = side_by_side((first, second), settings.title, settings.test, settings.alpha, __version__)
+        folder.write_text(PAGE, change_page(compared))
+        folder.write_text("report.md", change_markdown(compared))
+        folder.write_text("changes.csv", changes_csv(compared))
+        counts["figures"] = len(compared.changes)
+    return f"{output.path}/{PAGE}", compared
+
+
+def _beside(results: str) -> OutputSettings:
+    """A comparison belongs to the second result, which is compared with an earlier one."""
+    return OutputSettings(path=f"{results.rstrip('/')}/comparison", mode="overwrite")
 
 
 def place(config: Config) -> OutputSettings:

@@ -92,9 +92,8 @@ if not runs:
 
 # COMMAND ----------
 
-settings = {"report.test": "queries"}
 metrics = ["ndcg@1", "ndcg@10", "precision@10"]
-result = xf.evaluate(judgements, runs, metrics=metrics, label_groups="pareto", dataset="own", settings=settings)
+result = xf.evaluate(judgements, runs, metrics=metrics, label_groups="pareto", dataset="own")
 print(result.table())
 
 # COMMAND ----------

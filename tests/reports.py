@@ -15,11 +15,12 @@ from scipy import special, stats
 from fusion.grid import SINGLE, Cell, Grid
 from fusion.metrics import Measure
 from fusion.registry import FUSIONS
-from fusion.statistics.significance import wilson_interval
+from fusion.statistics.significance import sign_change_p, wilson_interval
 from jobs.reporting.assemble import compared_columns, deciding_test
 from jobs.reporting.data import (
     Agreement,
     Band,
+    BandTest,
     Column,
     Comparison,
     Dataset,
@@ -151,6 +152,7 @@ def _dataset(
             values, gains, _against_single(table, queries), bands, _text_sizes(columns, table), test, ALPHA
         ),
         bands=bands,
+        unseen=None,
         pairs=pairs,
         rankings=rankings(values, pairs, ALPHA),
         agreement=tuple(_agreement(group, columns, table) for group in groups),
@@ -278,15 +280,24 @@ def _bands(
     def band(number: int) -> Band:
         pairs = texts * number // 10
         found = {cell: {k: share(number, cell, k, pairs) for k in (1, 5, 10)} for cell in quality}
-        only = {}
+        tests = {}
         for cell, single in product(CELLS, SINGLES):
             hits = {k: (found[cell][k].hits, found[single][k].hits) for k in (1, 5, 10)}
-            # Half of what the lesser one finds is found by the other, too.
-            only[cell, single.fusion] = {k: (a - min(a, b) // 2, b - min(a, b) // 2) for k, (a, b) in hits.items()}
-        return Band(edges[number - 1], edges[number], texts // 50, pairs, found, only)
+            # Half of what the lesser one finds is found by the other, too; every text has one label.
+            tests[cell, single.fusion] = {
+                k: band_test(a - min(a, b) // 2, b - min(a, b) // 2) for k, (a, b) in hits.items()
+            }
+        return Band(edges[number - 1], edges[number], texts // 50, pairs, found, tests)
 
     bands = {number: band(number) for number in range(1, 11)}
     return {group: tuple(bands[n] for n in numbers[group]) for group in groups}
+
+
+def band_test(more: int, fewer: int) -> BandTest:
+    """The test of texts that differ by one label each."""
+    moves = np.zeros((1, 2), np.int64)
+    moves[0] = more, fewer
+    return BandTest(more, fewer, float(sign_change_p(moves)[0]))
 
 
 def _text_sizes(columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]) -> list[dict[str, object]]:

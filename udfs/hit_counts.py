@@ -17,17 +17,19 @@ from fusion.kernel.hits import Hits, find_hits
 from fusion.label_groups import ALL
 from fusion.metrics import LARGEST_TABLE, Measure, decisive, is_tabled, text_measures
 from fusion.statistics.coverage import Coverage, common_candidates
+from fusion.statistics.fingerprints import text_fingerprints
 from fusion.statistics.label_counts import ENTRIES, BestLabels
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
 from fusion.types import Array, Ints
 from fusion.worth import PLAIN_RULES, Rules
+from udfs.counted_labels import CountedLabels
 from udfs.example_texts import ExampleTexts, from_bytes, most_extreme, to_bytes
 from udfs.input_counts import count_keys
 from udfs.judged_texts import FurtherSums, Propensities, ViewFigures, relevant_only, tie_order
 from udfs.label_counting import LABELS, LabelCounter, LabelPlan, sums_over_labels
-from udfs.list_codes import LabelGroups, Layout
+from udfs.list_codes import Layout
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work, report_repeated
 
@@ -47,8 +49,7 @@ HITS, COVERAGE, EXAMPLES = "hits", "coverage", "examples"
 class Details:
     """What is counted beside the hits: comparisons text by text, and what the retrievers' lists hold."""
 
-    bands: LabelGroups
-    """The frequency band of every judged label."""
+    labels: CountedLabels
     blocks: int
     """Blocks of texts that the randomisation test gives random signs."""
     randomizations: int
@@ -103,8 +104,10 @@ class Evaluation:
         return Tally(self.views, self._width, self.k, len(self.count_keys), self.further_measures)
 
     def new_coverage(self) -> Coverage:
+        assert self.details is not None
         cutoffs = [measure.k for measure in self.measures if 0 < measure.k <= LARGEST_TABLE] or [DEFAULT_CUTOFF]
-        return Coverage(self.views, len(self.layout.retrievers), self._width, cutoffs)
+        watched, cutoff = self.details.labels.most_watched, decisive(self.measures).k or DEFAULT_CUTOFF
+        return Coverage(self.views, len(self.layout.retrievers), self._width, cutoffs, watched, cutoff)
 
     def new_sums(self) -> PairedSums:
         assert self.details is not None
@@ -241,14 +244,21 @@ class Counter:
     ) -> None:
         """Hits are relevant labels, so their texts all count in the view."""
         assert self.evaluation.details is not None
-        bands = self.evaluation.details.bands
+        counted_labels = self.evaluation.details.labels
         self.coverage.add(view, lists.slots, lists.common, counted, hits, relevant)
         labels = batch.texts.relevant_labels(self.evaluation.layout.group_names, hits.view, counted)
-        band_of = [bands.lookup(batch.decode(these)) for these in (labels, hits.label)]
-        self.coverage.add_bands(view, band_of[0], hits, band_of[1])
+        of_pairs, of_hits = batch.decode(labels), batch.decode(hits.label)
+        text = np.repeat(np.flatnonzero(counted), relevant[1][counted])
+        bands = [
+            counted_labels.bands_of(hits.view, of_pairs, batch.fold[text]),
+            counted_labels.bands_of(hits.view, of_hits, batch.fold[hits.text]),
+        ]
+        self.coverage.add_bands(view, bands[0], hits, bands[1])
+        watched = counted_labels.watched[hits.view]
+        self.coverage.add_labels(view, watched.lookup(of_pairs), hits, watched.lookup(of_hits))
         watch = None if self.examples is None else self.examples.watch(hits.view)
         if text_measures(self.evaluation.measures):
-            self.sums.add(hits, counted, relevant, lists.block, watch, further)
+            self.sums.add(hits, counted, relevant, lists.block, lists.prints, watch, further)
 
     def packed(self) -> Iterator[pa.RecordBatch]:
         if self.problems:
@@ -314,11 +324,18 @@ class _ListFacts:
     slots: tuple[str, ...]
     common: Ints
     block: Ints
+    prints: Ints
+    """The fingerprint of each text with its relevant labels."""
 
     @classmethod
     def of(cls, batch: Batch, details: Details, groups: tuple[str, ...]) -> _ListFacts:
         lists = batch.texts.by_group(groups)
-        return cls(lists.slots, common_candidates(lists), blocks_of(text_keys(batch.text_id), details.blocks))
+        keys, relevant = id_keys(batch.text_id), batch.texts.relevant
+        # A label is hashed once per batch, however many texts carry it.
+        labels, place = np.unique(relevant.label, return_inverse=True)
+        label_keys = id_keys(batch.decode(labels))[place] if len(labels) else np.empty(0, np.int64)
+        prints = text_fingerprints(keys, label_keys, relevant.start, relevant.stop)
+        return cls(lists.slots, common_candidates(lists), blocks_of(keys, details.blocks), prints)
 
 
 def judged_hits(
@@ -332,11 +349,11 @@ def judged_hits(
     return hits
 
 
-def text_keys(text_id: pa.Array) -> Ints:
-    """A number for each text that depends on its id alone."""
-    if pa.types.is_integer(text_id.type):
-        return np.asarray(text_id.cast(pa.int64()).to_numpy())
-    digests = (hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in text_id.to_pylist())
+def id_keys(ids: pa.Array) -> Ints:
+    """A number for each text or label that depends on its id alone."""
+    if pa.types.is_integer(ids.type):
+        return np.asarray(ids.cast(pa.int64()).to_numpy())
+    digests = (hashlib.blake2b(str(name).encode(), digest_size=8).digest() for name in ids.to_pylist())
     return np.frombuffer(b"".join(digests), np.int64)
 
 

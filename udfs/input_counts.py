@@ -10,6 +10,9 @@ UNJUDGED = "unjudged_texts"
 EMPTY_LISTS, NONPOSITIVE_LISTS = "empty_lists", "nonpositive_lists"
 """One count per retriever: judged texts that it returned nothing for, and lists whose best score is not positive."""
 
+UNSEEN_PAIRS = "pairs_without_training_text"
+"""Relevant pairs of text and label whose label no training text carries; only where training texts are known."""
+
 
 def per_retriever(kind: str, retriever: str) -> str:
     """The key of a count that every retriever has."""

@@ -60,9 +60,9 @@ class LabelGroups:
         if pa.types.is_int32(labels.type) and self._dense is not None:
             wanted = labels.to_numpy()
             inside = (wanted >= 0) & (wanted < len(self._dense))
-            return np.where(inside, self._dense[np.where(inside, wanted, 0)], np.int8(self.unknown))
+            return np.where(inside, self._dense[np.where(inside, wanted, 0)], self.codes.dtype.type(self.unknown))
         place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
-        known = np.append(self.codes, np.int8(self.unknown)).astype(np.int8)
+        known = np.append(self.codes, self.unknown).astype(self.codes.dtype)
         return known[place.fill_null(len(self.codes)).to_numpy()]
 
     @cached_property
@@ -73,7 +73,7 @@ class LabelGroups:
         ids = self.ids.to_numpy()
         if ids.min() < 0 or ids.max() >= 50_000_000:
             return None
-        table = np.full(ids.max() + 1, self.unknown, np.int8)
+        table = np.full(ids.max() + 1, self.unknown, self.codes.dtype)
         table[ids] = self.codes
         return table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fusion.errors import ConfigError
 from jobs.config import Config
 from jobs.runtime.workspace import LISTS
 from xmtc_fusion.evaluating import configured
@@ -63,11 +64,22 @@ def run(config: Config | str, settings: Settings | None = None, spark: SparkSess
     return Evaluation(result, job.with_results(resolved))
 
 
-def report(results: str | list[str], output: str, settings: Settings | None = None) -> str:
-    """The report of one or several folders of results; the path of its page."""
+def report(
+    results: str | list[str], output: str, settings: Settings | None = None, *, compare: str | None = None
+) -> str:
+    """The report of one or several folders of results; the path of its page.
+
+    `compare`: a folder of earlier results, or of another configuration. The page then shows both side by side, the
+    differences tested over the texts that both have.
+    """
     from jobs import report as job
 
-    return job.run(configured(None, {"report.results": results, "output.path": output, **(settings or {})}))
+    chosen: Settings = {"report.results": results}
+    if compare is not None:
+        if not isinstance(results, str):
+            raise ConfigError(f"only one folder of results can be compared with another, not {len(results)}")
+        chosen = {"report.compare": [compare, results]}
+    return job.run(configured(None, {**chosen, "output.path": output, **(settings or {})}))
 
 
 def nightly(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Night:

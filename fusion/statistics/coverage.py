@@ -16,6 +16,12 @@ from fusion.statistics.tally import IDEALS, hit_weights
 from fusion.types import Array, Floats, Ints
 
 BANDS = 10
+UNSEEN = BANDS
+"""The band of pairs whose label no training text of the fold carries; it stands behind those by frequency."""
+FEWEST_PAIRS = 30
+"""A band with fewer relevant pairs is joined with its neighbour: shares of a handful of pairs say nothing."""
+MOST_MOVED = 8
+"""A text of which a column finds more labels of a band than another is counted by how many more, up to so many."""
 LARGEST_LABEL = 1_000_000
 """Larger label numbers are numbered anew, so that a table indexed by them stays small."""
 
@@ -27,9 +33,11 @@ class Coverage(Counts):
     `relevant[view]` pairs of text and relevant label; `found[view, retriever]` those listed; `alone[view, retriever]`
     those that only this one lists; `union[view]` those that some retriever lists.
     `reach[view, ideal, m, n]` texts of which m of the n relevant labels are listed, both capped at k.
-    `band_pairs[view, band]` relevant pairs, `band_hits[view, band, column, rank - 1]` those with a rank,
-    `band_both[view, band, column, retriever, c]` those that both the column and the single retriever rank among their
-    first `cutoffs[c]`, and not both among their first `cutoffs[c - 1]`.
+    `band_pairs[view, band]` relevant pairs, `band_hits[view, band, column, rank - 1]` those with a rank.
+    `band_moves[view, band, column, retriever, c, m]` texts of which the fused column has m + 1 labels of the band more
+    among its first `cutoffs[c]` than the single retriever; from m = MOST_MOVED on, texts of which it has fewer.
+    `label_pairs[view, place]` relevant pairs of watched labels, `label_hits[view, place, column]` those among the first
+    `label_cutoff`.
     """
 
     texts: Ints
@@ -42,15 +50,26 @@ class Coverage(Counts):
     reach: Ints
     band_pairs: Ints
     band_hits: Ints
-    band_both: Ints
+    band_moves: Ints
+    label_pairs: Ints
+    label_hits: Ints
 
-    def __init__(self, views: Sequence[str], retrievers: int, columns: int, cutoffs: Sequence[int]) -> None:
-        """The last `retrievers` of the columns are those of single retrievers."""
+    def __init__(
+        self,
+        views: Sequence[str],
+        retrievers: int,
+        columns: int,
+        cutoffs: Sequence[int],
+        watched: int = 0,
+        label_cutoff: int = 1,
+    ) -> None:
+        """The last `retrievers` of the columns are those of single retrievers. `watched` labels are counted singly."""
         self.views = list(views)
         self.cutoffs = sorted(set(cutoffs))
         self.k = k = self.cutoffs[-1]
         self._cutoff_of_rank = np.searchsorted(self.cutoffs, np.arange(k + 1))
-        v = len(views)
+        self.label_cutoff = label_cutoff
+        v, fused, bands = len(views), columns - retrievers, BANDS + 1
         super().__init__(
             texts=(v,),
             listed=(v, retrievers),
@@ -60,9 +79,11 @@ class Coverage(Counts):
             alone=(v, retrievers),
             union=(v,),
             reach=(v, len(IDEALS), k + 1, k + 1),
-            band_pairs=(v, BANDS),
-            band_hits=(v, BANDS, columns, k),
-            band_both=(v, BANDS, columns, retrievers, len(self.cutoffs)),
+            band_pairs=(v, bands),
+            band_hits=(v, bands, columns, k),
+            band_moves=(v, bands, fused, retrievers, len(self.cutoffs), 2 * MOST_MOVED),
+            label_pairs=(v, watched),
+            label_hits=(v, watched, columns),
         )
 
     def add(
@@ -89,14 +110,20 @@ class Coverage(Counts):
 
     def add_bands(self, view: int, pairs: Array, hits: Hits, bands: Array) -> None:
         """The bands of the relevant labels of counted texts, and hits of such texts with the bands of their labels."""
-        self.band_pairs[view] += np.bincount(pairs, minlength=BANDS)
-        _count_bands(self.band_hits[view], self.band_both[view], hits.ranks, bands, self._cutoff_of_rank)
+        self.band_pairs[view] += np.bincount(pairs, minlength=BANDS + 1)
+        _count_bands(self.band_hits[view], hits.ranks, bands)
+        _count_moves(self.band_moves[view], hits.text, hits.ranks, bands, self._cutoff_of_rank)
 
-    def pairs_found(self, view: int, band: int) -> tuple[Ints, Ints]:
-        """Pairs of a band among the first k: of each column [column, cutoff], and of both a column and a single
-        retriever [column, retriever, cutoff]."""
-        of_column = np.cumsum(self.band_hits[view, band], axis=1)[:, np.array(self.cutoffs) - 1]
-        return of_column, np.cumsum(self.band_both[view, band], axis=2)
+    def add_labels(self, view: int, pairs: Array, hits: Hits, places: Array) -> None:
+        """The places of the relevant labels of counted texts among the watched ones, and those of hits; -1: none."""
+        watched = self.label_pairs.shape[1]
+        self.label_pairs[view] += np.bincount(pairs[pairs >= 0], minlength=watched)
+        _count_labels(self.label_hits[view], hits.ranks, places, self.label_cutoff)
+
+    def found_in_band(self, view: int, band: int) -> Ints:
+        """Pairs of a band among the first k of each column: [column, cutoff]."""
+        found: Ints = np.cumsum(self.band_hits[view, band], axis=1)[:, np.array(self.cutoffs) - 1]
+        return found
 
     def ceiling(self, view: int, ideal: int, measure: Measure) -> float:
         """The figure of a ranking that puts every listed relevant label first."""
@@ -138,17 +165,70 @@ def _common(start, stop, label, last_seen):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _count_bands(counts, both, ranks, bands, cutoff_of_rank):  # type: ignore[no-untyped-def]
+def _count_bands(counts, ranks, bands):  # type: ignore[no-untyped-def]
     deepest = counts.shape[2]
-    columns = ranks.shape[1]
-    retrievers = both.shape[2]
     for j in range(ranks.shape[0]):
-        of_band, both_of_band = counts[bands[j]], both[bands[j]]
-        for column in range(columns):
+        of_band = counts[bands[j]]
+        for column in range(ranks.shape[1]):
             rank = ranks[j, column]
             if 0 < rank <= deepest:
                 of_band[column, rank - 1] += 1
+
+
+@compiled
+def _count_moves(moves, text, ranks, bands, cutoff_of_rank):  # type: ignore[no-untyped-def]
+    """Text by text, by how many labels of a band each fused column differs from each retriever."""
+    number, fused, retrievers, cutoffs, sizes = moves.shape
+    most = sizes // 2
+    deepest = cutoff_of_rank.size - 1
+    columns = fused + retrievers
+    found = np.zeros((number, cutoffs, columns), np.int64)
+    begin = 0
+    while begin < text.size:
+        end = begin
+        while end < text.size and text[end] == text[begin]:
+            for column in range(columns):
+                rank = ranks[end, column]
+                if 0 < rank <= deepest:
+                    for c in range(cutoff_of_rank[rank], cutoffs):
+                        found[bands[end], c, column] += 1
+            end += 1
+        for j in range(begin, end):
+            of_band = found[bands[j]]
+            for c in range(cutoffs):
                 for r in range(retrievers):
-                    other = ranks[j, columns - retrievers + r]
-                    if 0 < other <= deepest:
-                        both_of_band[column, r, cutoff_of_rank[max(rank, other)]] += 1
+                    single = of_band[c, fused + r]
+                    for column in range(fused):
+                        more = of_band[c, column] - single
+                        if more > 0:
+                            moves[bands[j], column, r, c, min(more, most) - 1] += 1
+                        elif more < 0:
+                            moves[bands[j], column, r, c, most + min(-more, most) - 1] += 1
+            # The next label of the same band finds nothing left to count.
+            of_band[:] = 0
+        begin = end
+
+
+@compiled
+def _count_labels(counts, ranks, places, cutoff):  # type: ignore[no-untyped-def]
+    for j in range(ranks.shape[0]):
+        if places[j] >= 0:
+            of_label = counts[places[j]]
+            for column in range(ranks.shape[1]):
+                if 0 < ranks[j, column] <= cutoff:
+                    of_label[column] += 1
+
+
+def joined_bands(bands: Array, counts: Ints, fewest: int = FEWEST_PAIRS) -> Array:
+    """The bands of labels, those with fewer pairs joined with the next, and the last ones with the one before;
+    numbered from 0 on. `counts` are the pairs of each label."""
+    pairs = np.bincount(bands, weights=counts, minlength=BANDS)
+    number = np.zeros(len(pairs), np.int8)
+    band, collected = 0, 0.0
+    for tenth, more in enumerate(pairs):
+        number[tenth] = band
+        collected += more
+        if collected >= fewest:
+            band, collected = band + 1, 0.0
+    # What is left over at the end is too little for a band of its own.
+    return np.asarray(np.minimum(number, max(band - 1, 0))[bands])

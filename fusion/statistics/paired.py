@@ -2,7 +2,8 @@
 
 A text's figure enters as a whole number of UNIT, so every sum is exact, however the texts were spread. Of two columns
 i and j the sums of x_i, x_i^2 and x_i x_j give the t-test of their differences; they are kept by the number of
-relevant labels of the text. For the randomisation test the sums of blocks of texts are enough (see random_signs).
+relevant labels of the text. For the randomisation test the sums of blocks of texts are enough (see random_signs). With
+the number and the fingerprint of the texts of each block, those sums can also be paired with those of another result.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class PairedSums:
     """The sums of every distinct aspect, in whole numbers of UNIT.
 
     `queries[aspect, size]` (size 0: texts without relevant labels, then FEWEST_LABELS), `sums[aspect, size, column]`,
-    `products[aspect, size, i, j]` of columns i <= j (sizes without the first) and `blocks[aspect, block, column]`.
+    `products[aspect, size, i, j]` of columns i <= j (sizes without the first) and `blocks[aspect, block, column]`;
+    `block_texts[aspect, block]` counts the texts of a block, `block_prints[aspect, block]` adds up their fingerprints.
     """
 
     def __init__(
@@ -114,6 +116,8 @@ class PairedSums:
         self.sums: Floats = np.zeros((size, sizes, columns))
         self.products: Ints = np.zeros((size, sizes, columns, columns), np.int64)
         self.blocks: Floats = np.zeros((size, blocks, columns))
+        self.block_texts: Ints = np.zeros((size, blocks), np.int64)
+        self.block_prints: Ints = np.zeros((size, blocks), np.int64)
         self._known_totals: dict[tuple[int, int | None], tuple[int, list[int], list[list[int]]]] = {}
         self._known_p: Floats | None = None
 
@@ -123,12 +127,13 @@ class PairedSums:
         counted: Array,
         relevant: Sequence[Ints],
         block: Ints,
+        prints: Ints,
         watch: Watch | None = None,
         further: Further | None = None,
     ) -> None:
         """The texts that `counted` marks, with their hits in one view and their numbers of relevant labels: all, and
-        those of the view. `block` is the block of each text. `watch` sees the figures of one aspect on the way;
-        `further` has the figures of aspects that hits by rank do not tell."""
+        those of the view. `block` and `prints` are the block and the fingerprint of each text. `watch` sees the
+        figures of one aspect on the way; `further` has the figures of aspects that hits by rank do not tell."""
         self._forget()
         here = [a for a, aspect in enumerate(self.aspects) if aspect.view == hits.view]
         of_view = slice(here[0], here[-1] + 1)
@@ -137,6 +142,7 @@ class PairedSums:
             # A label of too low a grade to be relevant may still count in a graded measure.
             size = np.where(further.hit, np.maximum(size, 1), size)
         self.queries[of_view] += np.bincount(size[counted], minlength=self.queries.shape[1])
+        self._add_block_texts(of_view, block[counted], prints[counted])
         first = np.searchsorted(hits.text, np.arange(len(counted) + 1))
         hit = first[1:] > first[:-1]
         texts = np.flatnonzero(counted & (hit if further is None else hit | further.hit))
@@ -159,6 +165,16 @@ class PairedSums:
             if watch is not None:
                 figures = self._figures[self._place[watch.aspect] - here[0], : len(chosen)]
                 watch.extremes.add(figures, watch.places[chosen])
+
+    def _add_block_texts(self, part: slice, block: Ints, prints: Ints) -> None:
+        """Whose texts the block sums add up."""
+        blocks = self.blocks.shape[1]
+        if not blocks:
+            return
+        added = np.zeros(blocks, np.int64)
+        np.add.at(added, block, prints)
+        self.block_texts[part] += np.bincount(block, minlength=blocks)
+        self.block_prints[part] += added
 
     @cached_property
     def _figures(self) -> Floats:
@@ -192,7 +208,7 @@ class PairedSums:
         rows, columns = np.triu_indices(self._columns)
         for a, aspect in enumerate(self.aspects):
             products = self.products[a][:, rows, columns]
-            parts = [self.queries[a], self.sums[a], products, self.blocks[a]]
+            parts = [self.queries[a], self.sums[a], products, self.blocks[a], self.block_texts[a], self.block_prints[a]]
             yield str(aspect), np.concatenate([numbers.ravel().astype(np.int64) for numbers in parts])
 
     def unpack(self, name: str, places: Ints, counts: Ints) -> None:
@@ -201,14 +217,17 @@ class PairedSums:
         a = [str(aspect) for aspect in self.aspects].index(name)
         rows, columns = np.triu_indices(self._columns)
         sizes = len(FEWEST_LABELS)
-        ends = np.cumsum([self.queries[a].size, self.sums[a].size, sizes * len(rows)])
-        numbers = np.zeros(ends[-1] + self.blocks[a].size, np.int64)
+        blocks = self.blocks.shape[1]
+        lengths = [self.queries[a].size, self.sums[a].size, sizes * len(rows), self.blocks[a].size, blocks, blocks]
+        numbers = np.zeros(sum(lengths), np.int64)
         numbers[places] = counts
-        queries, sums, products, blocks = np.split(numbers, ends)
+        queries, sums, products, block_sums, texts, prints = np.split(numbers, np.cumsum(lengths)[:-1])
         self.queries[a] += queries
         self.sums[a] += sums.reshape(sizes, -1)
         self.products[a][:, rows, columns] += products.reshape(sizes, -1)
-        self.blocks[a] += blocks.reshape(self.blocks[a].shape)
+        self.blocks[a] += block_sums.reshape(self.blocks[a].shape)
+        self.block_texts[a] += texts
+        self.block_prints[a] += prints
 
     def texts(self, aspect: Aspect, size: int) -> int:
         """The number of texts of one size."""
@@ -240,6 +259,15 @@ class PairedSums:
         if self._known_p is None:
             self._known_p = randomization_p(self.blocks, self._vectors, self._seed)
         return float(self._known_p[self._place[aspect], i, j])
+
+    def block_sums(self, aspect: Aspect) -> Ints:
+        """The sums [block, column] of an aspect, whole numbers of UNIT."""
+        return self.blocks[self._place[aspect]].astype(np.int64)
+
+    def texts_of_blocks(self, aspect: Aspect) -> tuple[Ints, Ints]:
+        """How many texts each block has, and the sum of their fingerprints."""
+        place = self._place[aspect]
+        return self.block_texts[place], self.block_prints[place]
 
     def _forget(self) -> None:
         """What was derived from the sums is out of date."""

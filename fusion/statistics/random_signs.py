@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from fusion.kernel.compiled import compiled
+from fusion.statistics.fingerprints import mixed
 from fusion.types import Array, Floats, Ints
 
 SMALLEST_COSET = 64
@@ -28,12 +29,8 @@ VECTORS_AT_A_TIME = 256
 
 
 def blocks_of(keys: Ints, blocks: int) -> Ints:
-    """The block of each text, from a number that depends on its id alone (the finaliser of splitmix64, Steele et al.
-    2014, spreads ids that follow a pattern)."""
-    mixed = keys.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(blocks)).astype(np.int64)
+    """The block of each text, from a number that depends on its id alone."""
+    return (mixed(keys) % np.uint64(blocks)).astype(np.int64)
 
 
 def randomization_p(block_sums: Array, vectors: int, seed: int) -> Floats:

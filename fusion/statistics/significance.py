@@ -1,8 +1,8 @@
 """Whether two cells differ: paired t-tests, a sign test of counts, Holm's correction, and who wins a column.
 
-Student's paired t over n differences d: t = mean(d) / (s / sqrt(n)), with n - 1 degrees of freedom. McNemar's exact
-test (1947) asks whether a fair coin would divide the pairs that only one of two finds as unequally. Holm (1979) keeps
-the chance of any false rejection among m tests below alpha.
+Student's paired t over n differences d: t = mean(d) / (s / sqrt(n)), with n - 1 degrees of freedom. The sign test of
+counts asks whether fair coins, one per text, would move the sum of the texts' differences as far (Fisher 1935). Holm
+(1979) keeps the chance of any false rejection among m tests below alpha.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from itertools import combinations
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import bdtr, ndtri, stdtr, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 
+from fusion.kernel.compiled import compiled
 from fusion.types import Floats, Ints
 
 Key = TypeVar("Key", bound=Hashable)
+EXACT_SUM = 300
+"""Differences of texts that add up to more, signs aside, have a sum that is as good as normal under random signs."""
 
 
 class Paired(NamedTuple):
@@ -76,11 +79,55 @@ def _quantile(freedom: int) -> float:
     return float(stdtrit(freedom, 0.975))
 
 
-def exact_sign_p(only_one: Ints, only_other: Ints) -> Floats:
-    """Two-sided p of McNemar's exact test: a binomial test of the two counts against a fair coin; 1 without any."""
-    few, both = np.minimum(only_one, only_other), only_one + only_other
-    p: Floats = np.minimum(1.0, 2 * bdtr(few.astype(np.float64), both, 0.5))
-    return p
+def sign_change_p(moves: Ints) -> Floats:
+    """Two-sided p of sums of whole numbers under random signs, one sign per text.
+
+    `moves[..., m]` counts the texts that differ by m + 1, in its second half those that differ by as much the other
+    way. Where every text differs by 1 this is McNemar's exact test; texts that hold several pairs stay together. The
+    distribution of the sum is computed exactly up to EXACT_SUM, and beyond it is as good as normal.
+    """
+    half = moves.shape[-1] // 2
+    table = moves.reshape(-1, 2, half)
+    p: Floats = np.empty(len(table))
+    _sign_change_p(p, table[:, 0], table[:, 1], EXACT_SUM)
+    return p.reshape(moves.shape[:-1])
+
+
+@compiled
+def _sign_change_p(p, up, down, largest):  # type: ignore[no-untyped-def]
+    tests, sizes = up.shape
+    chances, next_chances = np.zeros(2 * largest + 1), np.zeros(2 * largest + 1)
+    for test in range(tests):
+        reach, total, variance = 0, 0, 0.0
+        for m in range(sizes):
+            texts = up[test, m] + down[test, m]
+            reach += (m + 1) * texts
+            variance += (m + 1) ** 2 * texts
+            total += (m + 1) * (up[test, m] - down[test, m])
+        total = abs(total)
+        if total == 0:
+            p[test] = 1.0
+            continue
+        if reach > largest:
+            # Sums go in steps of two.
+            p[test] = min(1.0, math.erfc((total - 1) / math.sqrt(2 * variance)))
+            continue
+        chances[:] = 0
+        chances[largest] = 1
+        width = 0
+        for m in range(sizes):
+            size = m + 1
+            for _ in range(up[test, m] + down[test, m]):
+                next_chances[largest - width - size : largest + width + size + 1] = 0
+                for at in range(largest - width, largest + width + 1):
+                    next_chances[at - size] += chances[at] / 2
+                    next_chances[at + size] += chances[at] / 2
+                chances, next_chances = next_chances, chances
+                width += size
+        beyond = 0.0
+        for at in range(largest + total, largest + width + 1):
+            beyond += 2 * chances[at]
+        p[test] = min(1.0, beyond)
 
 
 def wilson_interval(hits: Ints, trials: Ints) -> tuple[Floats, Floats]:

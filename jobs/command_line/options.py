@@ -14,7 +14,8 @@ class Shortcut(NamedTuple):
 
     option: str
     setting: str
-    metavar: str
+    metavar: str | tuple[str, ...]
+    """One name per value."""
     help: str
 
 
@@ -76,6 +77,7 @@ EXPLAIN = [
 ]
 REPORT = [
     Shortcut("--results", "report.results", "FOLDERS", "what evaluate or run wrote; several are separated by commas"),
+    Shortcut("--compare", "report.compare", ("FIRST", "SECOND"), "two folders of results to show side by side"),
     Shortcut("--test", "report.test", "TEST", "what decides the bold face: folds (default), queries or randomization"),
     WORK,
     *RESULTS,

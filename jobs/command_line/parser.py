@@ -87,10 +87,11 @@ HELP = {
     ),
     "report": JobHelp(
         "tables, figures and one page from the results of evaluations",
-        "Write tables, figures and one page from what evaluate or run wrote. Needs no Spark.",
+        "Write tables, figures and one page from what evaluate or run wrote. With --compare, show two results side by\n"
+        "side, their differences tested over the texts that both have. Needs no Spark.",
         [
             "report --results out/ --output report/",
-            "report --results a/results,b/results --test queries --output both/",
+            "report --compare yesterday/results today/results",
         ],
         REPORT,
     ),
@@ -184,6 +185,7 @@ def make_parser() -> argparse.ArgumentParser:
                 action=_Shortcuts,
                 shortcut=shortcut,
                 metavar=shortcut.metavar,
+                nargs=None if isinstance(shortcut.metavar, str) else len(shortcut.metavar),
                 help=f"{shortcut.help} [{shortcut.setting}]",
             )
     return parser

@@ -37,6 +37,9 @@ class ListRows(Generic[T]):
     judgements_source: str
     of_texts: Callable[[Sequence[str]], T]
     """The rows of some texts, by their ids as strings; the others are left out before anything is shuffled."""
+    unseen_labels: Callable[[], dict[int, pa.Array] | None]
+    """By fold, the labels of its test texts that none of its training texts carries; None where the inputs do not name
+    training texts."""
 
 
 def load_lists(
@@ -61,7 +64,8 @@ def load_lists(
     if graded is not None:
         layout = replace(layout, relevant_from=relevant_from)
     types = _types(tables, [run.rows for run in runs.values()], judgements)
-    folds = _folds(tables, sources.folds) if sources.folds is not None else None
+    roles = _roles(tables, sources.folds) if sources.folds is not None else None
+    folds = _folds(tables, roles, source_name(sources.folds, "folds")) if roles is not None else None
     divided = layout.slots != (ALL,)
 
     def rows_of(texts: Sequence[str] | None) -> T:
@@ -77,7 +81,14 @@ def load_lists(
             rows.append(tables.judgement_rows(placed(judgements if graded is None else graded), types))
         return tables.union(rows)
 
-    return ListRows(rows_of(None), layout, types, judgements, judged_by, rows_of)
+    def unseen_labels() -> dict[int, pa.Array] | None:
+        if roles is None or judgements is None or "role" not in tables.columns(roles):
+            return None
+        if tables.is_empty(tables.equal(roles, "role", "train")):
+            return None
+        return tables.unseen_labels(judgements, roles)
+
+    return ListRows(rows_of(None), layout, types, judgements, judged_by, rows_of, unseen_labels)
 
 
 def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source]) -> dict[str, Run[T]]:
@@ -189,13 +200,17 @@ def _group_order(groups: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(sorted({str(group) for group in groups}, key=lambda name: (name != TAIL, name != HEAD, name)))
 
 
-def _folds(tables: Tables[T], source: Source) -> T:
-    """The fold that tests each text."""
+def _roles(tables: Tables[T], source: Source) -> T:
+    """The folds with what each text is to them, if the table says so."""
     name = source_name(source, "folds")
     table = tables.read(source, name)
     require(tables.columns(table), name, ["fold", "text_id"])
-    if "role" in tables.columns(table):
-        table = tables.equal(table, "role", "test")
+    return table
+
+
+def _folds(tables: Tables[T], roles: T, name: str) -> T:
+    """The fold that tests each text."""
+    table = tables.equal(roles, "role", "test") if "role" in tables.columns(roles) else roles
     if tables.is_empty(table):
         raise InputError(f"{name} names no test texts")
     return table

@@ -106,6 +106,9 @@ class LocalTables:
         values: list[Any] = table[column].unique().to_pylist()
         return values
 
+    def first_values(self, table: pa.Table, column: str, most: int) -> list[str]:
+        return [str(value) for value in table[column].unique().sort()[:most].to_pylist()]
+
     def is_empty(self, table: pa.Table) -> bool:
         return not len(table)
 
@@ -130,6 +133,17 @@ class LocalTables:
         ids, counts = counted.field("values"), counted.field("counts")
         order = pa.array(np.argsort(number_labels(ids)[0]))
         return Frequencies(ids.take(order), counts.take(order).to_numpy())
+
+    def unseen_labels(self, judgements: pa.Table, roles: pa.Table) -> dict[int, pa.Array]:
+        unseen = {}
+        held_out = roles.filter(pc.not_equal(roles["role"], "train"))
+        for fold in sorted(held_out["fold"].unique().to_pylist()):
+            of_fold = held_out.filter(pc.equal(held_out["fold"], fold))
+            test = of_fold["text_id"].filter(pc.equal(of_fold["role"], "test"))
+            labels = _labels_of(judgements, _among(judgements["text_id"], test))
+            others = _labels_of(judgements, pc.invert(_among(judgements["text_id"], of_fold["text_id"])))
+            unseen[fold] = labels.filter(pc.invert(pc.is_in(labels, value_set=others)))
+        return unseen
 
     def in_fold(self, table: pa.Table, folds: pa.Table | None) -> pa.Table:
         if folds is None:
@@ -282,3 +296,14 @@ def file_size(path: Path) -> int:
     """The bytes of a file, or of all files of a folder."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files)
+
+
+def _labels_of(judgements: pa.Table, chosen: pa.ChunkedArray) -> pa.Array:
+    """The labels that some texts carry."""
+    return pc.list_flatten(judgements.filter(chosen)["label_ids"]).drop_null().unique()
+
+
+def _among(ids: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which ids are among others, whose type may be another."""
+    common = ARROW[widest([type_name(column.type) for column in (ids, others)])]
+    return pc.is_in(ids.cast(common), value_set=others.cast(common).combine_chunks())

@@ -103,6 +103,9 @@ class SparkTables:
     def distinct(self, table: DataFrame, column: str) -> list[Any]:
         return [row[column] for row in table.select(column).distinct().collect()]
 
+    def first_values(self, table: DataFrame, column: str, most: int) -> list[str]:
+        return [str(row[column]) for row in table.select(column).distinct().orderBy(column).limit(most).collect()]
+
     def is_empty(self, table: DataFrame) -> bool:
         return table.isEmpty()
 
@@ -129,6 +132,22 @@ class SparkTables:
         ids = counted["label_id"].combine_chunks()
         order = pa.array(np.argsort(number_labels(ids)[0]))
         return Frequencies(ids.take(order), counted["count"].combine_chunks().take(order).to_numpy())
+
+    def unseen_labels(self, judgements: DataFrame, roles: DataFrame) -> dict[int, pa.Array]:
+        """Training texts are the many, so the others are counted: a label that they carry as often as all texts do has
+        no training text."""
+        pairs = judgements.select("text_id", F.explode("label_ids").alias("label_id")).where("label_id is not null")
+        total = pairs.groupBy("label_id").agg(F.count("*").alias("total"))
+        held_out = roles.where(F.col("role") != "train")
+        counted = (
+            held_out.select("fold", "text_id", (F.col("role") == "test").alias("test"))
+            .join(pairs, "text_id")
+            .groupBy("fold", "label_id")
+            .agg(F.count("*").alias("held_out"), F.max("test").alias("tested"))
+        )
+        unseen = counted.join(total, "label_id").where("tested and held_out = total").toArrow()
+        label_of, folds = unseen["label_id"].combine_chunks(), unseen["fold"].to_numpy()
+        return {int(fold): label_of.filter(pa.array(folds == fold)) for fold in np.unique(folds)}
 
     def in_fold(self, table: DataFrame, folds: DataFrame | None) -> DataFrame:
         if folds is None:

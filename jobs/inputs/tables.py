@@ -75,6 +75,9 @@ class Tables(Protocol[T]):
     def distinct(self, table: T, column: str) -> list[Any]:
         """The values of a column."""
 
+    def first_values(self, table: T, column: str, most: int) -> list[str]:
+        """The first values of a column in their order, as strings, and no more than `most` of them."""
+
     def is_empty(self, table: T) -> bool: ...
 
     def size(self, table: T) -> int:
@@ -93,6 +96,10 @@ class Tables(Protocol[T]):
         """The rows whose id in a column, written as a string, is one of some."""
 
     def frequencies(self, judgements: T) -> Frequencies: ...
+
+    def unseen_labels(self, judgements: T, roles: T) -> dict[int, pa.Array]:
+        """By fold, the labels of its test texts that only its test and validation texts carry. `roles` has the columns
+        fold, text_id and role."""
 
     def in_fold(self, table: T, folds: T | None) -> T:
         """Rows with their fold: one of their own, that of the text, or the only one."""

@@ -9,6 +9,7 @@ from fusion.label_groups import ALL
 from jobs.reporting.data import Dataset, Slice, Standing
 from jobs.reporting.formats import (
     NOTHING,
+    SHORT_TESTS,
     cell_name,
     count,
     figure,
@@ -17,11 +18,12 @@ from jobs.reporting.formats import (
     p_value,
     percent,
     points,
+    shown_cell,
     span,
     verdict,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.tables import Entry, Table
+from jobs.reporting.tables import Entry, Table, tested
 
 REGRET_RULE = (
     "the cell with the smallest mean regret: its distance from the best cell of a column, averaged over all label "
@@ -89,11 +91,11 @@ def _losing(standing: Standing) -> list[str]:
 
 def losing_words(losses: Sequence[Slice]) -> str:
     """Labels with up to 8 texts and texts with 1 label; nothing where it never loses."""
-    found = []
-    for by in ("frequency", "text labels"):
+    where = []
+    for by in ("unseen", "frequency", "text labels"):
         losing = ranges([loss for loss in losses if loss.by == by])
-        found += [_where(by, losing)] if losing else []
-    return joined(found)
+        where += [_where(by, losing)] if losing else []
+    return joined(where)
 
 
 def ranges(losses: Sequence[Slice]) -> list[str]:
@@ -121,11 +123,11 @@ def loss_lines(dataset: Dataset) -> list[str]:
     lines = []
     for standing in dataset.recommendation.standings if dataset.recommendation else ():
         group = labels_of(standing.column.label_group)
-        tested = [found for found in standing.slices if found.outcome != "not tested"]
+        judged = [one for one in standing.slices if one.outcome != "not tested"]
         if standing.losses:
             lines += [f"{group}: loses to {loss_line(loss, standing)}" for loss in standing.losses]
-        elif tested:
-            lines.append(f"{group}: in none of {len(tested)} tested slices does it lose to a single retriever")
+        elif judged:
+            lines.append(f"{group}: in none of {len(judged)} tested slices does it lose to a single retriever")
         if standing.best_losses:
             best = f"{cell_name(standing.best)}, the winner of {measure_name(standing.column)}"
             lines.append(f"{group}: {best}, loses on {losing_words(standing.best_losses)}")
@@ -134,8 +136,8 @@ def loss_lines(dataset: Dataset) -> list[str]:
 
 def loss_line(loss: Slice, standing: Standing) -> str:
     """The retriever, where, by how much, over how many, and whether that can be chance."""
-    what = f"found in the first {loss.k}" if loss.by == "frequency" else measure_name(standing.column)
-    unit = "pair" if loss.by == "frequency" else "text"
+    what = measure_name(standing.column) if loss.by == "text labels" else f"found in the first {loss.k}"
+    unit = "text" if loss.by == "text labels" else "pair"
     return (
         f"{loss.single} on {_where(loss.by, [slice_range(loss)])}: {percent(loss.share)} against "
         f"{percent(loss.of_single)} {what} ({count(loss.number, unit)}, p {p_value(loss.p)})"
@@ -143,7 +145,9 @@ def loss_line(loss: Slice, standing: Standing) -> str:
 
 
 def _where(by: str, found: list[str]) -> str:
-    """Labels with 4-8 texts, or texts with 1 label."""
+    """Labels with 4-8 texts, texts with 1 label, or labels without a training text."""
+    if by == "unseen":
+        return "labels without a training text"
     what, unit = ("labels", "text") if by == "frequency" else ("texts", "label")
     return f"{what} with {joined(found)} {unit}{'s' * (found != ['1'])}"
 
@@ -154,27 +158,28 @@ def slice_range(loss: Slice) -> str:
 
 def slice_table(dataset: Dataset, standing: Standing, by: str) -> Table | None:
     """The recommended cell beside each single retriever, from the rarest labels or the smallest texts on."""
-    slices = [found for found in standing.slices if found.by == by]
+    kinds = ("unseen", "frequency") if by == "frequency" else (by,)
+    slices = [found for found in standing.slices if found.by in kinds]
     if not slices:
         return None
     frequency = by == "frequency"
     lines = []
     for found in slices:
-        only = NOTHING if found.only_cell is None else f"{count(found.only_cell)} / {count(found.only_single or 0)}"
+        moved = NOTHING if found.more is None else f"{count(found.more)} / {count(found.fewer or 0)}"
         words = [
-            slice_range(found),
+            "no training text" if found.by == "unseen" else slice_range(found),
             *([count(found.labels or 0)] if frequency else []),
             count(found.number),
             found.single,
         ]
         words += [percent(found.share), percent(found.of_single), points(found.share - found.of_single)]
-        words += [*([only] if frequency else []), p_value(found.p)]
+        words += [*([moved] if frequency else []), p_value(found.p)]
         loses = found.outcome == "worse"
         lines.append([*map(Entry, words), Entry("loses" if loses else found.outcome, bold=loses)])
     what = f"relevant labels found in the first {slices[0].k}" if frequency else measure_name(standing.column)
     first = ["texts per label", "labels", "pairs"] if frequency else ["labels per text", "texts"]
     header = [*first, "against", cell_name(standing.cell), "alone", "difference"]
-    header += [*(["only it / only alone"] if frequency else []), "p", "verdict"]
+    header += [*(["texts with more / fewer"] if frequency else []), "p", "verdict"]
     group = labels_of(standing.column.label_group)
     title = "label frequency" if frequency else "number of labels per text"
     return Table(
@@ -220,9 +225,27 @@ def standing_line(standing: Standing) -> str:
     return f"{said}{bracket}{reason}"
 
 
-def tie_line(standing: Standing) -> str:
-    """How the recommended cell stands among the others."""
+def tie_line(dataset: Dataset, standing: Standing) -> str:
+    """How the recommended cell stands among the others, and which test says so. The mean ranks are tested over texts,
+    so what that test says stands beside a test over folds."""
     if not standing.value.bold:
         return f"{_tied(standing)}, of {standing.cells} cells"
     place = "the best" if standing.value.best else "not told from the best"
-    return f"{place} of {standing.cells} cells, {_tied(standing)}"
+    test = f" by the {SHORT_TESTS[dataset.test]}" if tested(dataset) else ""
+    line = f"{place} of {standing.cells} cells, {_tied(standing)}{test}"
+    others = _others_in_ranks(dataset, standing)
+    if dataset.test != "folds" or others is None:
+        return line
+    ties = count(others, "other") if others else "no other"
+    return f"{line}; the t-test over texts (mean ranks) ties it with {ties}"
+
+
+def _others_in_ranks(dataset: Dataset, standing: Standing) -> int | None:
+    """Distinct fusions that the mean ranks join with the cell; None without mean ranks."""
+    for ranking in dataset.rankings:
+        if ranking.label_group == standing.column.label_group:
+            cell = shown_cell(standing.cell)
+            ties = [{shown_cell(other) for other in tie} for tie in ranking.ties]
+            joined_cells = set().union(*(tie for tie in ties if cell in tie)) - {cell}
+            return len({other for other in joined_cells if other.normalization != SINGLE})
+    return None

@@ -11,10 +11,11 @@ from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
-from jobs.reporting.bands import frequency_bands
+from jobs.reporting.bands import frequency_bands, unseen_labels
 from jobs.reporting.data import Agreement, Column, Comparison, Dataset, Gain, Row, Test, Value
 from jobs.reporting.examples import read_examples
 from jobs.reporting.formats import shown_cell
+from jobs.reporting.labels import read_labels
 from jobs.reporting.paper import paper_figures
 from jobs.reporting.recommend import rankings, recommendation, verdict_of
 from jobs.reporting.tables import decisive
@@ -50,7 +51,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
     named = dict.fromkeys(cell for of_column in values.values() for cell in of_column)
     rows = [Row(cell, {column: found[cell] for column, found in values.items() if cell in found}) for cell in named]
     means_of = {column: {cell: value.mean for cell, value in found.items()} for column, found in values.items()}
-    bands = frequency_bands(results)
+    bands, unseen = frequency_bands(results), unseen_labels(results)
     pairs = _pairs(results, figures)
     return Dataset(
         name=results.config.dataset,
@@ -61,8 +62,11 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         columns=tuple(figures),
         rows=tuple(sorted(rows, key=lambda row: not row.single)),
         gains=tuple(gains),
-        recommendation=recommendation(values, gains, against_single, bands, results.rows("text_sizes"), test, alpha),
+        recommendation=recommendation(
+            values, gains, against_single, bands, results.rows("text_sizes"), test, alpha, unseen
+        ),
         bands=bands,
+        unseen=unseen,
         pairs=pairs,
         rankings=rankings(values, pairs, alpha),
         agreement=_agreement(results),
@@ -73,6 +77,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         version=results.version,
         config=results.config.to_yaml(),
         examples=read_examples(results.rows("examples")),
+        labels=read_labels(results.rows("labels")),
     )
 
 
@@ -138,11 +143,6 @@ def _corrected(against: dict[Cell, Comparison]) -> dict[Cell, Comparison]:
         for cell, c in fused.items()
     }
     return {**against, **corrected}
-
-
-def _hypothesis(cell: Cell) -> Cell:
-    """A fusion that reads ranks gives one result under every normalisation."""
-    return shown_cell(cell)
 
 
 def _queries(results: Results) -> dict[str, int]:

@@ -8,29 +8,42 @@ from typing import Any
 
 import numpy as np
 
-from fusion.grid import Cell
-from fusion.statistics.significance import exact_sign_p, holm, wilson_interval
-from jobs.reporting.data import Band, Column, Outcome, Share, Slice
+from fusion.grid import SINGLE, Cell
+from fusion.statistics.coverage import FEWEST_PAIRS
+from fusion.statistics.significance import holm, wilson_interval
+from jobs.reporting.data import Band, BandTest, By, Column, Outcome, Share, Slice
 from jobs.results.stored import Results
-
-FEWEST_PAIRS = 30
-"""A band with fewer relevant pairs is joined with its neighbour: shares of a handful of pairs say nothing."""
 
 
 def frequency_bands(results: Results) -> dict[str, tuple[Band, ...]]:
     """By label group, from the rarest labels to the most frequent."""
-    tenths: dict[str, dict[int, Band]] = defaultdict(dict)
+    return {
+        group: tuple(joined([bands[number] for number in sorted(bands) if number]))
+        for group, bands in _numbered(results).items()
+    }
+
+
+def unseen_labels(results: Results) -> dict[str, Band] | None:
+    """By label group, the pairs whose label has no training text; None where the results do not know."""
+    if not results.knows_training:
+        return None
+    return {group: bands[0] for group, bands in _numbered(results).items() if 0 in bands}
+
+
+def _numbered(results: Results) -> dict[str, dict[int, Band]]:
+    """The bands of each label group by their numbers."""
+    groups: dict[str, dict[int, Band]] = defaultdict(dict)
     for row in results.rows("bands"):
-        bands = tenths[row["label_group"]]
+        bands = groups[row["label_group"]]
         if row["band"] not in bands:
             bands[row["band"]] = Band(row["rarest"], row["commonest"], row["labels"], row["pairs"], {}, {})
         share = Share(round(row["value"] * row["pairs"]), row["value"], row["low"], row["high"])
         bands[row["band"]].found.setdefault(Cell(row["normalization"], row["fusion"]), {})[row["k"]] = share
     for row in results.rows("band_tests"):
-        only = tenths[row["label_group"]][row["band"]].only
+        tests = groups[row["label_group"]][row["band"]].tests
         key = Cell(row["normalization"], row["fusion"]), row["retriever"]
-        only.setdefault(key, {})[row["k"]] = row["only_cell"], row["only_retriever"]
-    return {group: tuple(joined([bands[n] for n in sorted(bands)])) for group, bands in tenths.items()}
+        tests.setdefault(key, {})[row["k"]] = BandTest(row["more"], row["fewer"], row["p"])
+    return groups
 
 
 def joined(bands: Sequence[Band]) -> Iterator[Band]:
@@ -57,43 +70,33 @@ def _one(bands: Sequence[Band]) -> Band:
             hits = sum(band.found[cell][k].hits for band in bands)
             low, high = wilson_interval(np.array([hits]), np.array([pairs]))
             found.setdefault(cell, {})[k] = Share(hits, hits / pairs, float(low[0]), float(high[0]))
-    only = {
-        key: {k: _summed([band.only[key][k] for band in bands]) for k in counts}
-        for key, counts in bands[0].only.items()
-    }
     labels = sum(band.labels for band in bands)
     rarest, commonest = min(band.rarest for band in bands), max(band.commonest for band in bands)
-    return Band(rarest, commonest, labels, pairs, found, only)
+    # A text may have labels in several of the bands, and its tests were made band by band: they do not add up.
+    return Band(rarest, commonest, labels, pairs, found, {})
 
 
-def _summed(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    return sum(cell for cell, _ in counts), sum(single for _, single in counts)
-
-
-def frequency_slices(bands: Sequence[Band], cell: Cell, singles: Sequence[str], k: int, alpha: float) -> list[Slice]:
-    """A cell beside each single retriever, band by band, with McNemar's exact test of the pairs that only one finds."""
+def frequency_slices(
+    bands: Sequence[Band], cell: Cell, singles: Sequence[str], k: int, alpha: float, by: By = "frequency"
+) -> list[Slice]:
+    """A cell beside each single retriever, band by band."""
     slices = []
     for single in singles:
-        counts = [band.only.get((cell, single), {}).get(k) for band in bands]
         corrected = corrected_band_p(bands, cell, single, k)
         for i, band in enumerate(bands):
-            share, of_single = band.found[cell][k].value, band.found[Cell("single", single)][k].value
-            only_cell, only_single = counts[i] or (None, None)
-            p = corrected.get(i)
-            outcome = _outcome(share - of_single, p, alpha)
+            share, of_single = band.found[cell][k].value, band.found[Cell(SINGLE, single)][k].value
+            tested = band.tests.get((cell, single), {}).get(k)
+            more, fewer = (tested.more if tested else None), (tested.fewer if tested else None)
+            outcome = _outcome(share - of_single, corrected.get(i), alpha)
             ends = band.rarest, band.commonest, band.labels, band.pairs, k
-            slices.append(Slice("frequency", *ends, single, share, of_single, only_cell, only_single, p, outcome))
+            slices.append(Slice(by, *ends, single, share, of_single, more, fewer, corrected.get(i), outcome))
     return slices
 
 
 def corrected_band_p(bands: Sequence[Band], cell: Cell, single: str, k: int) -> dict[int, float]:
-    """McNemar's p of a cell against a retriever in each band, by the band's number, Holm-corrected over the bands."""
-    counts = {i: band.only.get((cell, single), {}).get(k) for i, band in enumerate(bands)}
-    return holm({i: _sign_p(*only) for i, only in counts.items() if only is not None})
-
-
-def _sign_p(only_cell: int, only_single: int) -> float:
-    return float(exact_sign_p(np.array([only_cell]), np.array([only_single]))[0])
+    """p of a cell against a retriever in each band, by the band's number, Holm-corrected over the bands."""
+    tests = {i: band.tests.get((cell, single), {}).get(k) for i, band in enumerate(bands)}
+    return holm({i: test.p for i, test in tests.items() if test is not None})
 
 
 def text_slices(text_sizes: Sequence[Mapping[str, Any]], column: Column, cell: Cell, alpha: float) -> list[Slice]:

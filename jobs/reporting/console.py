@@ -11,6 +11,7 @@ from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Dataset, Gain
 from jobs.reporting.formats import cell_name, count, figure, input_count_text, p_values, plain, shown_cell, verdict
 from jobs.reporting.formats import gain as gained
+from jobs.reporting.labels import unseen_lines
 from jobs.results.result import Result
 from jobs.results.stored import Results
 
@@ -38,7 +39,8 @@ def _answer(dataset: Dataset) -> str:
         for standing in standings
         for loss in standing.losses
     ]
-    return plain("\n".join([headline(dataset), *(line for _, line in sorted(losses)[:1]), ""]))
+    unseen = unseen_lines(dataset)[:1] if dataset.unseen else []
+    return plain("\n".join([headline(dataset), *(line for _, line in sorted(losses)[:1]), *unseen, ""]))
 
 
 def _group(dataset: Dataset, group: str) -> str:

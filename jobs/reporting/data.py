@@ -113,6 +113,15 @@ class Share:
     """The 95% interval."""
 
 
+class BandTest(NamedTuple):
+    """A cell against a single retriever in a band: texts of which it finds more, and fewer, of the band's labels among
+    its first k, and p of the sign test over texts."""
+
+    more: int
+    fewer: int
+    p: float
+
+
 @dataclass(frozen=True)
 class Band:
     """Relevant pairs (text, label) by how frequent the label is: a tenth of the labels, or several that were joined
@@ -125,12 +134,13 @@ class Band:
     pairs: int
     found: dict[Cell, dict[int, Share]]
     """By cell and k."""
-    only: dict[tuple[Cell, str], dict[int, tuple[int, int]]]
-    """By cell, single retriever and k: pairs that only the cell found, and pairs that only the retriever found."""
+    tests: dict[tuple[Cell, str], dict[int, BandTest]]
+    """By cell, single retriever and k; empty where bands were joined after the texts were counted."""
 
 
-By = Literal["frequency", "text labels"]
-"""What slices are made by: the frequency of the label, or the number of labels of the text."""
+By = Literal["unseen", "frequency", "text labels"]
+"""What slices are made by: labels without a training text, the frequency of the label, or the number of labels of the
+text."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +159,9 @@ class Slice:
     share: float
     of_single: float
     """Shares of pairs found in the first k, or the figure over the texts."""
-    only_cell: int | None
-    only_single: int | None
-    """Pairs that only one of the two found."""
+    more: int | None
+    fewer: int | None
+    """Texts of which the cell finds more, and fewer, labels of the slice; None where the slice is one of texts."""
     p: float | None
     """Corrected over the slices of its kind."""
     outcome: Outcome
@@ -199,6 +209,27 @@ class Recommendation:
     winners: dict[Column, Cell]
     standings: tuple[Standing, ...]
     """By label group, the one that matters most first."""
+
+
+@dataclass(frozen=True)
+class LabelChange:
+    """A label that the recommended cell helps or hurts against a single retriever."""
+
+    label_group: str
+    cell: Cell
+    retriever: str
+    outcome: str
+    label_id: str
+    name: str
+    """Empty where it is not known."""
+    pairs: int
+    k: int
+    found: int
+    retriever_found: int
+    """Relevant pairs among the first k."""
+    watched: int
+    most_unwatched: int
+    """It was chosen among the `watched` most frequent labels; no other has more than `most_unwatched` pairs."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +302,8 @@ class Dataset:
     """None without a fused cell."""
     bands: dict[str, tuple[Band, ...]]
     """By label group; empty where the results hold no such counts."""
+    unseen: dict[str, Band] | None
+    """By label group, the pairs whose label has no training text; None where training texts are not known."""
     pairs: dict[Column, dict[tuple[Cell, Cell], Comparison]]
     """Every two distinct results, compared over all texts."""
     rankings: tuple[Ranking, ...]
@@ -287,6 +320,8 @@ class Dataset:
     """The resolved configuration, as YAML."""
     examples: tuple[Example, ...] = ()
     """By label group, those most helped first."""
+    labels: tuple[LabelChange, ...] = ()
+    """By label group and retriever, those most helped first."""
 
 
 @dataclass(frozen=True)

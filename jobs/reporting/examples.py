@@ -1,4 +1,4 @@
-"""The texts most helped and most hurt by the best fusion: what a report shows of them, and in which words."""
+"""The texts most helped and most hurt by the recommended fusion: what a report shows of them, and in which words."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ExampleList(NamedTuple):
 
 @dataclass(frozen=True)
 class Example:
-    """A text that the best cell of a column helps or hurts against the better single retriever."""
+    """A text that the recommended cell helps or hurts against the better single retriever."""
 
     column: Column
     outcome: str

@@ -10,7 +10,15 @@ from fusion.label_groups import ALL
 from fusion.names import print_subset
 from fusion.registry import FUSIONS
 from jobs.reporting.data import Column, Comparison, Test, Value, Verdict
-from udfs.input_counts import EMPTY_LISTS, JUDGED, NONPOSITIVE_LISTS, UNJUDGED, WITHOUT_CANDIDATES, split_key
+from udfs.input_counts import (
+    EMPTY_LISTS,
+    JUDGED,
+    NONPOSITIVE_LISTS,
+    UNJUDGED,
+    UNSEEN_PAIRS,
+    WITHOUT_CANDIDATES,
+    split_key,
+)
 
 NOTHING = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -38,10 +46,17 @@ TESTS: dict[Test, str] = {
     "randomization": "paired randomisation test (random signs) over all folds' texts, Holm-corrected over the cells",
 }
 """What each test is, in full."""
+SHORT_TESTS: dict[Test, str] = {
+    "folds": "t-test over folds",
+    "queries": "t-test over texts",
+    "randomization": "random signs over texts",
+}
+"""The same in few words."""
 TEST_NAMES: dict[Test, str] = {"folds": "folds", "queries": "texts", "randomization": "random signs"}
 INPUT_COUNTS = {
     JUDGED: "judged texts",
     WITHOUT_CANDIDATES: "judged texts without candidates",
+    UNSEEN_PAIRS: "relevant pairs of text and label whose label has no training text",
     UNJUDGED: "texts with candidates but without judgements",
     EMPTY_LISTS: "judged texts that {} returned nothing for",
     NONPOSITIVE_LISTS: "lists of {} whose best score is not positive ('max' has no meaning there)",

@@ -10,8 +10,9 @@ from string import Template
 from typing import Any
 
 from fusion.grid import SINGLE, Cell
+from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting import static_page
-from jobs.reporting.bands import FEWEST_PAIRS, corrected_band_p
+from jobs.reporting.bands import corrected_band_p
 from jobs.reporting.data import (
     Agreement,
     Band,
@@ -66,6 +67,7 @@ def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
         "night": night_html(report.night) if report.night else "",
         "answers": "\n".join(map(static_page.answer, sets)),
         "losses": "\n".join(map(static_page.losses, sets)),
+        "labels": "\n".join(map(static_page.labels, sets)),
         "fewest": str(FEWEST_PAIRS),
         "tables": "\n".join(static_page.tables(report, dataset) for dataset in sets),
         "reading": static_page.reading(report),
@@ -175,19 +177,22 @@ def _gain(gain: Gain, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
 
 
 def _bands(bands: Sequence[Band], rows: _Rows) -> list[dict[str, Any]]:
-    """Shares with their intervals by row and k; for the deepest k the pairs that only a row or only a retriever found,
-    with the corrected p."""
+    """Shares with their intervals by row and k; for the deepest k the texts of which a row finds more and fewer labels
+    than a retriever, with the corrected p."""
     deepest = max(next(iter(bands[0].found.values()))) if bands else 0
-    p = {key: corrected_band_p(bands, *key, deepest) for key in (bands[0].only if bands else ())}
+    keys = dict.fromkeys(key for band in bands for key in band.tests)
+    p = {key: corrected_band_p(bands, *key, deepest) for key in keys}
     found = []
     for i, band in enumerate(bands):
         shares = {rows.of(cell): of_k for cell, of_k in band.found.items()}
-        only = {(rows.of(cell), rows.of(Cell(SINGLE, name))): (cell, name) for cell, name in band.only}
+        tested = {(rows.of(cell), rows.of(Cell(SINGLE, name))): (cell, name) for cell, name in band.tests}
         found.append(
             {
                 **{name: getattr(band, name) for name in ("rarest", "commonest", "labels", "pairs")},
                 "found": {row: {k: _share(share) for k, share in of_k.items()} for row, of_k in shares.items()},
-                "only": [[*numbers, *band.only[key][deepest], _number(p[key][i], 2)] for numbers, key in only.items()],
+                "tests": [
+                    [*numbers, *band.tests[key][deepest][:2], _number(p[key][i], 2)] for numbers, key in tested.items()
+                ],
             }
         )
     return found

@@ -18,11 +18,14 @@ from jobs.reporting.answer import (
     loss_lines,
     slice_table,
     standing_line,
+    tie_line,
     winners_table,
 )
 from jobs.reporting.data import Column, Dataset, NightVerdict, Report
 from jobs.reporting.examples import SIGN, TITLE, example_lists, example_title, outcome_title, shown_examples
 from jobs.reporting.formats import MINUS, NOTHING, cell_name, column_name, count, input_count_text
+from jobs.reporting.labels import TITLE as TITLE_OF_LABELS
+from jobs.reporting.labels import label_tables, unseen_lines
 from jobs.reporting.reading import how_to_read
 from jobs.reporting.summary_tables import agreement_table, gain_table, overview_table, paper_tables, tie_table
 from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
@@ -122,29 +125,29 @@ def latex_document(report: Report) -> str:
 
 def markdown(table: Table) -> str:
     """A table as GitHub shows it, its caption above; blocks are set apart by an empty line of the table."""
-    header = [_mark(" ".join(filter(None, names)).replace(" @", "@")) for names in table.header]
+    header = [mark(" ".join(filter(None, names)).replace(" @", "@")) for names in table.header]
     lines = [header, ["---:" if side == "r" else "---" for side in table.align]]
     for block in table.blocks:
         lines += [[""] * len(header)] if block is not table.blocks[0] else []
         lines += [[_mark_entry(entry) for entry in line] for line in block]
-    caption = _mark(table.caption) + "".join(f" **Warning: {_mark(warning)}.**" for warning in table.warnings)
+    caption = mark(table.caption) + "".join(f" **Warning: {mark(warning)}.**" for warning in table.warnings)
     return (f"{caption}\n\n" if caption else "") + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _mark(text: str) -> str:
+def mark(text: str) -> str:
     return re.sub(r"([\\`*_<>|\[\]~$&])", r"\\\1", " ".join(text.split()))
 
 
 def _mark_entry(entry: Entry) -> str:
-    text = f"**{_mark(entry.text)}**" if entry.bold and entry.text else _mark(entry.text)
+    text = f"**{mark(entry.text)}**" if entry.bold and entry.text else mark(entry.text)
     return text + (BEST if entry.best else "")
 
 
 def report_markdown(report: Report, figures: Mapping[str, str] | None = None) -> str:
     """The whole report. `figures`: where the figures are, by their names."""
-    parts = [f"# {_mark(report.title)}", *(_night(report.night) if report.night else [])]
+    parts = [f"# {mark(report.title)}", *(_night(report.night) if report.night else [])]
     for dataset in report.datasets:
-        parts += [f"**{_mark(headline(dataset))}**", _mark(facts(dataset))]
+        parts += [f"**{mark(headline(dataset))}**", mark(facts(dataset))]
     parts.append(markdown(overview_table(report)))
     names = file_names(dataset.name for dataset in report.datasets)
     for dataset in report.datasets:
@@ -152,7 +155,7 @@ def report_markdown(report: Report, figures: Mapping[str, str] | None = None) ->
             name: path for name, path in (figures or {}).items() if name.startswith(f"{names[dataset.name]}_")
         }
         parts += _dataset_markdown(report, dataset, of_dataset)
-    reading = "".join(f"- **{name}**: {_mark(text)}\n" for name, text in how_to_read(report).items())
+    reading = "".join(f"- **{name}**: {mark(text)}\n" for name, text in how_to_read(report).items())
     parts += ["## How to read this", reading]
     return "\n\n".join(part.rstrip("\n") for part in [*parts, f"Made by xmtc-fusion {report.version}."] if part) + "\n"
 
@@ -160,20 +163,20 @@ def report_markdown(report: Report, figures: Mapping[str, str] | None = None) ->
 def _night(night: NightVerdict) -> list[str]:
     """The verdict of the night that the report belongs to."""
     table = words.fall_table(night)
-    parts = [f"## Night {_mark(night.run_id)}: {_mark(words.headline(night))}", *([markdown(table)] if table else [])]
-    return [*parts, "".join(f"- {_mark(note)}\n" for note in words.notes(night))]
+    parts = [f"## Night {mark(night.run_id)}: {mark(words.headline(night))}", *([markdown(table)] if table else [])]
+    return [*parts, "".join(f"- {mark(note)}\n" for note in words.notes(night))]
 
 
 def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, str]) -> list[str]:
-    parts = [f"## {_mark(dataset.name)}"]
-    parts += [f"> [!WARNING]\n> {_mark(warning)}" for warning in warnings(dataset)]
+    parts = [f"## {mark(dataset.name)}"]
+    parts += [f"> [!WARNING]\n> {mark(warning)}" for warning in warnings(dataset)]
     parts += _answer_markdown(dataset)
     parts += _examples_markdown(dataset)
     if dataset.gains:
         parts += ["### Best fusions and single retrievers", markdown(gain_table(report, dataset))]
     for name, path in figures.items():
         kind = name.partition("_")[2]
-        parts.append(f"![{FIGURES[kind.partition('-')[0]]}: {_mark(dataset.name)}, {kind}](<{path}>)")
+        parts.append(f"![{FIGURES[kind.partition('-')[0]]}: {mark(dataset.name)}, {kind}](<{path}>)")
     if dataset.agreement:
         parts += ["### Agreement of the retrievers", markdown(agreement_table(dataset))]
     parts += ["### All fusions", *map(markdown, grid_tables(report, dataset)), markdown(tie_table(report, dataset))]
@@ -181,12 +184,12 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
         ranks = dataset.paper.rank_correlation.items()
         alike = ", ".join(f"{column_name(column)} {rank:.2f}" for column, rank in ranks)
         parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
-        parts += _folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
+        parts += folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
     told = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
-    counts = "".join(f"- {count(number)} {_mark(text)}\n" for text, number in told.items())
+    counts = "".join(f"- {count(number)} {mark(text)}\n" for text, number in told.items())
     sources = ", ".join(f"`{source}`" for source in dataset.sources)
     run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
-    return [*parts, "### What was run", run, counts, *_folded("Configuration", [f"~~~yaml\n{dataset.config}~~~"])]
+    return [*parts, "### What was run", run, counts, *folded("Configuration", [f"~~~yaml\n{dataset.config}~~~"])]
 
 
 def _answer_markdown(dataset: Dataset) -> list[str]:
@@ -195,15 +198,19 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
         return []
     name = cell_name(dataset.recommendation.cell)
     standings = dataset.recommendation.standings
-    parts = [f"### Recommended: {_mark(name)}"]
-    parts.append("".join(f"- {labels_of(one.column.label_group)}: {_mark(standing_line(one))}\n" for one in standings))
+    parts = [f"### Recommended: {mark(name)}"]
+    for one in standings:
+        parts.append(
+            f"- {labels_of(one.column.label_group)}: {mark(standing_line(one))}; {mark(tie_line(dataset, one))}"
+        )
     winners = winners_table(dataset)
-    parts += _folded("The winner of each column", [markdown(winners)]) if winners else []
-    lines = loss_lines(dataset)
+    parts += folded("The winner of each column", [markdown(winners)]) if winners else []
+    lines = [*loss_lines(dataset), *unseen_lines(dataset)]
     slices = [slice_table(dataset, one, by) for one in standings for by in ("frequency", "text labels")]
     if lines:
-        parts += [f"### Where {_mark(name)} loses", "".join(f"- {_mark(line)}\n" for line in lines)]
-        parts += _folded("Every slice, with its test", [markdown(table) for table in slices if table])
+        parts += [f"### Where {mark(name)} loses", "".join(f"- {mark(line)}\n" for line in lines)]
+        parts += folded("Every slice, with its test", [markdown(table) for table in slices if table])
+    parts += folded(TITLE_OF_LABELS, (markdown(table) for _, table in label_tables(dataset))) if dataset.labels else []
     return parts
 
 
@@ -213,14 +220,14 @@ def _examples_markdown(dataset: Dataset) -> list[str]:
         return []
     parts = [f"### {TITLE}", f"{SIGN} and bold: a relevant label. Labels are followed by their scores."]
     for group in shown_examples(dataset):
-        parts.append(f"#### {_mark(group.heading)}")
+        parts.append(f"#### {mark(group.heading)}")
         for outcome, examples in group.by_outcome.items():
             parts.append(f"{outcome_title(outcome)}:" if examples else f"{outcome_title(outcome)}: no text.")
             for example in examples:
-                excerpt = [f"> {_mark(example.excerpt)}"] if example.excerpt else []
-                parts += _folded(escape(example_title(example)), [*excerpt, markdown(example_lists(example))])
+                excerpt = [f"> {mark(example.excerpt)}"] if example.excerpt else []
+                parts += folded(escape(example_title(example)), [*excerpt, markdown(example_lists(example))])
     return parts
 
 
-def _folded(summary: str, parts: Iterable[str]) -> list[str]:
+def folded(summary: str, parts: Iterable[str]) -> list[str]:
     return [f"<details><summary>{summary}</summary>", *parts, "</details>"]

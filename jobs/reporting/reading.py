@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting.answer import REGRET_RULE
-from jobs.reporting.bands import FEWEST_PAIRS
 from jobs.reporting.data import Report
 from jobs.reporting.formats import TESTS
 from jobs.reporting.tables import tested
@@ -26,8 +26,9 @@ def how_to_read(report: Report) -> dict[str, str]:
         "Figures": "In percent: mean and, in brackets, standard deviation over the folds.",
         "Label groups": "Head labels are the most frequent ones, tail labels all the others; each group is ranked and "
         "measured on its own. All labels are fused as one list.",
-        "Where it loses": "By label frequency: relevant pairs of text and label that only one of the two ranks among "
-        "its first k, by McNemar's exact test. By number of labels: texts, by the paired t-test. Both are "
-        f"Holm-corrected over the slices. Tenths of the labels with fewer than {FEWEST_PAIRS} pairs are joined with "
-        "their neighbour.",
+        "Where it loses": "By label frequency: how many relevant labels of each text either of the two ranks among its "
+        "first k, by a sign test over texts, which keeps the labels of a text together. By number of labels: texts, by "
+        "the paired t-test. Both are Holm-corrected over the slices. Tenths of the labels with fewer than "
+        f"{FEWEST_PAIRS} pairs are joined with their neighbour. Slices by length of the text are not available: "
+        "results hold no texts.",
     }

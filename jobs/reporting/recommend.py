@@ -14,6 +14,7 @@ from fusion.statistics.significance import ranked_groups
 from jobs.reporting.bands import frequency_slices, text_slices
 from jobs.reporting.data import (
     Band,
+    By,
     Column,
     Comparison,
     Gain,
@@ -51,8 +52,10 @@ def recommendation(
     text_sizes: Sequence[Mapping[str, Any]],
     test: Test,
     alpha: float,
+    unseen: Mapping[str, Band] | None = None,
 ) -> Recommendation | None:
-    """By the smallest mean regret over all columns of the paper's protocol. `text_sizes`: rows of that table."""
+    """By the smallest mean regret over all columns of the paper's protocol. `text_sizes`: rows of that table;
+    `unseen`: by label group, the pairs whose label has no training text."""
     means = {
         column: {cell: value.mean for cell, value in of_column.items() if cell.normalization != SINGLE}
         for column, of_column in values.items()
@@ -73,9 +76,11 @@ def recommendation(
         comparison = against_single.get(column, {}).get(chosen.cell)
         verdict = verdict_of(comparison, len(values[column][chosen.cell].folds), test, alpha) if comparison else None
         standing = _standing(column, chosen.cell, values[column], gain, comparison, verdict)
+        without = [(unseen or {})[group]] if group in (unseen or {}) else []
         slices = {
             cell: (
-                *_by_frequency(bands.get(group, ()), cell, standing, alpha),
+                *_by_frequency(without, cell, standing, alpha, "unseen"),
+                *_by_frequency(bands.get(group, ()), cell, standing, alpha, "frequency"),
                 *text_slices(text_sizes, column, cell, alpha),
             )
             for cell in {chosen.cell, standing.best}
@@ -86,11 +91,11 @@ def recommendation(
     return Recommendation(chosen.cell, chosen.mean_regret / 100, winners, tuple(standings))
 
 
-def _by_frequency(bands: Sequence[Band], cell: Cell, standing: Standing, alpha: float) -> list[Slice]:
+def _by_frequency(bands: Sequence[Band], cell: Cell, standing: Standing, alpha: float, by: By) -> list[Slice]:
     if not bands:
         return []
     deepest = max(next(iter(bands[0].found.values())))
-    return frequency_slices(bands, cell, list(standing.singles), deepest, alpha)
+    return frequency_slices(bands, cell, list(standing.singles), deepest, alpha, by)
 
 
 def _standing(

@@ -19,6 +19,7 @@ from jobs.reporting.answer import (
 from jobs.reporting.data import Dataset, Report, Standing, Value
 from jobs.reporting.formats import cell_name, count, figure, input_count_text, measure_name, percent
 from jobs.reporting.html import table_html
+from jobs.reporting.labels import TITLE, label_tables, unseen_lines
 from jobs.reporting.reading import how_to_read
 from jobs.reporting.summary_tables import gain_table
 from jobs.reporting.tables import distinct_rows, grid_tables, warnings
@@ -66,7 +67,7 @@ def _card(standing: Standing, dataset: Dataset) -> str:
         f"{_bars(sides, standing.cell)}"
         f'<p><span class="verdict {outcome.replace(" ", "-")}" aria-hidden="true">{sign}</span> '
         f"{escape(standing_line(standing))}</p>"
-        f'<p class="small">{escape(tie_line(standing))}</p>{"".join(lines)}</div>'
+        f'<p class="small">{escape(tie_line(dataset, standing))}</p>{"".join(lines)}</div>'
     )
 
 
@@ -102,7 +103,7 @@ def losses(dataset: Dataset) -> str:
     if dataset.recommendation is None:
         return ""
     name = escape(cell_name(dataset.recommendation.cell))
-    lines = "".join(f"<li>{escape(line)}</li>" for line in loss_lines(dataset))
+    lines = "".join(f"<li>{escape(line)}</li>" for line in [*loss_lines(dataset), *unseen_lines(dataset)])
     told = f"<ul>{lines}</ul>" if lines else "<p>These results hold no figures by label frequency or by text.</p>"
     tables = []
     for standing in dataset.recommendation.standings:
@@ -111,6 +112,15 @@ def losses(dataset: Dataset) -> str:
             tables += [table_html(table, dataset.name)] if table else []
     every = f"<details><summary>Every slice, with its test</summary>{''.join(tables)}</details>" if tables else ""
     return f"<article><h3>{escape(dataset.name)}: {name} beside each retriever alone</h3>{told}{every}</article>"
+
+
+def labels(dataset: Dataset) -> str:
+    """The labels most helped and most hurt, one table per label group and retriever; the first one open."""
+    parts: list[str] = []
+    for title, table in label_tables(dataset):
+        state = "" if parts else " open"
+        parts.append(f"<details{state}><summary>{escape(title)}</summary>{table_html(table, dataset.name)}</details>")
+    return f"<article><h3>{escape(dataset.name)}: {TITLE.lower()}</h3>{''.join(parts)}</article>" if parts else ""
 
 
 def tables(report: Report, dataset: Dataset) -> str:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from fusion.label_groups import ALL, frequency_bands
+from fusion.label_groups import ALL
 from fusion.metrics import is_tabled
-from fusion.statistics.coverage import BANDS, Coverage
+from fusion.statistics.coverage import UNSEEN, Coverage
 from fusion.statistics.paired import PairedSums
-from fusion.statistics.significance import exact_sign_p, holm, wilson_interval
+from fusion.statistics.significance import holm, sign_change_p, wilson_interval
 from fusion.statistics.tally import IDEALS
 from jobs.inputs.tables import Frequencies
+from jobs.results.block_tables import block_sums, block_texts
 from jobs.results.comparisons import comparisons, pairs, text_sizes
 from jobs.results.schemas import AGREEMENT_SCHEMA, BAND_TESTS_SCHEMA, BANDS_SCHEMA, table_of
 from udfs.hit_counts import Evaluation
-from udfs.label_ids import number_labels
-from udfs.list_codes import LabelGroups
 
 
 def detail_tables(
@@ -33,6 +34,8 @@ def detail_tables(
         "agreement": agreement(coverage, evaluation),
         "bands": bands(coverage, evaluation, frequencies),
         "band_tests": band_tests(coverage, evaluation),
+        "block_sums": block_sums(sums, evaluation),
+        "block_texts": block_texts(sums, evaluation),
     }
 
 
@@ -65,29 +68,20 @@ def agreement(coverage: Coverage, evaluation: Evaluation) -> pa.Table:
 
 def bands(coverage: Coverage, evaluation: Evaluation, frequencies: Frequencies) -> pa.Table:
     """The share of relevant pairs among the first k of each cell, by how frequent the label is."""
-    assert evaluation.details is not None
-    band_of = evaluation.details.bands.codes
-    groups = evaluation.layout.groups
-    group_of = groups.lookup(frequencies.ids) if groups else None
 
     def rows() -> Iterator[dict[str, Any]]:
         for v, band, relevant in _bands_with_pairs(coverage):
-            view = evaluation.views[v]
-            inside = band_of == band
-            if view != ALL and groups is not None and group_of is not None:
-                inside = inside & (group_of == groups.names.index(view))
-            counts = frequencies.counts[inside]
-            hits, _ = coverage.pairs_found(v, band)
+            hits = coverage.found_in_band(v, band)
             low, high = wilson_interval(hits, np.full_like(hits, relevant))
+            described = {
+                "label_group": evaluation.views[v],
+                "pairs": relevant,
+                **_labels_of_band(evaluation, evaluation.views[v], band, frequencies),
+            }
             for c, k in enumerate(coverage.cutoffs):
                 for cell, column in evaluation.columns.items():
                     yield {
-                        "label_group": view,
-                        "band": band + 1,
-                        "rarest": int(counts.min()),
-                        "commonest": int(counts.max()),
-                        "labels": len(counts),
-                        "pairs": relevant,
+                        **described,
                         "normalization": cell.normalization,
                         "fusion": cell.fusion,
                         "k": k,
@@ -99,39 +93,56 @@ def bands(coverage: Coverage, evaluation: Evaluation, frequencies: Frequencies) 
     return table_of(rows(), BANDS_SCHEMA)
 
 
+def _labels_of_band(evaluation: Evaluation, view: str, band: int, frequencies: Frequencies) -> dict[str, Any]:
+    """The number of a band, how many labels it has, and how many texts carry these. Band 0 holds the pairs of labels
+    without a training text."""
+    assert evaluation.details is not None
+    labels = evaluation.details.labels
+    if band == UNSEEN:
+        return {"band": 0, "rarest": 0, "commonest": 0, "labels": len(_unseen_in(evaluation, view))}
+    of_view = labels.bands[view]
+    inside = of_view.ids.filter(pa.array(of_view.codes == band))
+    counts = frequencies.counts[pc.index_in(inside, value_set=frequencies.ids).to_numpy()]
+    return {"band": band + 1, "rarest": int(counts.min()), "commonest": int(counts.max()), "labels": len(counts)}
+
+
+def _unseen_in(evaluation: Evaluation, view: str) -> set[Any]:
+    """The labels of a view that some fold tests without a training text."""
+    assert evaluation.details is not None
+    labels = evaluation.details.labels
+    everywhere = {label for unseen in (labels.unseen or {}).values() for label in unseen.to_pylist()}
+    return everywhere & set(labels.bands[view].ids.to_pylist())
+
+
 def band_tests(coverage: Coverage, evaluation: Evaluation) -> pa.Table:
-    """Each cell against each single retriever, band by band: the relevant pairs that only one of the two has among its
-    first k, and McNemar's exact test of these, Holm-corrected over the bands."""
-    found = {(v, band): coverage.pairs_found(v, band) for v, band, _ in _bands_with_pairs(coverage)}
+    """Each cell against each single retriever, band by band: the texts of which it has more, and fewer, relevant
+    labels of the band among its first k, and a sign test of these, Holm-corrected over the bands by frequency."""
     retrievers = evaluation.layout.retrievers
+    p = sign_change_p(coverage.band_moves)
+    more, fewer = (moves.sum(axis=-1) for moves in np.split(coverage.band_moves, 2, axis=-1))
 
     def rows() -> Iterator[dict[str, Any]]:
         for v, view in enumerate(evaluation.views):
-            mine = [band for of, band in found if of == v]
-            if not mine:
-                continue
-            hits, both = (np.stack(arrays) for arrays in zip(*(found[v, band] for band in mine), strict=True))
-            of_single = hits[:, -len(retrievers) :]
-            only_cell, only_retriever = hits[:, :, None] - both, of_single[:, None] - both
-            p = exact_sign_p(only_cell, only_retriever)
-            for c, k in enumerate(coverage.cutoffs):
-                for cell, column in evaluation.grid.column_of.items():
-                    for r, retriever in enumerate(retrievers):
-                        corrected = holm(dict(enumerate(p[:, column, r, c].tolist())))
-                        for b, band in enumerate(mine):
-                            yield {
-                                "label_group": view,
-                                "band": band + 1,
-                                "k": k,
-                                "normalization": cell.normalization,
-                                "fusion": cell.fusion,
-                                "retriever": retriever,
-                                "pairs": int(coverage.band_pairs[v, band]),
-                                "only_cell": int(only_cell[b, column, r, c]),
-                                "only_retriever": int(only_retriever[b, column, r, c]),
-                                "p": float(p[b, column, r, c]),
-                                "p_holm": corrected[b],
-                            }
+            mine = [band for of, band, _ in _bands_with_pairs(coverage) if of == v]
+            tenths = [band for band in mine if band != UNSEEN]
+            for (c, k), (cell, column), (r, retriever) in product(
+                enumerate(coverage.cutoffs), evaluation.grid.column_of.items(), enumerate(retrievers)
+            ):
+                corrected = holm({band: float(p[v, band, column, r, c]) for band in tenths})
+                for band in mine:
+                    yield {
+                        "label_group": view,
+                        "band": 0 if band == UNSEEN else band + 1,
+                        "k": k,
+                        "normalization": cell.normalization,
+                        "fusion": cell.fusion,
+                        "retriever": retriever,
+                        "pairs": int(coverage.band_pairs[v, band]),
+                        "more": int(more[v, band, column, r, c]),
+                        "fewer": int(fewer[v, band, column, r, c]),
+                        "p": float(p[v, band, column, r, c]),
+                        "p_holm": corrected.get(band, float(p[v, band, column, r, c])),
+                    }
 
     return table_of(rows(), BAND_TESTS_SCHEMA)
 
@@ -140,9 +151,3 @@ def _bands_with_pairs(coverage: Coverage) -> Iterator[tuple[int, int, int]]:
     """View, band and number of relevant pairs, where there are any."""
     for v, band in np.argwhere(coverage.band_pairs):
         yield int(v), int(band), int(coverage.band_pairs[v, band])
-
-
-def label_bands(frequencies: Frequencies) -> LabelGroups:
-    """The frequency band of every judged label, as the workers look it up."""
-    found = frequency_bands(number_labels(frequencies.ids)[0], frequencies.counts, BANDS)
-    return LabelGroups(tuple(str(band + 1) for band in range(BANDS)), frequencies.ids, found)

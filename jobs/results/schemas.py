@@ -123,13 +123,54 @@ BAND_TESTS_SCHEMA = pa.schema(
         ("fusion", pa.string()),
         ("retriever", pa.string()),
         ("pairs", pa.int64()),
-        ("only_cell", pa.int64()),
-        ("only_retriever", pa.int64()),
+        ("more", pa.int64()),
+        ("fewer", pa.int64()),
         ("p", pa.float64()),
         ("p_holm", pa.float64()),
     ]
 )
-"""Pairs of text and relevant label that only the cell, or only the single retriever, has among its first k."""
+"""Texts of which the cell has more, or fewer, relevant labels of a band among its first k than the single retriever.
+Band 0: labels without a training text."""
+BLOCK_SUMS_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("metric", pa.string()),
+        ("k", pa.int32()),
+        ("cells", pa.list_(pa.string())),
+        ("sums", pa.list_(pa.int64())),
+    ]
+)
+"""The sum of a measure over the texts of each block, in whole numbers of 2^-18, under the ideal `all`. `cells` share
+the figures."""
+BLOCK_TEXTS_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("texts", pa.list_(pa.int64())),
+        ("fingerprints", pa.list_(pa.int64())),
+    ]
+)
+"""The number of texts of each block, and the sum of their fingerprints modulo 2^64."""
+LABELS_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("normalization", pa.string()),
+        ("fusion", pa.string()),
+        ("retriever", pa.string()),
+        ("outcome", pa.string()),
+        ("place", pa.int32()),
+        ("label_id", pa.string()),
+        ("name", pa.string()),
+        ("pairs", pa.int64()),
+        ("k", pa.int32()),
+        ("found", pa.int64()),
+        ("retriever_found", pa.int64()),
+        ("watched", pa.int64()),
+        ("most_unwatched", pa.int64()),
+    ]
+)
+"""The labels that the recommended cell helps and hurts most against a retriever: how many of their relevant pairs each
+of the two has among its first k. Chosen among the `watched` most frequent labels of the group; no other label has more
+than `most_unwatched` pairs."""
 EXAMPLES_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
@@ -152,8 +193,8 @@ EXAMPLES_SCHEMA = pa.schema(
         ("relevant", pa.list_(pa.bool_())),
     ]
 )
-"""One row per list of a text that the best cell helps or hurts most against the better single retriever. `list` names a
-retriever, `fused` or `relevant`; scores of relevant labels are fused ones, null where no list holds the label."""
+"""One row per list of a text that the recommended cell helps or hurts most against the better single retriever. `list`
+names a retriever, `fused` or `relevant`; scores of relevant labels are fused ones, null where no list has the label."""
 ADDITIONS_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
@@ -182,10 +223,15 @@ DETAILS = {
     "agreement": AGREEMENT_SCHEMA,
     "bands": BANDS_SCHEMA,
     "band_tests": BAND_TESTS_SCHEMA,
+    "block_sums": BLOCK_SUMS_SCHEMA,
+    "block_texts": BLOCK_TEXTS_SCHEMA,
+    "labels": LABELS_SCHEMA,
     "examples": EXAMPLES_SCHEMA,
     "additions": ADDITIONS_SCHEMA,
 }
 """The tables beside the metrics, by name."""
+NOT_AS_CSV = ("block_sums", "block_texts")
+"""Tables that no person reads."""
 
 
 def table_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:

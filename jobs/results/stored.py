@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from jobs.config import Config, make_config
 from jobs.results.schemas import DETAILS, METRICS_SCHEMA, RUN_FILE
 from jobs.runtime.folders import CONFIG_FILE, modified, read_parquet, read_text
 from jobs.runtime.workspace import Workspace
+from udfs.input_counts import UNSEEN_PAIRS
 
 NOT_COMPARED = ("log", "output", "spark", "work")
 """Sections of the configuration that do not change figures."""
@@ -42,6 +43,11 @@ class Results:
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Of a table beside the metrics; none where the results do not hold it."""
         return self.details[table].to_pylist() if table in self.details else []
+
+    @property
+    def knows_training(self) -> bool:
+        """Whether it is known which labels no training text carries."""
+        return UNSEEN_PAIRS in self.input_counts
 
     @property
     def missing_folds(self) -> tuple[int, ...]:
@@ -98,7 +104,10 @@ def _table(path: str, schema: pa.Schema) -> pa.Table | None:
         return None
     missing = [name for name in schema.names if name not in table.column_names]
     if missing:
-        raise InputError(f"{path} lacks the column {missing[0]!r}; it has {', '.join(table.column_names)}")
+        raise InputError(
+            f"{path} lacks the column {missing[0]!r}; it has {', '.join(table.column_names)}. Results of another "
+            "version have to be evaluated again"
+        )
     return table.select(schema.names).cast(schema)
 
 
@@ -141,11 +150,29 @@ def _check_same(one: Results, other: Results, settings: Iterable[str]) -> None:
     for name in settings:
         a, b = _setting(one.config, name), _setting(other.config, name)
         if a != b:
-            key, x, y = _first_difference(name, a, b)
+            key, x, y = next(_differences(name, a, b))
             raise InputError(
                 f"{one.sources[0]} and {other.sources[0]} come from different configurations: "
                 f"{key} is {x!r} in the first and {y!r} in the second"
             )
+
+
+def setting_differences(one: Results, other: Results, left_out: Iterable[str]) -> list[tuple[str, Any, Any]]:
+    """The settings that differ, with both values, but for some sections."""
+    sections = [name for name in Config.model_fields if name not in set(left_out)]
+    return [
+        difference
+        for name in sections
+        for difference in _differences(name, _setting(one.config, name), _setting(other.config, name))
+    ]
+
+
+def _differences(name: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in dict.fromkeys([*one, *other]):
+            yield from _differences(f"{name}.{key}", one.get(key), other.get(key))
+    elif one != other:
+        yield name, one, other
 
 
 def _setting(config: Config, name: str) -> Any:
@@ -153,11 +180,3 @@ def _setting(config: Config, name: str) -> Any:
     for part in name.split("."):
         value = value[part]
     return value
-
-
-def _first_difference(name: str, a: Any, b: Any) -> tuple[str, Any, Any]:
-    if isinstance(a, dict) and isinstance(b, dict):
-        for key in [*a, *b]:
-            if a.get(key) != b.get(key):
-                return _first_difference(f"{name}.{key}", a.get(key), b.get(key))
-    return name, a, b

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -74,15 +76,25 @@ class ResultFolder:
             with self._filesystem.open_input_file(path) as file:
                 yield from pq.ParquetFile(file).iter_batches()
 
-    def write_table(self, name: str, table: pa.Table) -> None:
-        """The same rows as `name.parquet` and `name.csv`."""
+    def write_table(self, name: str, table: pa.Table, as_csv: bool = True) -> None:
+        """The same rows as `name.parquet` and, where people may read them, `name.csv`; lists are JSON there."""
         with self._filesystem.open_output_stream(f"{self._path}/{name}.parquet") as stream:
-            pq.write_table(table, stream)
+            pq.write_table(table, stream, compression="zstd")
+        if not as_csv:
+            return
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.column_names)
-        writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        writer.writerows(zip(*map(_csv_fields, table.columns), strict=True))
         self.write_text(f"{name}.csv", text.getvalue())
+
+
+def _csv_fields(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; a list as JSON, which every program can read."""
+    values: list[Any] = column.to_pylist()
+    if not pa.types.is_list(column.type):
+        return values
+    return [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
 
 
 @contextmanager

@@ -111,3 +111,16 @@ def test_names_on_a_phone_do_not_cover_ranks(visit, whole):
     )
     assert len(gaps) == 16
     assert min(gaps) > 0
+
+
+def test_figures_on_a_phone_have_readable_headings_and_numbers(visit, whole):
+    page = visit(whole, width=390)
+    sizes = page.eval_on_selector_all(
+        "#grid .plot text", "nodes => nodes.map(node => parseFloat(getComputedStyle(node).fontSize))"
+    )
+    assert len(sizes) > 40 and min(sizes) >= 12
+    headings = page.locator("#grid .plot text", has_text="min-max")
+    assert headings.count() == 1 and headings.bounding_box()["x"] >= 0
+    # The axis of the mean ranks has two numbers at least, below the rows.
+    texts = page.locator("#ranks .plot svg > text.soft").all_text_contents()
+    assert texts[-1] == "mean rank" and len([text for text in texts[:-1] if text.isdigit()]) >= 2

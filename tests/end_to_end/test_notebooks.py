@@ -127,7 +127,12 @@ def test_bring_your_own_runs(run: Any, work: Path, capsys: pytest.CaptureFixture
     left = run("03_bring_your_own_runs")
     page = Path(left["page"])
     assert page == work / "own" / "report" / "index.html" and page.is_file()
-    assert f"open {page}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"open {page}" in printed
+    # Without folds the texts decide, and the verdict says so.
+    texts = left["result"].input_counts["judged_texts"]
+    assert f"(tested over {texts} texts)" in printed and "not tested" not in printed
+    assert f"tested over {texts} texts" in page.read_text() and "not tested (one fold" not in page.read_text()
     assert left["result"].engine == "local"
     assert list(left["reached"].without) == ["", "words", "names", "popular"]
     assert left["choice"].ndcg_at_10 == left["reached"].ndcg_at_10.max() > 0.3

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -13,7 +14,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from fusion.label_groups import ALL, frequency_bands
-from fusion.statistics.coverage import BANDS
+from fusion.statistics.coverage import BANDS, FEWEST_PAIRS, joined_bands
 from jobs import evaluate
 from jobs.config import load_config
 from jobs.results.schemas import DETAILS
@@ -31,12 +32,29 @@ def relevant() -> list[set[int]]:
 @pytest.fixture(scope="module")
 def settings(relevant: list[set[int]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     texts = random_texts(np.random.default_rng(5), TEXTS, ties=False)
-    inputs = write_tables(tmp_path_factory.mktemp("tables"), texts, relevant, folds=3)
-    return {**inputs, "evaluate.metrics": MEASURES, "grid.cells": ["zmuv+combmnz", "zmuv+isr", "rank+isr"]}
+    # A label that only texts of one fold carry: there it has no training text.
+    relevant[0].add(49)
+    relevant[3].add(49)
+    for text in (*range(1, TEXTS, 3), *range(2, TEXTS, 3)):
+        relevant[text].discard(49)
+    folder = tmp_path_factory.mktemp("tables")
+    inputs = write_tables(folder, texts, relevant, folds=3)
+    roles = [
+        {"fold": fold, "text_id": text, "role": "test" if text % 3 == fold else "train" if text % 7 else "validation"}
+        for fold in range(3)
+        for text in range(TEXTS)
+    ]
+    pq.write_table(pa.Table.from_pylist(roles), folder / "folds.parquet")
+    return {
+        **inputs,
+        "grid.engine": "arrays",
+        "evaluate.metrics": MEASURES,
+        "grid.cells": ["zmuv+combmnz", "zmuv+isr", "rank+isr"],
+    }
 
 
 def test_comparisons_equal_scipys_on_the_texts(
-    spark: SparkSession, settings: dict[str, object], tmp_path: Path
+    spark: SparkSession, settings: dict[str, object], relevant: list[set[int]], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     more = {"evaluate.per_query": True, "output.path": str(out)}
@@ -68,7 +86,7 @@ def test_comparisons_equal_scipys_on_the_texts(
             checked += 1
     assert checked > 40
     check_pairs(pq.read_table(out / "pairs.parquet").to_pandas(), compared)
-    check_text_sizes(pq.read_table(out / "text_sizes.parquet").to_pandas(), by_cell)
+    check_text_sizes(pq.read_table(out / "text_sizes.parquet").to_pandas(), by_cell, relevant)
 
 
 def check_pairs(pairs: pd.DataFrame, compared: pd.DataFrame) -> None:
@@ -91,12 +109,12 @@ def check_pairs(pairs: pd.DataFrame, compared: pd.DataFrame) -> None:
         assert (both[name] == both[f"{name}_compared"]).all(), name
 
 
-def check_text_sizes(sizes: pd.DataFrame, by_cell: dict[tuple[str, ...], pd.DataFrame]) -> None:
+def check_text_sizes(
+    sizes: pd.DataFrame, by_cell: dict[tuple[str, ...], pd.DataFrame], relevant: list[set[int]]
+) -> None:
     """Each cell against each retriever over the texts of a size, by their number of relevant labels."""
     texts = by_cell["single", "bm25", ALL]
-    number = pd.Series(
-        {text: len(labels) for text, labels in enumerate(random_relevant(np.random.default_rng(6), TEXTS))}
-    )
+    number = pd.Series({text: len(labels) for text, labels in enumerate(relevant)})
     number = number.loc[texts.index]
     assert set(sizes["fewest"]) <= {1, 2, 3, 6, 11}
     everyone = sizes.query("label_group == 'all' and fusion == 'combmnz' and retriever == 'dense' and metric == 'ndcg'")
@@ -120,22 +138,33 @@ def result(spark: SparkSession, settings: dict[str, object]) -> evaluate.Result:
 
 def test_frequency_bands(result: evaluate.Result, relevant: list[set[int]]) -> None:
     counts = np.bincount([label for labels in relevant for label in labels], minlength=50)
-    bands = frequency_bands(np.arange(50), counts, BANDS)
+    bands = joined_bands(frequency_bands(np.arange(50), counts, BANDS), counts)
     rows = result.details["bands"].to_pylist()
-    everything = [row for row in rows if row["label_group"] == ALL and row["fusion"] == "combmnz" and row["k"] == 3]
-    assert [row["band"] for row in everything] == list(range(1, BANDS + 1))
+    of_cell = [row for row in rows if row["label_group"] == ALL and row["fusion"] == "combmnz" and row["k"] == 3]
+    everything = [row for row in of_cell if row["band"]]
+    (unseen,) = [row for row in of_cell if not row["band"]]
+    without = {
+        (text, label)
+        for text, labels in enumerate(relevant)
+        for label in labels
+        if not any(label in relevant[n] for n in range(TEXTS) if n % 3 != text % 3 and n % 7)
+    }
+    assert len(without) >= 2 and unseen["pairs"] == len(without) == result.input_counts["pairs_without_training_text"]
+    assert [row["band"] for row in everything] == list(range(1, bands.max() + 2))
     for row in everything:
         mine = counts[bands == row["band"] - 1]
-        assert (row["labels"], row["pairs"]) == (5, mine.sum())
+        labels = set(np.flatnonzero(bands == row["band"] - 1).tolist())
+        pairs = mine.sum() - sum(label in labels for _, label in without)
+        assert (row["labels"], row["pairs"]) == (len(mine), pairs) and row["pairs"] >= FEWEST_PAIRS
         assert (row["rarest"], row["commonest"]) == (mine.min(), mine.max())
     # What the bands hold adds up to the hits that precision counts.
-    hits = sum(row["value"] * row["pairs"] for row in everything)
+    hits = sum(row["value"] * row["pairs"] for row in of_cell)
     figures = result.metrics.to_pandas().query("label_group == 'all' and metric == 'precision' and fusion == 'combmnz'")
     assert hits == pytest.approx((figures["value"] * figures["queries"]).sum() * 3)
 
 
 def test_bands_against_the_single_retrievers(result: evaluate.Result) -> None:
-    """Discordant pairs have the difference that the shares of the bands have, and McNemar's test is scipy's."""
+    """Texts with more and fewer labels of a band, and their test; intervals and Holm's correction are scipy's."""
     shares = {
         (row["label_group"], row["band"], row["k"], row["normalization"], row["fusion"]): row
         for row in result.details["bands"].to_pylist()
@@ -144,23 +173,24 @@ def test_bands_against_the_single_retrievers(result: evaluate.Result) -> None:
     # Three cells against two retrievers at two cut-offs, in each of the bands that have pairs.
     bands = {key[:2] for key in shares}
     assert len(tests) == 3 * 2 * 2 * len(bands)
-    assert (tests["only_cell"] + tests["only_retriever"]).max() > 5
+    assert (tests["more"] + tests["fewer"]).max() > 5
     for row in tests.itertuples():
         cell = shares[row.label_group, row.band, row.k, row.normalization, row.fusion]
         single = shares[row.label_group, row.band, row.k, "single", row.retriever]
-        gain = (cell["value"] - single["value"]) * row.pairs
-        assert row.only_cell - row.only_retriever == pytest.approx(gain)
-        if row.only_cell + row.only_retriever:
-            assert row.p == pytest.approx(stats.binomtest(row.only_cell, row.only_cell + row.only_retriever).pvalue)
+        gain = round((cell["value"] - single["value"]) * row.pairs)
+        assert (gain > 0) <= (row.more > 0) and (gain < 0) <= (row.fewer > 0)
+        if row.more + row.fewer and abs(gain) == abs(row.more - row.fewer) == row.more + row.fewer:
+            assert row.p == pytest.approx(2 * 0.5 ** (row.more + row.fewer))
         interval = stats.binomtest(round(cell["value"] * row.pairs), row.pairs).proportion_ci(method="wilson")
         assert (cell["low"], cell["high"]) == pytest.approx(interval)
-    for _, family in tests.groupby(["label_group", "k", "normalization", "fusion", "retriever"]):
+    # Labels without a training text are a matter of their own, and not one of the bands.
+    for _, family in tests[tests["band"] > 0].groupby(["label_group", "k", "normalization", "fusion", "retriever"]):
         np.testing.assert_allclose(family["p_holm"], multipletests(family["p"], method="holm")[1])
 
 
 @pytest.mark.parametrize(
     "more",
-    [{"spark.partitions": 1}, {"spark.partitions": 7}, {"spark.partitions": 64}, {"grid.engine": "windows"}],
+    [{"spark.partitions": 1}, {"spark.partitions": 64}, {"grid.engine": "windows"}, {"grid.engine": "local"}],
 )
 def test_details_do_not_depend_on_how_texts_are_spread(
     spark: SparkSession, settings: dict[str, object], result: evaluate.Result, more: dict[str, object]

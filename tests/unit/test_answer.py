@@ -7,18 +7,19 @@ from dataclasses import replace
 import pytest
 
 from fusion.grid import Cell
+from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting.answer import headline, loss_lines, ranges, slice_table, standing_line, tie_line, winners_table
-from jobs.reporting.bands import FEWEST_PAIRS, frequency_slices, joined, text_slices
+from jobs.reporting.bands import frequency_slices, joined, text_slices
 from jobs.reporting.data import Band, Column, Comparison, Dataset, Outcome, Share, Slice, Verdict
 from jobs.reporting.formats import percent
-from tests.reports import sample_report
+from tests.reports import band_test, sample_report
 
 CELL, DENSE = Cell("max", "combsum"), Cell("single", "dense")
 
 
-def band(low: int, high: int, pairs: int, hits: tuple[int, int], only: tuple[int, int]) -> Band:
+def band(low: int, high: int, pairs: int, hits: tuple[int, int], moved: tuple[int, int]) -> Band:
     found = {cell: {10: Share(n, n / pairs, 0.0, 1.0)} for cell, n in zip((CELL, DENSE), hits, strict=True)}
-    return Band(low, high, 4, pairs, found, {(CELL, "dense"): {10: only}})
+    return Band(low, high, 4, pairs, found, {(CELL, "dense"): {10: band_test(*moved)}})
 
 
 def changed(dataset: Dataset, outcome: Outcome, folds: int = 5, **more: object) -> Dataset:
@@ -47,13 +48,21 @@ def test_the_sentence() -> None:
     assert headline(replace(dataset, recommendation=None)) == "No fusion was evaluated on Eurlex-4K."
 
 
-def test_ties_are_counted_once_per_result() -> None:
-    standing = sample_report().datasets[0].recommendation.standings[1]  # type: ignore[union-attr]
-    assert tie_line(standing) == "the best of 40 cells, tied with 3 others"
+def test_ties_are_counted_once_per_result_and_name_their_test() -> None:
+    dataset = sample_report().datasets[0]
+    standing = dataset.recommendation.standings[1]  # type: ignore[union-attr]
+    over_texts = "the t-test over texts (mean ranks) ties it with 13 others"
+    assert tie_line(dataset, standing) == (
+        f"the best of 40 cells, tied with 3 others by the t-test over folds; {over_texts}"
+    )
     second = replace(standing, value=replace(standing.value, best=False))
-    assert tie_line(second) == "not told from the best of 40 cells, tied with 3 others"
+    assert tie_line(dataset, second).startswith("not told from the best of 40 cells, tied with 3 others by the t-test")
     below = replace(second, value=replace(second.value, bold=False, mean=standing.best_value.mean - 0.012))
-    assert tie_line(below) == "1.2 below the best, zmuv+combmnz, of 40 cells"
+    assert tie_line(dataset, below) == "1.2 below the best, zmuv+combmnz, of 40 cells"
+    by_texts = sample_report(test="queries").datasets[0]
+    (line,) = [tie_line(by_texts, one) for one in by_texts.recommendation.standings[:1]]  # type: ignore[union-attr]
+    assert line.endswith("by the t-test over texts") and "mean ranks" not in line
+    assert "over folds" not in tie_line(replace(dataset, rankings=()), standing).partition("; ")[2]
 
 
 def test_a_standing_with_one_fold() -> None:
@@ -82,7 +91,9 @@ def test_bands_with_few_pairs_are_joined() -> None:
     share = together.found[CELL][10]
     assert (share.hits, share.value) == (30, 30 / 69)
     assert 0.3 < share.low < share.value < share.high < 0.6
-    assert together.only[CELL, "dense"][10] == (18, 3)
+    # Texts may have labels in several of the bands: what was tested band by band does not add up.
+    assert not together.tests
+    assert [one.outcome for one in frequency_slices([together], CELL, ["dense"], 10, 0.05)] == ["not tested"]
     assert (alone.commonest, alone.pairs) == (99, 303)
     assert [found.pairs for found in joined(few[:1])] == [2]
     assert list(joined([])) == []
@@ -99,7 +110,7 @@ def test_losses_are_tested() -> None:
     first, second, third = frequency_slices(bands, CELL, ["dense"], 10, 0.05)
     assert [found.outcome for found in (first, second, third)] == ["worse", "not told apart", "better"]
     assert first.p == pytest.approx(2 * 2 * sum(n for n in (1, 25, 300, 2300)) / 2**25)
-    assert (first.only_cell, first.only_single, first.number) == (3, 22, 87)
+    assert (first.more, first.fewer, first.number) == (3, 22, 87)
 
 
 def test_losses_by_the_number_of_labels() -> None:

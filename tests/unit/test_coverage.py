@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from fusion.grid import Cell, Grid
 from fusion.kernel.hits import Hits, find_hits
 from fusion.label_groups import ALL, frequency_bands
 from fusion.metrics import Measure
-from fusion.statistics.coverage import BANDS, Coverage, common_candidates
+from fusion.statistics.coverage import BANDS, MOST_MOVED, Coverage, common_candidates, joined_bands
 from tests.lists import random_relevant, random_texts, to_texts
 
 GROUPS = ("tail", "head")
@@ -75,17 +77,60 @@ def test_bands_count_pairs_and_ranks() -> None:
             assert coverage.band_hits[v, band, 0].tolist() == expected
 
 
-def test_pairs_that_only_one_of_two_finds() -> None:
-    """Ranks in a fused column and in two single retrievers' lists (0: not listed), one row per relevant label."""
-    ranks = np.array([[1, 1, 0], [2, 4, 1], [5, 0, 9], [0, 3, 3], [6, 6, 1]], np.int32)
-    hits = Hits(ALL, np.arange(5), np.arange(5, dtype=np.int32), ranks)
+def test_texts_of_which_a_column_finds_more_labels_of_a_band() -> None:
+    """Ranks in a fused column and in two single retrievers' lists (0: not listed), one row per relevant label. The
+    first three labels are of one text, and two of these of one band: they count together."""
+    ranks = np.array([[1, 9, 0], [2, 0, 1], [5, 0, 9], [0, 3, 3], [6, 6, 1]], np.int32)
+    hits = Hits(ALL, np.array([0, 0, 0, 1, 2]), np.arange(5, dtype=np.int32), ranks)
     coverage = Coverage((ALL,), 2, 3, [1, 3, 5])
-    coverage.add_bands(0, np.zeros(5, np.int64), hits, np.array([0, 0, 0, 0, 1]))
-    of_column, both = coverage.pairs_found(0, 0)
-    assert of_column.tolist() == [[1, 2, 3], [1, 2, 3], [1, 2, 2]]
-    assert both[0].tolist() == [[1, 1, 2], [0, 1, 1]]
-    assert both[1].tolist() == [of_column[1].tolist(), [0, 1, 2]]
-    assert coverage.pairs_found(0, 1)[1].sum(axis=(0, 1)).tolist() == [1, 1, 1]
+    coverage.add_bands(0, np.zeros(5, np.int64), hits, np.array([0, 1, 0, 0, 1]))
+    assert coverage.found_in_band(0, 0).tolist() == [[1, 1, 2], [0, 1, 1], [0, 1, 1]]
+    more, fewer = np.split(coverage.band_moves[0, 0, 0], 2, axis=-1)  # [retriever, cutoff, by how many less one]
+    assert more.shape == fewer.shape == (2, 3, MOST_MOVED)
+    # Against the first retriever: text 0 has one label more among the first 1 and 3, and two more among the first 5.
+    assert [np.flatnonzero(row).tolist() for row in more[0]] == [[0], [0], [1]] and more[0].sum() == 3
+    # Text 1 has one fewer from the first 3 on, against both.
+    assert fewer[:, :, 0].tolist() == [[0, 1, 1], [0, 1, 1]] and fewer.sum() == 4
+    other_band = coverage.band_moves[0, 1, 0]
+    assert np.argwhere(other_band[0]).tolist() == [[1, 0], [2, 0]]
+    assert other_band[1, :, MOST_MOVED].tolist() == [2, 1, 1] and other_band[1].sum() == 4
+
+
+def test_moves_against_plain_counting() -> None:
+    rng = np.random.default_rng(2)
+    text = np.sort(rng.integers(0, 40, 400))
+    ranks = rng.integers(0, 15, (400, 4)).astype(np.int32)
+    bands = rng.integers(0, BANDS + 1, 400)
+    coverage = Coverage((ALL,), 2, 4, [3, 12])
+    coverage.add_bands(0, bands, Hits(ALL, text, text.astype(np.int32), ranks), bands)
+    expected = np.zeros_like(coverage.band_moves[0])
+    for band, column, r, (c, k), t in product(range(BANDS + 1), range(2), range(2), enumerate([3, 12]), range(40)):
+        found = ((ranks > 0) & (ranks <= k))[(text == t) & (bands == band)].sum(axis=0)
+        more = found[column] - found[2 + r]
+        if more:
+            place = min(abs(more), MOST_MOVED) - 1 + MOST_MOVED * (more < 0)
+            expected[band, column, r, c, place] += 1
+    np.testing.assert_array_equal(coverage.band_moves[0], expected)
+
+
+def test_watched_labels() -> None:
+    ranks = np.array([[1, 3], [4, 0], [2, 2], [1, 1]], np.int32)
+    hits = Hits(ALL, np.array([0, 1, 1, 2]), np.arange(4, dtype=np.int32), ranks)
+    coverage = Coverage((ALL,), 1, 2, [1, 5], watched=3, label_cutoff=3)
+    coverage.add_labels(0, np.array([0, 0, 2, -1, 0]), hits, np.array([0, 0, 2, -1]))
+    assert coverage.label_pairs[0].tolist() == [3, 0, 1]
+    assert coverage.label_hits[0].tolist() == [[1, 1], [0, 0], [1, 1]]
+
+
+def test_bands_with_few_pairs_are_joined() -> None:
+    tenths = np.repeat(np.arange(BANDS), 2)
+    counts = np.repeat([1, 1, 20, 20, 5, 50, 1, 1, 90, 3], 2)
+    bands = joined_bands(tenths, counts)
+    # 2, 2 and 40 pairs; 40; 10 and 100; 2, 2 and 180; the last 6 pairs go to the band before.
+    assert bands[::2].tolist() == [0, 0, 0, 1, 2, 2, 3, 3, 3, 3]
+    assert (bands[::2] == bands[1::2]).all()
+    assert joined_bands(np.arange(3), np.ones(3)).tolist() == [0, 0, 0]
+    assert joined_bands(np.empty(0, np.int8), np.empty(0, np.int64)).tolist() == []
 
 
 def test_frequency_bands_go_from_the_rarest() -> None:

@@ -82,9 +82,12 @@ def test_text_says_what_was_imputed_missed_and_left_out() -> None:
     assert unjudged.table["relevant"].null_count == 2 and unjudged.table["dense_rank"].to_pylist() == [1, None]
 
 
-def test_unknown_text_and_cell() -> None:
+def test_unknown_text_and_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(xf.InputError, match=r"no text '99' among the 25 texts .*near ids: 9"):
         xf.explain(RUNS, 99)
+    monkeypatch.setattr("jobs.explain.COMPARED_IDS", 3)
+    with pytest.raises(xf.InputError, match=r"no text 'zzz' among the texts of the inputs .*the first: 0, 1, 2$"):
+        xf.explain(RUNS, "zzz")
     with pytest.raises(xf.ConfigError, match="Did you mean 'zmuv'"):
         xf.explain(RUNS, 1, "zmux+combsum")
     with pytest.raises(xf.ConfigError, match="unknown label group 'tial'"):

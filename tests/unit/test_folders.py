@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import time
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fusion.errors import InputError, OutputError
@@ -117,3 +120,15 @@ def test_fingerprints_follow_content(tmp_path: Path) -> None:
     assert input_fingerprint(str(tmp_path)) != before
     with pytest.raises(InputError, match="does not exist"):
         input_fingerprint(str(tmp_path / "gone"))
+
+
+def test_lists_are_json_in_csv(tmp_path: Path) -> None:
+    table = pa.table({"id": ["a", "b"], "names": [["x, y", 'the "z"'], None], "right": [[True, False], []]})
+    with whole_folder(OutputSettings(path=str(tmp_path / "out"))) as folder:
+        folder.write_table("lists", table)
+        folder.write_table("unread", table, as_csv=False)
+    rows = list(csv.DictReader((tmp_path / "out" / "lists.csv").open()))
+    assert [json.loads(row["names"]) if row["names"] else None for row in rows] == table["names"].to_pylist()
+    assert [json.loads(row["right"]) for row in rows] == table["right"].to_pylist()
+    assert pq.read_table(tmp_path / "out" / "unread.parquet") == table
+    assert not (tmp_path / "out" / "unread.csv").exists()

@@ -11,18 +11,19 @@ import pytest
 from fusion.grid import Cell
 from fusion.kernel.blocks import TextBlock
 from fusion.metrics import Measure
-from fusion.statistics.coverage import BANDS
+from fusion.statistics.coverage import UNSEEN
 from tests.lists import random_relevant, random_texts, to_texts
+from udfs.counted_labels import counted_labels
 from udfs.hit_counts import COVERAGE, HITS, Counter, Details, Evaluation, add_counts, unpacked
 from udfs.list_codes import LabelGroups, Layout
 from udfs.problems import Problems
 from udfs.text_batches import Batch
 
 TEXTS = 90
-SUMS = ("queries", "sums", "products", "blocks")
+SUMS = ("queries", "sums", "products", "blocks", "block_texts", "block_prints")
 LABELS = pa.array(range(50), pa.int32())
-BANDS_OF = LabelGroups(tuple(map(str, range(BANDS))), LABELS, (np.arange(50) % BANDS).astype(np.int8))
 GROUPS = LabelGroups(("tail", "head"), LABELS, (np.arange(50) >= 30).astype(np.int8))
+COUNTED = counted_labels(LABELS, np.arange(50), ("tail", "head", "all"), GROUPS, {0: pa.array([3, 40], pa.int64())})
 
 
 def part_of(texts: TextBlock, ids: slice) -> Batch:
@@ -63,7 +64,19 @@ def test_parts_add_up_to_the_whole(blocks: int) -> None:
     layout = Layout(("bm25", "dense"), ("tail", "head"), GROUPS)
     cells = (Cell("zmuv", "combmnz"), Cell("rank", "isr"))
     measures = (Measure("ndcg", 3), Measure("precision", 10))
-    evaluation = Evaluation(layout, cells, layout.views, "group", measures, Details(BANDS_OF, blocks, 100, 0))
+    evaluation = Evaluation(layout, cells, layout.views, "group", measures, Details(COUNTED, blocks, 100, 0))
     with_places, whole = counted(evaluation, texts, [slice(0, TEXTS)])
     assert with_places == (blocks == 1024)
     assert whole == counted(evaluation, texts, [slice(60, TEXTS), slice(0, 1), slice(1, 60)])[1]
+
+
+def test_labels_without_training_texts_have_a_band_of_their_own() -> None:
+    bands = COUNTED.bands_of("all", pa.array([3, 4, 40, 3], pa.int32()), np.array([0, 0, 0, 1], np.int32))
+    assert (bands == UNSEEN).tolist() == [True, False, True, False]
+    # Without such labels, every label has its band by frequency, the rarest first.
+    plain = counted_labels(LABELS, np.arange(50), ("all",), None, None)
+    of_all = plain.bands_of("all", LABELS, np.zeros(50, np.int32))
+    assert of_all.tolist() == sorted(of_all) and set(of_all) == set(range(of_all.max() + 1))
+    # Watched are the most frequent first.
+    assert plain.watched["all"].lookup(pa.array([49, 48, 0], pa.int32())).tolist() == [0, 1, 49]
+    assert COUNTED.watched["tail"].lookup(pa.array([29, 40], pa.int32())).tolist() == [0, -1]

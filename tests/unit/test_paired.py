@@ -30,13 +30,15 @@ class Sample:
         self.ranks = rng.integers(0, 12, (len(self.text), COLUMNS)).astype(np.int32)
         self.ranks[:, 1] = np.where(rng.random(len(self.text)) < 0.2, 1, self.ranks[:, 0])
         self.block = blocks_of(np.arange(TEXTS), BLOCKS)
+        self.prints = rng.integers(-(2**63), 2**63, TEXTS)
 
     def sums(self, start: int = 0, stop: int = TEXTS) -> PairedSums:
         sums = new_sums()
         mine = (self.text >= start) & (self.text < stop)
         part = slice(start, stop)
         hits = Hits("tail", self.text[mine] - start, self.text[mine].astype(np.int32), self.ranks[mine])
-        sums.add(hits, self.counted[part], [self.relevant_all[part], self.relevant[part]], self.block[part])
+        numbers = [self.relevant_all[part], self.relevant[part]]
+        sums.add(hits, self.counted[part], numbers, self.block[part], self.prints[part])
         return sums
 
     def figures(self, aspect: Aspect) -> np.ndarray:
@@ -121,7 +123,7 @@ def test_no_randomization_without_blocks_or_vectors() -> None:
 def test_texts_without_relevant_labels_count_as_queries() -> None:
     sums = PairedSums(("all",), [Measure("precision", 1)], 1)
     nothing = Hits("all", np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, 1), np.int32))
-    sums.add(nothing, np.array([True, True, False]), [np.array([0, 2, 2])] * 2, np.zeros(3, np.int64))
+    sums.add(nothing, np.array([True, True, False]), [np.array([0, 2, 2])] * 2, *np.zeros((2, 3), np.int64))
     assert sums.compare(sums.aspects[0], 0, 0).pairs == 2
     assert [sums.texts(sums.aspects[0], size) for size in range(5)] == [0, 1, 0, 0, 0]
 
@@ -134,7 +136,10 @@ def test_parts_add_up_to_the_whole(sample: Sample) -> None:
         for name, counts in sample.sums(start, stop).packed():
             places = np.flatnonzero(counts)
             added.unpack(name, places, counts[places])
-    for name in ("queries", "sums", "products", "blocks"):
+    for name in ("queries", "sums", "products", "blocks", "block_texts", "block_prints"):
         np.testing.assert_array_equal(getattr(added, name), getattr(whole, name))
     np.testing.assert_array_equal(whole.blocks.sum(axis=1), whole.sums.sum(axis=1))
     assert whole.blocks.any(axis=(0, 2)).all()
+    texts, prints = whole.texts_of_blocks(whole.aspects[1])
+    assert texts.sum() == sample.counted.sum()
+    assert prints.sum() == sample.prints[sample.counted].sum()

@@ -24,12 +24,12 @@ function wordTable(name, heads, lines) {
       h("thead", {}, h("tr", {}, heads.map((head, n) => h("th", { scope: "col", class: n && "number" }, head)))), h("tbody", {}, lines.map(row))));
 }
 
-/** Pairs that only one of the two found, where one of them is a single retriever. */
-function onlyFound(band, one, other) {
-  const straight = band.only.find(([cell, single]) => cell === one.index && single === other.index);
-  const turned = band.only.find(([cell, single]) => cell === other.index && single === one.index);
-  if (straight) return { only: [straight[2], straight[3]], p: straight[4] };
-  return turned ? { only: [turned[3], turned[2]], p: turned[4] } : null;
+/** Texts of which the one finds more labels of a band than the other, and fewer, where one of them is a single retriever. */
+function movedTexts(band, one, other) {
+  const straight = band.tests.find(([cell, single]) => cell === one.index && single === other.index);
+  const turned = band.tests.find(([cell, single]) => cell === other.index && single === one.index);
+  if (straight) return { texts: [straight[2], straight[3]], p: straight[4] };
+  return turned ? { texts: [turned[3], turned[2]], p: turned[4] } : null;
 }
 
 function bandLines(set, group, one, other) {
@@ -38,9 +38,9 @@ function bandLines(set, group, one, other) {
   const deepest = Object.keys(Object.values(bands[0].found)[0]).at(-1);
   return bands.map((band) => {
     const [a, b] = [one, other].map((row) => band.found[row.index]?.[deepest] ?? [null, null, null]);
-    const tested = onlyFound(band, one, other);
+    const tested = movedTexts(band, one, other);
     return [frequencies(band), count(band.pairs), sharesText(a), sharesText(b), known(a[0]) && known(b[0]) ? points(a[0] - b[0]) : NONE,
-      tested ? `${count(tested.only[0])} / ${count(tested.only[1])}` : NONE, tested ? pValue(tested.p) : "not tested"];
+      tested ? `${count(tested.texts[0])} / ${count(tested.texts[1])}` : NONE, tested ? pValue(tested.p) : "not tested"];
   });
 }
 
@@ -71,10 +71,10 @@ function renderCompare() {
   for (const group of GROUPS) {
     const lines = bandLines(set, group, one, other);
     const name = `${group} labels by frequency: relevant labels found, with 95% intervals`;
-    if (lines.length) tables.push(wordTable(name, ["texts per label", "pairs", one.name, other.name, "difference", "only one / only other", "p"], lines));
+    if (lines.length) tables.push(wordTable(name, ["texts per label", "pairs", one.name, other.name, "difference", "texts with more / fewer", "p"], lines));
   }
   at("compared").replaceChildren(...tables, h("p", { class: "small" },
-    "The p of these comparisons is of the two cells alone, not corrected for choosing them among many. By frequency only a cell and a single retriever are tested (McNemar, corrected over the bands)."));
+    "The p of these comparisons is of the two cells alone, not corrected for choosing them among many. By frequency only a cell and a single retriever are tested (a sign test over texts, corrected over the bands)."));
 }
 
 /** The recommended cell and the retriever it is measured by: compared until the reader chooses others. */

@@ -27,12 +27,15 @@ function plot(id, draw) {
   enterAt(place.querySelector(".mark"));
 }
 
+/** Round numbers between two ends, about as many as wanted and two at least. */
 function ticks(low, high, wanted) {
-  const rough = (high - low) / Math.max(wanted, 1);
-  const unit = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((times) => times * unit).find((size) => size >= rough * 0.999);
-  const [first, last] = [Math.ceil(low / step), Math.floor(high / step)];
-  return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step);
+  for (let number = Math.max(wanted, 2); ; number *= 1.5) {
+    const rough = (high - low) / number;
+    const unit = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((times) => times * unit).find((size) => size >= rough * 0.999);
+    const [first, last] = [Math.ceil(low / step), Math.floor(high / step)];
+    if (last > first || number > 100) return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => (first + i) * step);
+  }
 }
 const tickName = (tick, unit) => String(Number((100 * tick).toFixed(6))).replace("-", "−") + unit;
 
@@ -109,9 +112,12 @@ function drawGrid(set, width) {
   const [low, high] = heatScale(cells.map((row) => value(row).mean));
   const [down, across] = width < 640 ? ["fusion", "normalization"] : ["normalization", "fusion"];
   const [names, heads] = [down, across].map((key) => set[`${key}s`]);
-  const [left, top, tall] = [widest(names) + 32, 40, 30];
+  const left = widest(names) + 32;
   const wide = (width - left) / heads.length;
-  const size = Math.min(12, (12 * (wide - 3)) / widest(heads));
+  // Heads that do not fit side by side are tilted, so that they can be read.
+  const tilted = widest(heads) > wide - 3;
+  const [top, tall] = [tilted ? 30 + 0.75 * widest(heads) : 40, 30];
+  const head = (i) => (tilted ? { "text-anchor": "end", transform: `rotate(45 ${left + (i + 0.5) * wide} ${top - 8})` } : { "text-anchor": "middle" });
   const cell = (row) => {
     // What is the same under every normalisation fills its whole row or column.
     const any = row.normalization === "(any)";
@@ -133,7 +139,7 @@ function drawGrid(set, width) {
     text(left + (width - left) / 2, 12, titles[across], { class: "soft", "text-anchor": "middle" }),
     text(-(top + (names.length * tall) / 2), 11, titles[down], { class: "soft", "text-anchor": "middle", transform: "rotate(-90)" }),
     names.map((name, i) => text(24, top + i * tall + 20, name)),
-    heads.map((name, i) => text(left + (i + 0.5) * wide, 32, name, { "text-anchor": "middle", style: `font-size:${size}px` })),
+    heads.map((name, i) => text(left + (i + 0.5) * wide, top - 8, name, head(i))),
     cells.map(cell),
     heatBar(left, end, low, high, Math.min(...cells.map((row) => value(row).mean)), barTitle, below),
   ]];

@@ -1,0 +1,228 @@
+"""A comparison of two results in words and tables, for terminal, Markdown and page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from fusion.grid import SINGLE
+from fusion.statistics.summary import as_table
+from jobs.reporting.changes import Change, Side, SideBySide
+from jobs.reporting.data import Comparison
+from jobs.reporting.formats import (
+    NOTHING,
+    cell_name,
+    column_name,
+    count,
+    joined,
+    measure_name,
+    p_value,
+    percent,
+    plain,
+    points,
+)
+from jobs.reporting.formats import gain as gained
+from jobs.reporting.tables import Entry, Table, decisive, group_order
+
+SHOWN = 10
+"""Fusions that a terminal shows of each label group."""
+SAME = "the same"
+OUTCOMES = {"better": "rose", "worse": "fell", "not told apart": "not told apart", "not tested": "not tested"}
+READING = {
+    "Change": "The mean over the texts that both results have, in points, with its 95% interval. The two figures "
+    "beside it are over all texts of each result.",
+    "Test": "Texts are hashed by id into blocks, and both results keep the sum of each block. Blocks that hold the "
+    "same texts with the same judgements in both are compared: random signs of whole blocks, two-sided, Holm-corrected "
+    "over all figures that changed. Blocks with a text that only one result has, or that is judged otherwise, "
+    "are left out.",
+    "Rose, fell": "The test tells the change from chance. Not told apart: it does not. The same: no block differs.",
+}
+
+
+def headline(compared: SideBySide) -> str:
+    """What became of the recommended fusion, in one sentence."""
+    change = lead(compared)
+    if change is None:
+        return f"{compared.before.name} and {compared.after.name} have no figure in common."
+    name = f"{cell_name(change.cell)}, {column_name(change.column)}"
+    before, after = (
+        f"{percent(change.before)} ({compared.before.name})",
+        f"{percent(change.after)} ({compared.after.name})",
+    )
+    texts = compared.texts[change.column.label_group]
+    if change.tested is None:
+        return f"{name}: {before} and {after}. Not tested: {texts.refused}."
+    if change.same:
+        return f"{name} is the same in both, over {count(texts.common, 'text')}: {percent(change.after)}."
+    told = f"{_change(change)} over {count(texts.common, 'text')}, p {p_value(change.p)}"
+    if change.outcome == "not told apart":
+        return f"{name}: {before} and {after} are not told apart; {told}."
+    return f"{name} {OUTCOMES[change.outcome]} from {before} to {after}: {told}."
+
+
+def lead(compared: SideBySide) -> Change | None:
+    """The decisive figure of the fusion that the second result recommends, or else of the best common cell."""
+    first = [change for change in compared.changes if change.column == _decisive(compared.changes)]
+    recommended = compared.after.dataset.recommendation
+    for change in first:
+        if recommended and cell_name(change.cell) == cell_name(recommended.cell):
+            return change
+    return first[0] if first else None
+
+
+def _decisive(changes: Sequence[Change]) -> object:
+    """Of all labels, where those were evaluated."""
+    groups = sorted({change.column.label_group for change in changes}, key=group_order)
+    return decisive(change.column for change in changes if change.column.label_group == groups[-1]) if groups else None
+
+
+def notes(compared: SideBySide) -> list[str]:
+    """What else a reader must know, a line each."""
+    lines = []
+    tested = compared.tested
+    if tested:
+        verdicts = [_verdict(change) for change in tested]
+        numbers = {word: verdicts.count(word) for word in ("rose", "fell", "not told apart", SAME)}
+        parts = [f"{count(number)} {_verb(word, number)}" for word, number in numbers.items() if number]
+        lines.append(f"Of {count(len(tested), 'figure')} that both have, {joined(parts)}.")
+    lines += _text_notes(compared)
+    for side in (compared.before, compared.after):
+        found = side.dataset.recommendation
+        lines += [f"{side.name} recommends {cell_name(found.cell)}."] if found else []
+    for side in (compared.before, compared.after):
+        only = compared.only_in(side)
+        lines += [f"Only in {side.name}: {joined([cell_name(cell) for cell in only])}."] if only else []
+    different = [f"{name} ({one!r} and {other!r})" for name, one, other in compared.settings]
+    lines.append(f"Settings that differ: {joined(different)}." if different else "No setting differs.")
+    if compared.before.dataset.version != compared.after.dataset.version:
+        lines.append(f"The code differs, too: {compared.before.dataset.version} and {compared.after.dataset.version}.")
+    return lines
+
+
+def _verdict(change: Change) -> str:
+    return SAME if change.same else OUTCOMES[change.outcome]
+
+
+def _verb(word: str, number: int) -> str:
+    """So many rose; are the same."""
+    return word if word in ("rose", "fell") else f"{'is' if number == 1 else 'are'} {word}"
+
+
+def _text_notes(compared: SideBySide) -> Iterator[str]:
+    for group, texts in compared.texts.items():
+        numbers = f"{count(texts.before)} in {compared.before.name} and {count(texts.after)} in {compared.after.name}"
+        if texts.refused:
+            yield f"{group} labels: not tested, since {texts.refused} (texts: {numbers})."
+        elif texts.common < max(texts.before, texts.after):
+            yield (
+                f"{group} labels: tested over {count(texts.common, 'text')} in blocks that are the same in both; the "
+                f"other blocks hold texts that are new, gone or judged otherwise (texts: {numbers})."
+            )
+
+
+def sides(compared: SideBySide) -> str:
+    """What was compared."""
+    parts = [f"{side.name} ({side.dataset.evaluated.partition(' ')[0]})" for side in (compared.before, compared.after)]
+    return f"{compared.after.dataset.name} \N{MIDDLE DOT} {' beside '.join(parts)}"
+
+
+def _change(change: Change) -> str:
+    if change.tested is None:
+        return points(change.after - change.before)
+    if change.same:
+        return NOTHING
+    return gained(Comparison(change.tested.difference, change.tested.low, change.tested.high))
+
+
+def groups(compared: SideBySide) -> list[str]:
+    """All labels first."""
+    return sorted(compared.texts, key=group_order, reverse=True)
+
+
+def decisive_table(compared: SideBySide, group: str, most: int | None = None) -> Table | None:
+    """Every common cell by the decisive measure of a label group, the best of the second result first."""
+    of_group = [change for change in compared.changes if change.column.label_group == group]
+    if not of_group:
+        return None
+    column = decisive(change.column for change in of_group)
+    ranked = sorted((change for change in of_group if change.column == column), key=lambda change: -change.after)
+    singles = [change for change in ranked if change.cell.normalization == SINGLE]
+    fused = [change for change in ranked if change.cell.normalization != SINGLE]
+    lines = []
+    for change in [*singles, *fused[:most]]:
+        words = [cell_name(change.cell), percent(change.before), percent(change.after), _change(change)]
+        told = change.outcome in ("better", "worse")
+        words.append(NOTHING if change.same else p_value(change.p))
+        lines.append([*map(Entry, words), Entry(_verdict(change), bold=told)])
+    header = ("cell", compared.before.name, compared.after.name, "change [95%]", "p", "verdict")
+    texts = count(compared.texts[group].common, "text")
+    return Table(
+        f"changes-{group}",
+        f"{group} labels, {measure_name(column)} in percent; the change in points, over {texts} that both have.",
+        [(name,) for name in header],
+        "lrrrrl",
+        [lines],
+    )
+
+
+def measures_table(compared: SideBySide, group: str) -> Table | None:
+    """The change of every measure; bold where it is told from chance."""
+    of_group = [change for change in compared.changes if change.column.label_group == group]
+    columns = list(dict.fromkeys(change.column for change in of_group))
+    if not columns:
+        return None
+    changes = {(change.cell, change.column): change for change in of_group}
+    lines = []
+    for cell in dict.fromkeys(change.cell for change in of_group):
+        entries = [changes.get((cell, column)) for column in columns]
+        lines.append([Entry(cell_name(cell)), *(_entry(change) for change in entries)])
+    return Table(
+        f"measures-{group}",
+        f"{group} labels: the change of every measure, in points; bold: told from chance; =: the same in both.",
+        [("cell",), *((measure_name(column),) for column in columns)],
+        "l" + "r" * len(columns),
+        [lines],
+    )
+
+
+def _entry(change: Change | None) -> Entry:
+    if change is None:
+        return Entry("")
+    difference = change.after - change.before if change.tested is None else change.tested.difference
+    return Entry("=" if change.same else points(difference), bold=change.outcome in ("better", "worse"))
+
+
+def terminal(compared: SideBySide) -> str:
+    """The lines that matter."""
+    parts = [f"{sides(compared)}\n{headline(compared)}"]
+    for group in groups(compared):
+        table = decisive_table(compared, group, SHOWN)
+        if table is not None:
+            # The first two columns are set to the left.
+            header = [table.header[0][0], "", *(name for (name,) in table.header[1:])]
+            rows = [[line[0].text, "", *(entry.text for entry in line[1:])] for line in table.blocks[0]]
+            parts.append(f"{table.caption}\n{as_table(header, rows)}")
+    parts.append("\n".join(notes(compared)))
+    return plain("\n\n".join(parts))
+
+
+def changes_csv(compared: SideBySide) -> str:
+    """Every figure of both results, shares of 1 in full precision."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = ["label_group", "metric", "k", "normalization", "fusion", "before", "after"]
+    writer.writerow([*names, "difference", "low", "high", "p", "p_holm", "outcome"])
+    for change in compared.changes:
+        tested = change.tested or (None, None, None, None)
+        writer.writerow(
+            [*change.column[:3], *change.cell, change.before, change.after, *tested, change.p, change.outcome]
+        )
+    return text.getvalue()
+
+
+def run_lines(side: Side) -> str:
+    """Where one of the results comes from."""
+    dataset = side.dataset
+    texts = ", ".join(f"{count(number, 'text')} ({group} labels)" for group, number in dataset.queries.items())
+    return f"{side.name}: {', '.join(dataset.sources)}, {dataset.evaluated} UTC, version {dataset.version}; {texts}"
