@@ -10,7 +10,7 @@ import pickle
 import pickletools
 from collections.abc import Callable
 from itertools import islice
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from fusion.errors import InputError
 
@@ -29,12 +29,14 @@ DEEPEST = 32
 """Containers within containers."""
 LARGEST_SHARED, MOST_SHARED = 10_000, 50_000_000
 """Values in one container that is used again, and in all of them together: sharing lets values grow without bytes."""
-OPCODES = (
-    "MARK STOP POP POP_MARK PROTO FRAME NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT "
-    "STRING BINSTRING SHORT_BINSTRING BINBYTES SHORT_BINBYTES BINBYTES8 UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8 "
-    "EMPTY_LIST APPEND APPENDS LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT DICT SETITEM SETITEMS EMPTY_SET "
-    "ADDITEMS FROZENSET GET BINGET LONG_BINGET PUT BINPUT LONG_BINPUT MEMOIZE GLOBAL STACK_GLOBAL REDUCE PERSID BINPERSID"
-).split()
+ALLOWED = frozenset(
+    """MARK STOP POP POP_MARK PROTO FRAME NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 LONG4
+    FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING BINBYTES SHORT_BINBYTES BINBYTES8 UNICODE BINUNICODE
+    SHORT_BINUNICODE BINUNICODE8 EMPTY_LIST APPEND APPENDS LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT DICT
+    SETITEM SETITEMS EMPTY_SET ADDITEMS FROZENSET GET BINGET LONG_BINGET PUT BINPUT LONG_BINPUT MEMOIZE GLOBAL
+    STACK_GLOBAL REDUCE PERSID BINPERSID""".split()  # noqa: SIM905
+)
+"""The instructions that plain values need."""
 HASHING = ("SETITEM", "SETITEMS", "DICT", "ADDITEMS", "FROZENSET", "REDUCE")
 NAMES = {ord(opcode.code): opcode.name for opcode in pickletools.opcodes}
 SCALARS = (str, bytes, int, float, bool, type(None))
@@ -73,7 +75,12 @@ class BoundedStream:
 class PlainUnpickler(pickle._Unpickler):
     """Admits plain containers, numbers and strings. Anything else a pickle asks for is refused by its name."""
 
-    dispatch: dict[int, Callable[[Any], None]] = {}
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {}
+    stack: list[Any]
+    metastack: list[Any]
+    append: Callable[[Any], None]
+    read: Callable[[int], bytes]
+    readline: Callable[[], bytes]
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(BoundedStream(stream))
@@ -193,7 +200,7 @@ def _refused(name: str) -> Callable[[Any], None]:
 
 PlainUnpickler.dispatch.update(
     {
-        code: _limited(NAMES[code], load) if NAMES[code] in OPCODES else _refused(NAMES[code])
+        code: _limited(NAMES[code], load) if NAMES[code] in ALLOWED else _refused(NAMES[code])
         for code, load in pickle._Unpickler.dispatch.items()
     }
 )

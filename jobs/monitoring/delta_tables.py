@@ -227,7 +227,7 @@ class DeltaTables:
             return
         folder = Path(self.place, PurePath(table.table_uri.rstrip("/")).name)
         entry = folder / "_delta_log" / f"{table.version():020d}.json"
-        added = [json.loads(line).get("add") for line in entry.read_text(encoding="utf-8").splitlines()]
+        added = [json.loads(line).get("add") for line in entry.read_bytes().split(b"\n") if line]
         files = [folder / unquote(action["path"]) for action in added if action]
         for path in [*files, entry, *{file.parent for file in files}, entry.parent]:
             _to_disk(path)
