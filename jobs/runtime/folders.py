@@ -16,6 +16,7 @@ from pyarrow import fs
 
 from fusion.errors import InputError, OutputError
 from jobs.config import Config
+from jobs.runtime.safe_text import csv_cells
 from jobs.settings import OutputSettings
 from udfs.storage import in_volume, local_folder
 
@@ -60,7 +61,8 @@ class ResultFolder:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.column_names)
-        writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        writer.writerows(map(csv_cells, rows))
         self.write_text(f"{name}.csv", text.getvalue())
 
 
