@@ -147,11 +147,14 @@ def _earlier(history: History, run_id: str) -> list[Row]:
 
 def _pinned(config: Config, history: History, earlier: list[Row], run_id: str) -> str | None:
     """The run that a person wants tonight to be compared with, if any."""
-    decided = [row["run_id"] for row in history.decisions() if row["kind"] == PIN]
-    pinned = config.nightly.baseline or (decided[-1] if decided else None)
-    if pinned is None or pinned == run_id:
+    known = {row["run_id"] for row in earlier}
+    pinned = config.nightly.baseline
+    if pinned is None:
+        decided = [row["run_id"] for row in history.decisions() if row["kind"] == PIN][-1:]
+        return next((name for name in decided if name in known), None)
+    if pinned == run_id:
         return None
-    if pinned not in {row["run_id"] for row in earlier}:
+    if pinned not in known:
         raise ConfigError(f"nightly.baseline: there is no complete run {pinned!r} in the history before this one")
     return pinned
 

@@ -7,9 +7,8 @@ rerun is a further attempt; the last one that has figures counts, and the earlie
 from __future__ import annotations
 
 import getpass
-import time
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -73,12 +72,13 @@ class History:
         if table is None:
             return []
         rows = table.to_pylist()
-        begun: dict[str, str] = {}
+        begun: dict[str, tuple[int, str]] = {}
         for row in rows:
             if row.get("figures") is None:
                 # An earlier version wrote it.
                 row["figures"] = row["verdict"] not in WITHOUT_FIGURES
-            begun[row["run_id"]] = min(begun.get(row["run_id"], row["started"]), row["started"])
+            mine = row["attempt"], row["started"]
+            begun[row["run_id"]] = min(begun.get(row["run_id"], mine), mine)
         return sorted(rows, key=lambda row: (begun[row["run_id"]], row["run_id"], row["attempt"], row["dataset"]))
 
     def runs(self) -> list[Row]:
@@ -149,7 +149,7 @@ class History:
         return [] if table is None else sorted(table.to_pylist(), key=lambda row: row["time"])
 
     def _happened(self, name: str, event: Row) -> None:
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        moment = datetime.now(timezone.utc).isoformat(timespec="microseconds")
         schema = pa.schema(list(EVENTS[name].items()))
         self.storage.append(name, pa.Table.from_pylist([{"time": moment, **event}], schema))
 
