@@ -123,12 +123,10 @@ class History:
     def forget(self, run_ids: Sequence[str], before: int) -> None:
         """Remove runs, and what attempts before a number have written that were never committed."""
         committed = {row["attempt"] for row in self.attempts()}
-        unfinished: set[int] = set()
-        for name in COLUMNS:
-            table = self.storage.read(name) if name in ("watched", "run_log") else None
-            if table is not None:
-                unfinished |= set(pc.unique(table["attempt"]).to_pylist()) - committed
-        self.storage.forget(list(run_ids), sorted(number for number in unfinished if number < before))
+        # Every attempt writes to this table first, and it is the last one that rows are removed from.
+        table = self.storage.read("run_log")
+        begun = set() if table is None else set(pc.unique(table["attempt"]).to_pylist())
+        self.storage.forget(list(run_ids), sorted(number for number in begun - committed if number < before))
 
     def decide(self, kind: str, run_id: str, dataset: str | None, attempt: int | None, words: str) -> None:
         """Keep what a person decided about a night, and why."""

@@ -48,6 +48,8 @@ def _tables(night: Night, name: str) -> dict[str, pa.Table]:
     evaluated = night.evaluated[name]
     queries = evaluated.queries()
     return {
+        # First, so that it names every attempt that has left something.
+        "run_log": typed("run_log", log_rows(night.stages[name])),
         "metrics": evaluated.metrics(),
         "label_counts": evaluated.label_counts(),
         "query_figures": queries,
@@ -55,7 +57,6 @@ def _tables(night: Night, name: str) -> dict[str, pa.Table]:
         "watched": typed("watched", watched_rows(night, name)),
         "drift": typed("drift", drift_rows(night.drift[name])),
         "checks": typed("checks", check_rows([*night.checks[name], *night.costs.get(name, [])], night.counted[name])),
-        "run_log": typed("run_log", log_rows(night.stages[name])),
     }
 
 
@@ -110,9 +111,11 @@ def retain(history: History, config: Config, night: Night) -> None:
     old = [run_id for run_id in ids[: -config.nightly.keep] if run_id not in kept]
     if not old:
         return
+    for run_id in old:
+        # Before the history forgets it: of a run that is not there any more nobody would look for the pages.
+        _remove_pages(config, run_id)
     history.forget(old, night.attempt)
     for run_id in old:
-        _remove_pages(config, run_id)
         log(f"run {run_id} is removed: {config.nightly.keep} are kept")
 
 
