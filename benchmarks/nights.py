@@ -171,7 +171,7 @@ def main() -> None:
         "",
         "Made by `python -m benchmarks.nights`: " + " ".join(__doc__.split("\n\n", 2)[2].split()),
         "",
-        "| baseline | drop | nights | missing | run twice | nights of the drop | alarms then | first one | other alarms |",
+        "| baseline | drop | nights | missing | run twice | nights of it | alarms then | first one | other alarms |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for pinned, drop in product((False, True), (0.0, 0.5, 1.0, 2.0, 4.0)):
