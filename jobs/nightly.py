@@ -1,203 +1,272 @@
-"""Job `nightly`: re-evaluate every dataset, compare with the baseline, alarm if a figure fell or the data moved."""
+"""Job `nightly`: re-evaluate every dataset, compare with the baseline, alarm if a figure fell or the data moved.
+
+The verdict is decided, recorded and sent first. What goes wrong afterwards is told beside it and changes nothing.
+"""
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import replace
-from http.client import HTTPException
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
-from typing import Any
-from urllib.request import Request, urlopen
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F
+import yaml
 
-from fusion import __version__
 from fusion.errors import ConfigError, InputError, XmtcError
-from fusion.statistics.gate import alarms
-from jobs import report
-from jobs.config import Config, overlaid
-from jobs.monitoring.baseline import changes, drift, drift_rows, watched_figures
-from jobs.monitoring.history import RUNS, History
-from jobs.monitoring.lock import exclusive
-from jobs.monitoring.night import FAILED, MISSING, OK, Absent, Night, summary
-from jobs.monitoring.night_verdict import WATCHED_SCHEMA, message, verdict_of, watched_rows
-from jobs.monitoring.reevaluate import LABEL_COUNTS, QUERIES, Evaluated, reevaluate
-from jobs.monitoring.tracking import check_installed, track
-from jobs.monitoring.trend import trend_page
-from jobs.runtime.folders import remove_folder, result_folder
-from jobs.runtime.log import log, log_context, log_fields, recorded
+from fusion.statistics.gate import Change, alarms
+from jobs.config import Config, make_config, overlaid
+from jobs.monitoring.alerts import check_alerts, send_alerts
+from jobs.monitoring.baseline import Watched, changes, watched_figures
+from jobs.monitoring.data_checks import checks, count_inputs, counted_before
+from jobs.monitoring.drift import drift
+from jobs.monitoring.history import ACCEPT, PIN, History, Row
+from jobs.monitoring.history_tables import FencedError
+from jobs.monitoring.lease import Lease, held_lease
+from jobs.monitoring.night import CHECK, FAILED, MISSING, OK, Absent, Night
+from jobs.monitoring.night_verdict import message, summary_of
+from jobs.monitoring.publishing import publish
+from jobs.monitoring.recording import now, record, retain
+from jobs.monitoring.reevaluate import Evaluated, prepare_inputs, reevaluate
+from jobs.monitoring.run_log import cost_checks, measured
+from jobs.monitoring.tracking import check_installed
+from jobs.runtime.log import log, log_context, recorded
 from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
 from jobs.runtime.workspace import Workspace
-from jobs.settings import OutputSettings
 
-__all__ = ["Night", "message", "run"]
-SUMMARY, TREND = "summary.json", "trend.html"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Night", "history_of", "message", "rerun", "run"]
 
 
-def run(spark: SparkSession, config: Config) -> Night:
-    """Evaluate what changed, compare, alarm; the history then holds one more run."""
+def run(spark: SparkSession | None, config: Config) -> Night:
+    """Evaluate what changed, compare, alarm; the history then holds one more run.
+
+    Without a session one is made if a dataset or the history needs it.
+    """
     settings = config.nightly
     if not settings.datasets:
         raise ConfigError("no datasets: set nightly.datasets to a list of configuration files")
     if settings.mlflow is not None:
         check_installed()
+    check_alerts(settings.alerts)
     run_id = settings.run_id or time.strftime("%Y-%m-%d", time.gmtime())
-    lock = Workspace.of(config).nightly_lock
-    if lock is None:
-        log("no lock on this storage: see that only one nightly run is scheduled at a time")
-        return _night(spark, config, run_id)
-    with exclusive(lock, run_id, settings.wait):
-        return _night(spark, config, run_id)
+    history = history_of(spark, config)
+    asked = {path: partial(overlaid, config, path) for path in settings.datasets}
+    with held_lease(history.storage, run_id, settings.lease, settings.wait, settings.break_lock) as lease:
+        history.take_over()
+        return _night(spark, config, Asked(history, lease, run_id, asked))
 
 
-def _night(spark: SparkSession, config: Config, run_id: str) -> Night:
+def rerun(spark: SparkSession | None, config: Config, run_id: str, dataset: str | None) -> Night:
+    """Make a night again, or one dataset of it, from the settings that were recorded. It is a further attempt: what
+    the night had before stays, and counts until the new attempt has figures."""
+    check_alerts(config.nightly.alerts)
     settings = config.nightly
-    history = History(spark, settings.history or Workspace.of(config).history)
-    earlier = [row for row in history.runs() if row["run_id"] != run_id]
-    night = Night(run_id, _now(), settings.tolerance / 100)
-    pinned = settings.baseline if settings.baseline != run_id else None
-    if pinned is not None and pinned not in {row["run_id"] for row in earlier}:
-        raise ConfigError(f"nightly.baseline: there is no complete run {pinned!r} in the history")
-    for path in settings.datasets:
-        name = PurePath(path).stem
+    history = history_of(spark, config)
+    rows = [row for row in history.runs() if row["run_id"] == run_id and dataset in (None, row["dataset"])]
+    if not rows:
+        raise ConfigError(f"there is no night {run_id!r} of {dataset or 'any dataset'} in {history.place}")
+    asked = {row["file"] or row["dataset"]: partial(_recorded_config, config, row) for row in rows}
+    with held_lease(history.storage, run_id, settings.lease, settings.wait, settings.break_lock) as lease:
+        history.take_over()
+        return _night(spark, config, Asked(history, lease, run_id, asked))
+
+
+def _recorded_config(config: Config, row: Row) -> Config:
+    """The configuration of a dataset as a night had it; who is told, and where things lie, is as it is now."""
+    if row["settings"] is None:
+        if row["file"] is None:
+            raise ConfigError(f"{row['dataset']}: an earlier version did not record its settings: run the night again")
+        return overlaid(config, row["file"])
+    recorded = make_config(yaml.safe_load(row["settings"]), f"the history of {row['run_id']}")
+    kept = {"alerts": config.nightly.alerts, "mlflow": config.nightly.mlflow, "history": config.nightly.history}
+    return recorded.model_copy(update={"nightly": recorded.nightly.model_copy(update=kept), "work": config.work})
+
+
+def history_of(spark: SparkSession | None, config: Config) -> History:
+    """The history that a configuration names."""
+    return History(config.nightly.history or Workspace.of(config).history, spark)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a night works with."""
+
+    history: History
+    lease: Lease
+    run_id: str
+    datasets: Mapping[str, Callable[[], Config]]
+    """By configuration file."""
+
+
+def _night(spark: SparkSession | None, config: Config, asked: Asked) -> Night:
+    settings, history, run_id = config.nightly, asked.history, asked.run_id
+    night = Night(run_id, now(), settings.tolerance / 100, asked.lease.number)
+    earlier = _earlier(history, run_id)
+    pinned = _pinned(config, history, earlier, run_id)
+    for path, resolved in asked.datasets.items():
+        asked.lease.check()
+        _evaluate(spark, history, night, path, resolved, partial(compared_runs, earlier, pinned))
+    for name in list(night.evaluated):
         try:
-            dataset = overlaid(config, path)
-            if dataset.dataset in night.evaluated:
-                raise ConfigError(f"another dataset is called {dataset.dataset!r}, too; set `dataset` in {path}")
-            name = dataset.dataset
-            with log_context(run=run_id, dataset=name), recorded() as lines:
-                night.evaluated[name], night.stages[name] = reevaluate(spark, dataset), lines
-        except (XmtcError, *SPARK_ERRORS) as error:
-            night.absent[path] = _absent(name, error)
-            log(f"{path}: {night.absent[path].reason}")
-    # Nothing is in the history under this name while its parts are replaced; what stopped runs have left goes, too.
-    for done, name in [(row["run_id"], row["dataset"]) for row in history.runs() if row["run_id"] == run_id]:
-        history.remove(done, name)
-    for stopped, name in history.leftovers():
-        history.remove(stopped, name)
-    for name, evaluated in night.evaluated.items():
-        night.figures[name] = _record(spark, history, night.run_id, evaluated)
-        compared = _compared(earlier, name, pinned)
-        if compared:
-            night.baselines[name] = compared[0]
-        for row in compared:
-            night.changes |= changes(spark, history, evaluated, row["run_id"], night.tolerance)
-        night.drift[name] = drift(spark, history, evaluated, night.against(name), settings.drift)
+            _compare(history, night, night.evaluated[name], compared_runs(earlier, pinned, name))
+        except Exception as error:
+            evaluated = night.evaluated.pop(name)
+            night.absent[evaluated.file] = Absent(name, FAILED, _reason(error))
+            night.changes = {watched: found for watched, found in night.changes.items() if watched.dataset != name}
     night.fallen = alarms(night.changes, settings.alpha)
-    for evaluated in night.evaluated.values():
-        _complete(spark, history, night, evaluated)
-    for absent in night.absent.values():
-        if absent.dataset not in night.evaluated:
-            _enter(spark, history, night, absent.dataset, {"verdict": absent.verdict, "reason": absent.reason})
-    _retain(history, config, night)
-    _publish(history, config, night)
+    night.finished = now()
+    _explain(history, config, night)
+    try:
+        record(history, night, asked.lease)
+    except FencedError:
+        raise
+    except Exception as error:
+        night.unrecorded = _reason(error)
+    _send(history, config, night)
+    for what, work in (("old runs are not removed", retain), ("not published", publish)):
+        try:
+            work(history, config, night)
+        except Exception as error:
+            night.problems.append(f"{what}: {_reason(error)}")
+            log(night.problems[-1])
     return night
+
+
+def _earlier(history: History, run_id: str) -> list[Row]:
+    """The attempts that count of the nights before this one. A run that is made again keeps its place."""
+    runs = history.runs()
+    own = next((n for n, row in enumerate(runs) if row["run_id"] == run_id), len(runs))
+    accepted = {(row["run_id"], row["dataset"], row["attempt"]) for row in history.decisions() if row["kind"] == ACCEPT}
+    rows = [row for row in runs[:own] if row["run_id"] != run_id]
+    return [{**row, "accepted": (row["run_id"], row["dataset"], row["attempt"]) in accepted} for row in rows]
+
+
+def _pinned(config: Config, history: History, earlier: list[Row], run_id: str) -> str | None:
+    """The run that a person wants tonight to be compared with, if any."""
+    known = {row["run_id"] for row in earlier}
+    pinned = config.nightly.baseline
+    if pinned is None:
+        decided = [row["run_id"] for row in history.decisions() if row["kind"] == PIN][-1:]
+        return next((name for name in decided if name in known), None)
+    if pinned == run_id:
+        return None
+    if pinned not in known:
+        raise ConfigError(f"nightly.baseline: there is no complete run {pinned!r} in the history before this one")
+    return pinned
+
+
+def compared_runs(earlier: list[Row], pinned: str | None, dataset: str) -> list[Row]:
+    """The runs to compare with: the pinned one, which is the baseline then, and the last one without an alarm, or with
+    one that a person has accepted."""
+    runs = [row for row in earlier if row["dataset"] == dataset and row["figures"]]
+    good = [row for row in runs if row["verdict"] == OK or row["accepted"]][-1:]
+    return list({row["run_id"]: row for row in [row for row in runs if row["run_id"] == pinned] + good}.values())
+
+
+def _evaluate(
+    spark: SparkSession | None,
+    history: History,
+    night: Night,
+    path: str,
+    resolved: Callable[[], Config],
+    compared: Callable[[str], list[Row]],
+) -> None:
+    """Check the data of a dataset, then evaluate it. Whatever goes wrong is that dataset's own trouble."""
+    name = PurePath(path).stem
+    try:
+        config = resolved()
+        if config.dataset in night.evaluated:
+            raise ConfigError(f"another dataset is called {config.dataset!r}, too; set `dataset` in {path}")
+        name = config.dataset
+        with log_context(run=night.run_id, dataset=name), recorded() as lines, measured(lines):
+            prepared = prepare_inputs(spark, config, path)
+            night.counted[name] = count_inputs(spark, prepared.config)
+            night.checks[name] = _checked(history, night, name, config, compared(name))
+            night.evaluated[name] = reevaluate(spark, prepared)
+            night.stages[name] = lines
+    except Exception as error:
+        absent = _absent(name, error)
+        if breaches := [check for check in night.checks.get(name, []) if check.alarm]:
+            # The data were known to be wrong before they could not be evaluated.
+            reasons = "; ".join(map(str, breaches))
+            absent = Absent(name, CHECK, f"{reasons}; then: {absent.reason}")
+        night.absent[path] = absent
+        log(f"{path}: {absent.reason}")
+
+
+def _checked(history: History, night: Night, name: str, config: Config, compared: list[Row]) -> list[Any]:
+    before = judged = None
+    if compared:
+        key = {(compared[0]["run_id"], name, compared[0]["attempt"])}
+        before = counted_before(history.read_attempts("checks", key))
+        judged = history.read_attempts("judged", key)
+    made = checks(night.counted[name], before, judged, config.nightly.checks)
+    for check in (check for check in made if check.alarm):
+        log(f"{name}: data check: {check}")
+    return made
 
 
 def _absent(dataset: str, error: BaseException) -> Absent:
     """A dataset that cannot be read is missing; any other error, such as a full disk, is a failure."""
-    if isinstance(error, XmtcError):
-        return Absent(dataset, MISSING if isinstance(error, ConfigError | InputError) else FAILED, str(error))
-    reason = spark_reason(error)
-    return Absent(dataset, MISSING if unreadable(reason) else FAILED, reason)
+    missing = isinstance(error, ConfigError | InputError)
+    if isinstance(error, SPARK_ERRORS):
+        missing = unreadable(spark_reason(error))
+    return Absent(dataset, MISSING if missing else FAILED, _reason(error))
 
 
-def _compared(earlier: list[Row], dataset: str, pinned: str | None) -> list[Row]:
-    """The runs to compare with: the pinned one, which is the baseline then, and the last one without an alarm."""
-    runs = [row for row in earlier if row["dataset"] == dataset and row["verdict"] not in (MISSING, FAILED)]
-    wanted = [row for row in runs if row["run_id"] == pinned] + [row for row in runs if row["verdict"] == OK][-1:]
-    return list({row["run_id"]: row for row in wanted}.values())
+def _reason(error: BaseException) -> str:
+    if isinstance(error, SPARK_ERRORS):
+        return spark_reason(error)
+    return str(error) if isinstance(error, XmtcError | OSError) else f"{type(error).__name__}: {error}"
 
 
-def _record(spark: SparkSession, history: History, run_id: str, evaluated: Evaluated) -> list[dict[str, Any]]:
-    """Tonight's tables, which count once the run is complete; the watched figures."""
-    for name in ("metrics", LABEL_COUNTS):
-        history.write(name, spark.read.parquet(f"{evaluated.path}/{name}.parquet"), run_id, evaluated.dataset)
-    figures = watched_figures(spark, evaluated)
-    queries = spark.read.parquet(f"{evaluated.path}/{QUERIES}")
-    history.write(
-        "query_figures", queries.withColumn("text_id", F.col("text_id").cast("string")), run_id, evaluated.dataset
+def _compare(history: History, night: Night, evaluated: Evaluated, compared: list[Row]) -> None:
+    """Tonight's watched figures, how they changed, and what moved in the data."""
+    name, settings = evaluated.dataset, evaluated.config.nightly
+    measures = settings.watch.measures
+    figures = watched_figures(evaluated.queries(), measures)
+    found: dict[Watched, Change] = {}
+    for row in compared:
+        before = history.read_attempts("query_figures", {(row["run_id"], name, row["attempt"])})
+        found |= changes(before, evaluated.queries(), measures, name, row["run_id"], night.tolerance)
+    key = {(row["run_id"], name, row["attempt"]) for row in compared[:1]}
+    moved = drift(
+        history.read_attempts("drift", key), history.read_attempts("label_counts", key), evaluated, settings.drift
     )
-    return [row.asDict() for row in figures.collect()]
+    costs = cost_checks(night.stages[name], history.read_attempts("run_log", key), settings.cost)
+    night.figures[name], night.drift[name], night.costs[name] = figures, moved, costs
+    night.changes |= found
+    if compared:
+        night.baselines[name] = compared[0]
 
 
-def _complete(spark: SparkSession, history: History, night: Night, evaluated: Evaluated) -> None:
-    """The watched figures with what became of them, the drift, and last of all the row that makes the run part of the
-    history."""
-    name = evaluated.dataset
-    history.write("watched", spark.createDataFrame(watched_rows(night, name), WATCHED_SCHEMA), night.run_id, name)
-    history.write("drift", drift_rows(spark, night.drift[name]), night.run_id, name)
-    about = {"verdict": night.verdict(name), "baseline": night.against(name), **evaluated.fingerprints}
-    _enter(spark, history, night, name, about, evaluated.built)
+def _explain(history: History, config: Config, night: Night) -> None:
+    """Say where to look first. An alarm without advice is an alarm all the same."""
+    from jobs.monitoring.next_steps import next_steps
 
-
-def _enter(
-    spark: SparkSession, history: History, night: Night, dataset: str, about: dict[str, Any], built: bool = False
-) -> None:
-    """A row in the table of runs."""
-    times = {"started": night.started, "finished": _now(), "version": __version__}
-    row = {**dict.fromkeys(("verdict", "reason", "baseline", "data", "configuration", "code")), **times, **about}
-    schema = ", ".join(f"{key} string" for key in row) + ", evaluated boolean"
-    history.write(RUNS, spark.createDataFrame([(*row.values(), built)], schema), night.run_id, dataset)
-    with log_context(run=night.run_id, dataset=dataset):
-        sentence = f"{dataset}: {row['verdict']}" + (f", compared with {row['baseline']}" if row["baseline"] else "")
-        fields = {"verdict": row["verdict"], "baseline": row["baseline"] or "none", "evaluated": built}
-        log_fields(sentence, stage="gate", **fields)
-
-
-def _retain(history: History, config: Config, night: Night) -> None:
-    """Forget the oldest runs beyond the number to keep, but never a baseline."""
-    if not config.nightly.keep:
-        return
-    pinned = {night.run_id, config.nightly.baseline, *(row["run_id"] for row in night.baselines.values())}
-    rows = history.runs()
-    # A dataset that is missing tonight will be compared with its last good run when it is back.
-    pinned.update({row["dataset"]: row["run_id"] for row in rows if row["verdict"] == OK}.values())
-    ids = list(dict.fromkeys(row["run_id"] for row in rows))
-    for run_id in [name for name in ids[: -config.nightly.keep] if name not in pinned]:
-        for row in rows:
-            if row["run_id"] == run_id:
-                history.remove(run_id, row["dataset"])
-        remove_folder(Workspace.of(config).night(run_id))
-        log(f"run {run_id} is removed: {config.nightly.keep} are kept")
-
-
-def _publish(history: History, config: Config, night: Night) -> None:
-    """Write the report, the trend and the summary, and pass the summary to MLflow and the webhook."""
-    text = json.dumps(summary(night), indent=2, allow_nan=False) + "\n"
-    place = Workspace.of(config).night(night.run_id)
-    settings = config.report.model_copy(update={"results": [evaluated.path for evaluated in night.evaluated.values()]})
-    shown = config.model_copy(update={"report": settings})
-    with result_folder(OutputSettings(path=place, mode="overwrite"), shown) as folder:
-        folder.write_text(SUMMARY, text)
-        verdict = verdict_of(night)
-        folder.write_text(TREND, trend_page(history, config.nightly, verdict))
+    for name in night.evaluated:
         try:
-            if night.evaluated:
-                of_night = replace(report.assembled(shown), night=verdict)
-                report.write(of_night, folder, report.can_draw(settings), [("Night by night", TREND)])
-        except XmtcError as error:
-            # Datasets with grids of their own have no report in common; the night has its verdict all the same.
-            log(f"no report: {error}")
-    if config.nightly.mlflow is not None:
-        try:
-            track(config.nightly.mlflow, night.run_id, summary(night), config.to_yaml())
-        # MLflow raises whatever its many kinds of stores raise; that must not hide how the night went.
+            night.next_steps[name] = next_steps(history, config, night, name)
         except Exception as error:
-            log(f"MLflow did not take the summary: {error}")
-    if config.nightly.webhook is not None and night.exit_code:
+            night.problems.append(f"{name}: no advice: {_reason(error)}")
+
+
+def _send(history: History, config: Config, night: Night) -> None:
+    """Tell whoever should know, and keep what became of it."""
+    alerts = config.nightly.alerts
+    deliveries = send_alerts(
+        alerts, summary_of(night), message(night), f"{history.place}/{night.run_id}/{night.attempt}"
+    )
+    night.problems += [f"alert: {delivery}" for delivery in deliveries if not delivery.delivered]
+    for delivery in deliveries:
         try:
-            request = Request(config.nightly.webhook, text.encode(), {"Content-Type": "application/json"})
-            with urlopen(request, timeout=10) as answer:
-                log(f"the webhook answered {answer.status}")
-        except (OSError, HTTPException, ValueError) as error:
-            log(f"the webhook did not take the summary: {error}")
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            history.delivered(run_id=night.run_id, attempt=night.attempt, **delivery._asdict())
+        except Exception as error:
+            log(f"that {delivery.channel} was told is not in the history: {_reason(error)}")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import xmtc_fusion as xf
 from xmtc_fusion.notebook import beside, chart, session, show, show_page, widget
 
 place = widget("nightly", "", "work.path of the nightly job")
-history = widget("history", "", "Its history, if not <work.path>/history")
+history = widget("history", "", "Its history, if not <work.path>/history; on Databricks table:CATALOG.SCHEMA.nightly")
 work = f"{widget('work', 'work/notebooks', 'Folder for results')}/nightly"
 examples = beside(widget("folder", "data/debtags", "Folder of the example's texts"))
 spark = session()
@@ -87,7 +87,8 @@ if made_up:
 # MAGIC %md
 # MAGIC On the third night the first retriever is worse: somebody has broken it. The message says which figures fell,
 # MAGIC from where to where, and that the data (here: the rankings) changed, not the configuration or the code. On the
-# MAGIC fourth it is repaired, but other packages have come in. No figure fell; the tags are distributed differently.
+# MAGIC fourth it is repaired, but other packages have come in. No figure fell, but most of the texts are not those of the
+# MAGIC baseline, and the tags are distributed differently: an alarm about the data.
 
 # COMMAND ----------
 
@@ -102,16 +103,16 @@ if made_up:
 # MAGIC %md
 # MAGIC ## The history
 # MAGIC
-# MAGIC Tables for plain SQL, partitioned by run and dataset. `runs` holds a row for each complete run of a dataset: the
-# MAGIC verdict, what it was compared with, and fingerprints of its inputs, configuration and code. A dataset that was
-# MAGIC missing or failed has a row with the reason.
+# MAGIC Delta tables, or tables of a catalog. `runs` holds a row for each complete run of a dataset: the verdict, what it
+# MAGIC was compared with, and fingerprints of its inputs, configuration and code. A dataset that was missing or failed has a
+# MAGIC row with the reason. `xf.History` gives the rows that count; here they become views for SQL.
 
 # COMMAND ----------
 
-tables = xf.History(spark, history or f"{place}/history")
+tables = xf.History(history or f"{place}/history", spark)
 run_ids = [row["run_id"] for row in tables.runs()]
-for name in ("runs", "watched", "drift", "metrics"):
-    tables.read(name, run_ids).createOrReplaceTempView(name)
+for name in ("runs", "watched", "checks", "drift", "metrics"):
+    spark.createDataFrame(tables.read(name)).createOrReplaceTempView(name)
 verdicts = spark.sql("""
     SELECT run_id, dataset, verdict, reason, baseline, evaluated FROM runs ORDER BY finished, run_id
 """)
@@ -158,9 +159,17 @@ show(trend, rows=200)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Drift
+# MAGIC ## The data
 # MAGIC
-# MAGIC What is known about the data, how much it moved since the baseline, and how much it may.
+# MAGIC Which checks they failed before they were evaluated, and what moved since the baseline by more than it may.
+
+# COMMAND ----------
+
+failed = spark.sql("""
+    SELECT run_id, quantity, round(value, 3) AS value, round(before, 3) AS before, low, high, rule
+    FROM checks WHERE alarm ORDER BY run_id, quantity
+""")
+show(failed)
 
 # COMMAND ----------
 
@@ -222,8 +231,9 @@ show_page(f"{place}/nightly/{run_ids[-1]}/trend.html")
 # MAGIC     nightly:
 # MAGIC       baseline: "2026-03-02"
 # MAGIC
-# MAGIC or for one run with `--baseline 2026-03-02`. After a change that is meant (new data, another model), pin the
-# MAGIC first run that has it, as here the fourth night, whose new packages are to stay:
+# MAGIC or for one run with `--baseline 2026-03-02`, or once and for all with `xmtc-fusion nightly pin 2026-03-02`. After a
+# MAGIC change that is meant (new data, another model), accept the first run that has it:
+# MAGIC `xmtc-fusion nightly accept 2026-03-05 --because "new packages"`. For one run, a baseline does the same:
 
 # COMMAND ----------
 

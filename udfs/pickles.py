@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -11,27 +10,11 @@ import pyarrow as pa
 from pyarrow import fs
 
 from fusion.errors import InputError
+from udfs.plain_pickle import PlainUnpickler
 
 SAMPLES_SCHEMA = "text_id long, text string, labels array<string>, names array<string>, problem string"
 KEYS = ("idx", "text", "labels_ids", "labels")
 ROWS = 4096
-PLAIN = {"set": set, "frozenset": frozenset}
-"""The containers that old pickles name; all others have an opcode of their own."""
-
-
-class PlainUnpickler(pickle.Unpickler):
-    """Admits plain containers, numbers and strings. Anything else a pickle asks for is refused by its name."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module in ("builtins", "__builtin__") and name in PLAIN:
-            return PLAIN[name]
-        raise InputError(
-            f"the pickle asks for {module}.{name}, which is refused: only lists, tuples, dicts, sets, numbers and "
-            "strings are read. Save the samples again as plain Python values"
-        )
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise InputError(f"the pickle asks for the outside object {pid!r}, which is refused")
 
 
 def load_plain(stream: IO[bytes], source: str) -> Any:
@@ -101,5 +84,5 @@ def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 def _open(path: str) -> IO[bytes]:
     if "://" in path and not path.startswith("file:"):
         filesystem, inner = fs.FileSystem.from_uri(path)
-        return filesystem.open_input_stream(inner)
+        return filesystem.open_input_stream(inner, compression=None)
     return Path(path.removeprefix("file://").removeprefix("file:").replace("dbfs:/", "/dbfs/", 1)).open("rb")

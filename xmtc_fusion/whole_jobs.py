@@ -86,8 +86,7 @@ def nightly(config: Config | str, settings: Settings | None = None, spark: Spark
     """Re-evaluate datasets and compare them with the baseline."""
     from jobs import nightly as job
 
-    resolved = configured(config, settings or {})
-    return job.run(_session(resolved, spark), resolved)
+    return job.run(spark, configured(config, settings or {}))
 
 
 def doctor(config: Config | str | None = None, settings: Settings | None = None) -> int:

@@ -33,7 +33,8 @@ EPILOG = """examples:
 
 exit codes:
   0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else
-  nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted, 13 a dataset failed"""
+  nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted, 13 a dataset failed,
+  14 the data are not what they should be, 15 it took too much"""
 
 
 class JobHelp(NamedTuple):
@@ -43,6 +44,8 @@ class JobHelp(NamedTuple):
     description: str
     examples: Sequence[str]
     shortcuts: Sequence[Shortcut]
+    actions: Sequence[str] = ()
+    """What a job can do beside its main work, each with its words."""
 
 
 HELP = {
@@ -100,9 +103,10 @@ HELP = {
         "Evaluate what has changed since the last run, add it to the history and compare it with the baseline.",
         [
             "nightly --config conf/nightly.yaml",
-            "nightly --datasets a.yaml,b.yaml --run-id 2026-03-02 --work /data/work",
+            "nightly status --work /data/work",
         ],
         NIGHTLY,
+        ["status", "show RUN", "compare RUN RUN", "rerun RUN", "accept RUN", "pin [RUN]"],
     ),
     "doctor": JobHelp(
         "what is wrong with an installation, and what to do about it",
@@ -178,6 +182,10 @@ def make_parser() -> argparse.ArgumentParser:
         job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
         job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
         job.add_argument("--debug", action="store_true", help="show the stack trace of an error")
+        if about.actions:
+            job.add_argument("action", nargs="*", metavar="ACTION", help=f"instead: {', '.join(about.actions)}")
+            job.add_argument("--dataset", metavar="NAME", help="for rerun and accept: one dataset of the night")
+            job.add_argument("--because", metavar="WORDS", default="", help="for accept and pin: why, which is kept")
         for shortcut in [*about.shortcuts, *LOG]:
             job.add_argument(
                 shortcut.option,

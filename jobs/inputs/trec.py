@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from jobs.inputs.sources import NUMBER, bad_lines
 LINES_AT_ONCE = 200_000
 """Lines that are Python objects at the same time."""
 GZIP = b"\x1f\x8b"
+FREELY_UNPACKED, LARGEST_RATIO = 64 << 20, 200
 PLAIN_NUMBER = frozenset(b"0123456789.+-eE")
 _NUMBER = re.compile(NUMBER.encode())
 
@@ -60,9 +62,19 @@ def _batch(
 def _content(path: str, source: str) -> bytes:
     try:
         content = Path(path).read_bytes()
-        return gzip.decompress(content) if content.startswith(GZIP) else content
+        return _unpacked(content, source) if content.startswith(GZIP) else content
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {source}: {error}") from None
+
+
+def _unpacked(content: bytes, source: str) -> bytes:
+    """A few bytes can unpack to more than any memory; rankings shrink to a tenth, not to a thousandth."""
+    most = FREELY_UNPACKED + LARGEST_RATIO * len(content)
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+        unpacked = stream.read(most + 1)
+    if len(unpacked) > most:
+        raise InputError(f"{source} has {len(content):,} bytes and unpacks to more than {most:,}: unpack it first")
+    return unpacked
 
 
 def _is_number(word: bytes) -> bool:

@@ -1,116 +1,159 @@
-"""The history of nightly runs: tables partitioned by run and dataset, as Parquet folders or in a catalog.
+"""The history of nightly runs: append-only tables, in a folder or an object store (Delta) or in a catalog (Spark).
 
-A run's partitions appear whole. Its row in `runs` is written last: what has none is not part of the history.
+A night writes its figures under the number of its lease, then one commit to `runs`, and only then do they count. A
+rerun is a further attempt; the last one that has figures counts, and the earlier ones stay until retention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from urllib.parse import quote
+import getpass
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fusion.errors import ConfigError
-from jobs.runtime.folders import folder_size, remove_folder, whole_folder
-from jobs.runtime.spark_errors import SPARK_ERRORS
-from jobs.settings import OutputSettings
+from jobs.monitoring.history_tables import (
+    COLUMNS,
+    DECISIONS,
+    DELIVERIES,
+    EVENTS,
+    KEYS,
+    RUNS,
+    WITHOUT_FIGURES,
+    Storage,
+    rows_of,
+    with_keys,
+)
 
-RUNS = "runs"
-# The first one is written first and removed last, so that it names every run that has left something.
-TABLES = ("metrics", "watched", "drift", "label_counts", "query_figures", RUNS)
-PARTITIONS = ["run_id", "dataset"]
-STAGED = "xmtc_fusion_staged"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+ACCEPT, PIN = "accept", "pin"
+"""What a person can decide about a night."""
 
 
 class History:
-    """At a folder, or at `table:catalog.schema.prefix`: tables called prefix_runs, prefix_metrics and so on."""
+    """At a folder or address, or at `table:catalog.schema.prefix`: tables called prefix_runs, prefix_metrics and so on.
 
-    def __init__(self, spark: SparkSession, place: str) -> None:
-        self._spark = spark
-        self._place = place.rstrip("/")
-        self._prefix = self._place.removeprefix("table:") if place.startswith("table:") else None
-        if self._prefix is not None and not all(self._prefix.split(".")):
-            raise ConfigError(f"nightly.history: {place!r} should be table:catalog.schema.prefix, or a folder")
+    `at` (a time, such as "2026-03-02T06:00:00Z") shows a history of Delta tables as it was then.
+    """
 
-    def write(self, name: str, rows: DataFrame, run_id: str, dataset: str) -> None:
-        """Replace the rows of a run and dataset, and nothing else."""
-        if self._prefix is None:
-            path = self._partition(name, run_id, dataset)
-            with whole_folder(OutputSettings(path=path, mode="overwrite"), only_ours=False) as folder:
-                rows.write.mode("append").parquet(folder.uri)
+    def __init__(self, place: str, spark: SparkSession | None = None, at: str | None = None) -> None:
+        self.storage: Storage
+        self.place = place
+        if place.startswith("table:"):
+            from jobs.monitoring.catalog_tables import CatalogTables
+
+            if at is not None:
+                raise ConfigError("a history in catalog tables is not read as it was earlier: ask the catalog for that")
+            self.storage = CatalogTables(place.removeprefix("table:"), spark)
             return
-        table = f"{self._prefix}_{name}"
-        partitioned = rows.withColumns({"run_id": F.lit(run_id), "dataset": F.lit(dataset)})
-        if not self._spark.catalog.tableExists(table):
-            partitioned.write.partitionBy(*PARTITIONS).saveAsTable(table)
-            return
-        known = self._spark.table(table).columns
-        added = [f"`{field.name}` {field.dataType.simpleString()}" for field in rows.schema if field.name not in known]
-        if added:
-            self._spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(added)})")
-        columns = [f"`{column}`" for column in self._spark.table(table).columns if column not in PARTITIONS]
-        rows.createOrReplaceTempView(STAGED)
-        partition = f"(run_id = {_literal(run_id)}, dataset = {_literal(dataset)})"
-        self._spark.sql(
-            f"INSERT OVERWRITE TABLE {table} PARTITION {partition} SELECT {', '.join(columns)} FROM {STAGED}"
-        )
+        from jobs.monitoring.delta_tables import DeltaTables
+
+        moment = None if at is None else datetime.fromisoformat(at.replace("Z", "+00:00"))
+        self.storage = DeltaTables(place, moment)
+
+    def take_over(self) -> None:
+        """Make a history of an earlier version one of this version, under a lease."""
+        if not self.place.startswith("table:"):
+            from jobs.monitoring.delta_tables import DeltaTables
+            from jobs.monitoring.migration import migrate
+
+            assert isinstance(self.storage, DeltaTables)
+            migrate(self.place, self.storage)
+
+    def attempts(self) -> list[Row]:
+        """Every attempt that was committed, in the order of the nights, then of the attempts."""
+        table = self.storage.read(RUNS)
+        if table is None:
+            return []
+        rows = table.to_pylist()
+        begun: dict[str, tuple[int, str]] = {}
+        for row in rows:
+            if row.get("figures") is None:
+                # An earlier version wrote it.
+                row["figures"] = row["verdict"] not in WITHOUT_FIGURES
+            mine = row["attempt"], row["started"]
+            begun[row["run_id"]] = min(begun.get(row["run_id"], mine), mine)
+        return sorted(rows, key=lambda row: (begun[row["run_id"]], row["run_id"], row["attempt"], row["dataset"]))
 
     def runs(self) -> list[Row]:
-        """Complete runs, the latest last."""
-        rows = self._table(RUNS)
-        return sorted(rows.collect(), key=lambda row: (row["finished"], row["run_id"])) if rows is not None else []
+        """The attempt that counts of each night and dataset, the latest night last."""
+        counting: dict[tuple[str, str], Row] = {}
+        for row in self.attempts():
+            key = row["run_id"], row["dataset"]
+            if row["figures"] or key not in counting or not counting[key]["figures"]:
+                counting[key] = row
+        return list(counting.values())
 
-    def read(self, name: str, run_ids: Iterable[str], dataset: str | None = None) -> DataFrame | None:
-        """The rows of some complete runs, None if there are none."""
-        rows, wanted = self._table(name), list(run_ids)
-        if rows is None or not wanted:
+    def read(self, name: str, run_ids: Iterable[str] | None = None, dataset: str | None = None) -> pa.Table | None:
+        """The rows that count of some runs, or of all; None if there are none."""
+        wanted = None if run_ids is None else set(run_ids)
+        attempts = {
+            (row["run_id"], row["dataset"], row["attempt"])
+            for row in self.runs()
+            if (wanted is None or row["run_id"] in wanted) and dataset in (None, row["dataset"])
+        }
+        return self.read_attempts(name, attempts)
+
+    def read_attempts(self, name: str, attempts: set[tuple[str, str, int]]) -> pa.Table | None:
+        """The rows of some attempts (run, dataset, number); None if there are none."""
+        if not attempts:
             return None
-        chosen = rows.where(F.col("run_id").isin(wanted))
-        return chosen if dataset is None else chosen.where(F.col("dataset") == dataset)
-
-    def remove(self, run_id: str, dataset: str) -> None:
-        """Forget a run: first its row in `runs`, then the rest."""
-        for name in reversed(TABLES):
-            if self._prefix is None:
-                remove_folder(self._partition(name, run_id, dataset))
-            else:
-                self._delete(f"{self._prefix}_{name}", run_id, dataset)
-
-    def leftovers(self) -> list[tuple[str, str]]:
-        """Runs and datasets of which something was written, but that are not complete."""
-        rows = self._table(TABLES[0])
-        if rows is None:
-            return []
-        complete = {(row["run_id"], row["dataset"]) for row in self.runs()}
-        return [tuple(row) for row in rows.select(*PARTITIONS).distinct().collect() if tuple(row) not in complete]
-
-    def _delete(self, table: str, run_id: str, dataset: str) -> None:
-        try:
-            where = f"run_id = {_literal(run_id)} AND dataset = {_literal(dataset)}"
-            self._spark.sql(f"DELETE FROM {table} WHERE {where}")
-        except SPARK_ERRORS:
-            # Tables of plain files know partitions instead.
-            partition = f"(run_id = {_literal(run_id)}, dataset = {_literal(dataset)})"
-            self._spark.sql(f"ALTER TABLE {table} DROP IF EXISTS PARTITION {partition}")
-
-    def _partition(self, name: str, run_id: str, dataset: str) -> str:
-        return f"{self._place}/{name}/run_id={run_id}/dataset={quote(dataset, safe='')}"
-
-    def _table(self, name: str) -> DataFrame | None:
-        if self._prefix is not None:
-            table = f"{self._prefix}_{name}"
-            return self._spark.table(table) if self._spark.catalog.tableExists(table) else None
-        path = f"{self._place}/{name}"
-        if not folder_size(path):
+        table = self.storage.read(name, sorted({run_id for run_id, _, _ in attempts}))
+        if table is None:
             return None
-        # Names of runs look like numbers or dates to Spark; they are to stay what they are.
-        # Runs of earlier versions lack columns that later ones have.
-        inferred = self._spark.read.option("mergeSchema", True).parquet(path).schema
-        fields = [StructField(f.name, StringType()) if f.name in PARTITIONS else f for f in inferred.fields]
-        return self._spark.read.schema(StructType(fields)).parquet(path)
+        rows = rows_of(table, attempts)
+        return rows if len(rows) else None
+
+    def append(self, name: str, rows: pa.Table, run_id: str, dataset: str, attempt: int) -> None:
+        """Rows of a night, which count once the attempt is committed."""
+        if len(rows):
+            self.storage.append(name, with_keys(rows, run_id, dataset, attempt))
+
+    def commit(self, rows: Sequence[Row]) -> None:
+        """Make an attempt part of the history: its rows in `runs`, one per dataset, all at once."""
+        schema = pa.schema([*KEYS.items(), *COLUMNS[RUNS].items()])
+        self.storage.commit(pa.Table.from_pylist(list(rows), schema))
+
+    def forget(self, run_ids: Sequence[str], before: int) -> None:
+        """Remove runs, and what attempts before a number have written that were never committed."""
+        committed = {row["attempt"] for row in self.attempts()}
+        # Every attempt writes to this table first, and it is the last one that rows are removed from.
+        table = self.storage.read("run_log")
+        begun = set() if table is None else set(pc.unique(table["attempt"]).to_pylist())
+        self.storage.forget(list(run_ids), sorted(number for number in begun - committed if number < before))
+
+    def decide(self, kind: str, run_id: str, dataset: str | None, attempt: int | None, words: str) -> None:
+        """Keep what a person decided about a night, and why."""
+        event = {"kind": kind, "run_id": run_id, "dataset": dataset, "attempt": attempt, "words": words}
+        self._happened(DECISIONS, {**event, "who": _user()})
+
+    def decisions(self) -> list[Row]:
+        """What people decided, the latest last."""
+        table = self.storage.read(DECISIONS)
+        return [] if table is None else sorted(table.to_pylist(), key=lambda row: row["time"])
+
+    def delivered(self, **event: Any) -> None:
+        """Keep what became of an alert."""
+        self._happened(DELIVERIES, event)
+
+    def deliveries(self, run_id: str) -> list[Row]:
+        table = self.storage.read(DELIVERIES, [run_id])
+        return [] if table is None else sorted(table.to_pylist(), key=lambda row: row["time"])
+
+    def _happened(self, name: str, event: Row) -> None:
+        moment = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+        schema = pa.schema(list(EVENTS[name].items()))
+        self.storage.append(name, pa.Table.from_pylist([{"time": moment, **event}], schema))
 
 
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "unknown"

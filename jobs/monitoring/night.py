@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pyspark.sql import Row
-
 from fusion.statistics.gate import Change
-from jobs.monitoring.baseline import Moved, Quantity, Watched
+from jobs.monitoring.baseline import Watched
+from jobs.monitoring.data_checks import Check, Counted
+from jobs.monitoring.drift import Moved, Quantity, drift_rows
+from jobs.monitoring.history import Row
 from jobs.monitoring.reevaluate import Evaluated
-from jobs.monitoring.tracking import without_nan
 
-OK, REGRESSION, MISSING, DRIFT, FAILED = "ok", "regression", "missing dataset", "data drift", "failed"
-EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12, FAILED: 13}
+OK, REGRESSION, MISSING, DRIFT = "ok", "regression", "missing dataset", "data drift"
+FAILED, CHECK, COST = "failed", "data check", "cost"
+EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12, FAILED: 13, CHECK: 14, COST: 15}
 
 
 class Absent(NamedTuple):
@@ -33,11 +35,17 @@ class Night:
     started: str
     tolerance: float
     """How far a figure may fall, as a share of 1."""
+    attempt: int = 0
+    finished: str = ""
     evaluated: dict[str, Evaluated] = field(default_factory=dict)
     absent: dict[str, Absent] = field(default_factory=dict)
     """By configuration file."""
     stages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """What each stage said when it was done, by dataset."""
+    counted: dict[str, Counted] = field(default_factory=dict)
+    checks: dict[str, list[Check]] = field(default_factory=dict)
+    """What was counted about the data before they were evaluated, and the bounds it was held against, by dataset."""
+    costs: dict[str, list[Check]] = field(default_factory=dict)
     baselines: dict[str, Row] = field(default_factory=dict)
     changes: dict[Watched, Change] = field(default_factory=dict)
     fallen: dict[Watched, float] = field(default_factory=dict)
@@ -46,6 +54,11 @@ class Night:
     """By dataset and quantity."""
     figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Tonight's watched figures by dataset, whether or not there is anything to compare them with."""
+    next_steps: dict[str, list[str]] = field(default_factory=dict)
+    unrecorded: str | None = None
+    """Why the night is not part of the history."""
+    problems: list[str] = field(default_factory=list)
+    """What went wrong beside the verdict: alerts that did not leave, pages that could not be written."""
 
     def __str__(self) -> str:
         """The outcome in a few lines, for people."""
@@ -54,14 +67,24 @@ class Night:
         return message(self)
 
     def verdict(self, dataset: str) -> str:
+        """The gravest of what was found: a figure that fell is a fall on whatever data."""
         if any(watched.dataset == dataset for watched in self.fallen):
             return REGRESSION
-        return DRIFT if any(moved.alarm for moved in self.drift.get(dataset, {}).values()) else OK
+        if any(check.alarm for check in self.checks.get(dataset, [])):
+            return CHECK
+        if any(moved.alarm for moved in self.drift.get(dataset, {}).values()):
+            return DRIFT
+        return COST if any(check.alarm for check in self.costs.get(dataset, [])) else OK
+
+    def breaches(self, dataset: str) -> list[Check]:
+        """The bounds that were not kept."""
+        return [check for check in (*self.checks.get(dataset, []), *self.costs.get(dataset, [])) if check.alarm]
 
     @property
     def exit_code(self) -> int:
-        """The smallest of the alarms' codes; 0 if there is none."""
+        """The smallest of the alarms' codes; 0 if there is none. A night that is not recorded has failed."""
         verdicts = [*map(self.verdict, self.evaluated), *(absent.verdict for absent in self.absent.values())]
+        verdicts += [FAILED] if self.unrecorded is not None else []
         return min((EXIT_CODES[verdict] for verdict in verdicts if verdict != OK), default=0)
 
     def against(self, dataset: str) -> str | None:
@@ -81,39 +104,58 @@ class Night:
         return sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
 
 
-def summary(night: Night) -> dict[str, Any]:
+def summary(night: Night, headline: str) -> dict[str, Any]:
     """The outcome as data, for programs."""
     facts = {
         "run_id": night.run_id,
+        "attempt": night.attempt,
         "exit_code": night.exit_code,
+        "headline": headline,
+        "started": night.started,
+        "finished": night.finished,
+        "recorded": night.unrecorded is None,
+        "problems": list(night.problems),
         "absent": {path: absent._asdict() for path, absent in night.absent.items()},
-        "datasets": {
-            name: {
-                "verdict": night.verdict(name),
-                "evaluated": evaluated.built,
-                "baseline": night.against(name),
-                "changed": night.changed(name),
-                "changed_inputs": night.changed_inputs(name),
-                "figures": night.figures.get(name, []),
-                "watched": [
-                    {
-                        **watched._asdict(),
-                        **change._asdict(),
-                        "alarm": watched in night.fallen,
-                        # False: the two means are over different texts and do not compare by themselves.
-                        "same_texts": change.paired or not (change.new or change.gone),
-                    }
-                    for watched, change in night.changes.items()
-                    if watched.dataset == name
-                ],
-                "drift": [
-                    {**quantity._asdict(), "quantity": str(quantity), **moved._asdict(), "alarm": moved.alarm}
-                    for quantity, moved in night.drift[name].items()
-                ],
-                "fingerprints": evaluated.fingerprints,
-                "stages": night.stages[name],
-            }
-            for name, evaluated in night.evaluated.items()
-        },
+        "datasets": {name: _dataset_facts(night, name) for name in night.evaluated},
     }
     return {key: without_nan(value) for key, value in facts.items()}
+
+
+def _dataset_facts(night: Night, name: str) -> dict[str, Any]:
+    evaluated = night.evaluated[name]
+    return {
+        "verdict": night.verdict(name),
+        "evaluated": evaluated.built,
+        "baseline": night.against(name),
+        "changed": night.changed(name),
+        "changed_inputs": night.changed_inputs(name),
+        "reasons": [str(check) for check in night.breaches(name)]
+        + [str(quantity) for quantity, moved in night.drift.get(name, {}).items() if moved.alarm],
+        "figures": night.figures.get(name, []),
+        "watched": [
+            {
+                **watched._asdict(),
+                **change._asdict(),
+                "alarm": watched in night.fallen,
+                # False: the two means are over different texts and do not compare by themselves.
+                "same_texts": change.paired or not (change.new or change.gone),
+            }
+            for watched, change in night.changes.items()
+            if watched.dataset == name
+        ],
+        "checks": [{**check._asdict(), "alarm": check.alarm} for check in night.checks.get(name, [])],
+        "cost": [{**check._asdict(), "alarm": check.alarm} for check in night.costs.get(name, [])],
+        "drift": drift_rows(night.drift.get(name, {})),
+        "next_steps": night.next_steps.get(name, []),
+        "fingerprints": evaluated.fingerprints,
+        "stages": night.stages.get(name, []),
+    }
+
+
+def without_nan(value: Any) -> Any:
+    """None for what is not a number: JSON has no other word for it."""
+    if isinstance(value, dict):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

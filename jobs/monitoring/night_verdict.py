@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fusion.grid import Cell
-from jobs.monitoring.baseline import FIGURE_SCHEMA, Watched
-from jobs.monitoring.night import Night
+from jobs.monitoring.baseline import Watched
+from jobs.monitoring.night import Night, summary
 from jobs.reporting import night as words
 from jobs.reporting.data import (
     AbsentDataset,
@@ -17,8 +17,6 @@ from jobs.reporting.data import (
     NightVerdict,
     WatchedChange,
 )
-
-WATCHED_SCHEMA = f"{FIGURE_SCHEMA}, fell boolean, new_texts long, gone_texts long"
 
 
 def verdict_of(night: Night) -> NightVerdict:
@@ -36,15 +34,25 @@ def verdict_of(night: Night) -> NightVerdict:
                 tuple(_watched(night, watched) for watched in night.changes if watched.dataset == name),
                 tuple(
                     DataMove(str(quantity), moved.change or 0.0, moved.allowed)
-                    for quantity, moved in night.drift[name].items()
+                    for quantity, moved in night.drift.get(name, {}).items()
                     if moved.alarm
                 ),
+                tuple(map(str, night.breaches(name))),
+                tuple(night.next_steps.get(name, ())),
             )
         )
     absent = tuple(
         AbsentDataset(found.dataset, found.verdict, path, found.reason) for path, found in night.absent.items()
     )
-    return NightVerdict(night.run_id, night.exit_code, night.tolerance, tuple(datasets), absent)
+    problems = [f"the night is not in the history: {night.unrecorded}"] if night.unrecorded is not None else []
+    return NightVerdict(
+        night.run_id, night.exit_code, night.tolerance, tuple(datasets), absent, (*problems, *night.problems)
+    )
+
+
+def summary_of(night: Night) -> dict[str, Any]:
+    """The outcome as data, for programs."""
+    return summary(night, words.headline(verdict_of(night)))
 
 
 def message(night: Night) -> str:

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from importlib.util import find_spec
 from typing import Any
 
 from fusion.errors import SetupError
 
 EXPERIMENT = "xmtc-fusion nightly"
-
-
-def without_nan(value: Any) -> Any:
-    """None for what is not a number: JSON has no other word for it."""
-    if isinstance(value, dict):
-        return {key: without_nan(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def check_installed() -> None:

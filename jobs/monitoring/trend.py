@@ -59,13 +59,13 @@ def trend_page(history: History, settings: NightlySettings, night: NightVerdict)
     runs = history.runs()
     ids = list(dict.fromkeys(row["run_id"] for row in runs))[-SHOWN:]
     rows = history.read("watched", ids)
-    found = [row.asDict() for row in rows.collect()] if rows is not None else []
+    found = rows.to_pylist() if rows is not None else []
     absent = [
         (row["dataset"], f"{row['run_id']}: no figures, {row['verdict']}: {row['reason']}")
         for row in runs
         if row["reason"] is not None and row["run_id"] in ids
     ]
-    return drawn(trends(found, [row.asDict() for row in runs], ids), absent, settings.tolerance / 100, night)
+    return drawn(trends(found, runs, ids), absent, settings.tolerance / 100, night)
 
 
 def trends(watched: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> list[Trend]:
@@ -73,7 +73,8 @@ def trends(watched: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any
     verdicts = {(row["dataset"], row["run_id"]): row["verdict"] for row in runs}
     baselines = {row["dataset"]: row["baseline"] for row in runs if row["reason"] is None}
     series: dict[tuple[Any, ...], Trend] = {}
-    for row in sorted(watched, key=lambda row: ids.index(row["run_id"])):
+    place = {run_id: n for n, run_id in enumerate(ids)}
+    for row in sorted(watched, key=lambda row: place[row["run_id"]]):
         dataset, run_id = row["dataset"], row["run_id"]
         if (dataset, run_id) not in verdicts:
             continue

@@ -379,6 +379,10 @@ class DatasetNight:
     """False if nothing had changed and the figures were kept."""
     watched: tuple[WatchedChange, ...] = ()
     moved: tuple[DataMove, ...] = ()
+    breaches: tuple[str, ...] = ()
+    """Bounds of the data, or of the cost, that were not kept; a sentence each."""
+    next_steps: tuple[str, ...] = ()
+    """Where to look first, and how to make the night again."""
 
     @property
     def fallen(self) -> tuple[WatchedChange, ...]:
@@ -405,3 +409,5 @@ class NightVerdict:
     """How far a figure may fall, as a share of 1."""
     datasets: tuple[DatasetNight, ...]
     absent: tuple[AbsentDataset, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What went wrong beside the verdict, which stands all the same."""

@@ -21,6 +21,9 @@ def headline(night: NightVerdict) -> str:
         runs = joined(list(dict.fromkeys(change.against for found in night.datasets for change in found.fallen)))
         parts.append(f"Regression: {count(fallen, 'watched figure')} fell since {runs}")
     parts += [f"{absent.dataset} has no figures ({absent.verdict})" for absent in night.absent]
+    breaches = sum(len(found.breaches) for found in night.datasets)
+    if breaches:
+        parts.append(f"{count(breaches, 'bound')} of the data or the cost not kept")
     if moved:
         parts.append(f"{count(moved, 'quantity').replace('quantitys', 'quantities')} of the data moved")
     if not parts:
@@ -87,9 +90,9 @@ def notes(night: NightVerdict) -> list[str]:
     lines = [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
     for found in night.datasets:
         lines.append(causes(found))
-        lines += [f"{found.dataset}: {line}." for line in data_moves(found)]
-        lines += [f"{found.dataset}: {line}." for line in lower_without_alarm(night, found)]
-    return lines
+        details = [*found.breaches, *data_moves(found), *lower_without_alarm(night, found), *found.next_steps]
+        lines += [f"{found.dataset}: {line}." for line in details]
+    return [*lines, *night.problems]
 
 
 def fall_table(night: NightVerdict) -> Table | None:
@@ -119,6 +122,6 @@ def message(night: NightVerdict) -> str:
         changed = f"against {found.baseline}, changed since: {', '.join(found.changed) or 'nothing'}"
         work = "evaluated" if found.evaluated else "nothing to do, figures kept"
         lines.append(f"{found.dataset}: {found.verdict}; {changed if found.baseline else 'no baseline yet'}; {work}")
-        details = [*map(fall, found.fallen), *data_moves(found), *lower_without_alarm(night, found)]
-        lines += [plain(f"  {line}") for line in details]
-    return "\n".join(lines)
+        details = [*found.breaches, *map(fall, found.fallen), *data_moves(found), *lower_without_alarm(night, found)]
+        lines += [plain(f"  {line}") for line in [*details, *found.next_steps]]
+    return "\n".join([*lines, *night.problems])

@@ -29,6 +29,7 @@ from jobs.reporting.labels import label_tables, unseen_lines
 from jobs.reporting.reading import how_to_read
 from jobs.reporting.summary_tables import agreement_table, gain_table, overview_table, paper_tables, tie_table
 from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
+from jobs.runtime.safe_text import code_span, csv_cells, fenced
 
 FIGURES = {
     "grid": "All fusions: bold figures are not told from the best, which is framed",
@@ -63,7 +64,7 @@ def dataset_csv(dataset: Dataset) -> str:
             line += [value.mean, value.std, int(value.best), int(value.bold)] if value else [None] * 4
             if dataset.paper:
                 line += dataset.paper.values.get((row.cell, column), (None, None))
-        writer.writerow(line)
+        writer.writerow(csv_cells(line))
     return text.getvalue()
 
 
@@ -187,9 +188,9 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
         parts += folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
     told = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
     counts = "".join(f"- {count(number)} {mark(text)}\n" for text, number in told.items())
-    sources = ", ".join(f"`{source}`" for source in dataset.sources)
+    sources = ", ".join(code_span(source) for source in dataset.sources)
     run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
-    return [*parts, "### What was run", run, counts, *folded("Configuration", [f"~~~yaml\n{dataset.config}~~~"])]
+    return [*parts, "### What was run", run, counts, *folded("Configuration", [fenced(dataset.config, "yaml")])]
 
 
 def _answer_markdown(dataset: Dataset) -> list[str]:

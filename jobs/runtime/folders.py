@@ -19,6 +19,7 @@ from pyarrow import fs
 
 from fusion.errors import InputError, OutputError
 from jobs.config import Config
+from jobs.runtime.safe_text import csv_cells
 from jobs.settings import OutputSettings
 from udfs.storage import in_volume, local_folder
 
@@ -85,7 +86,7 @@ class ResultFolder:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.column_names)
-        writer.writerows(zip(*map(_csv_fields, table.columns), strict=True))
+        writer.writerows(map(csv_cells, zip(*map(_csv_fields, table.columns), strict=True)))
         self.write_text(f"{name}.csv", text.getvalue())
 
 

@@ -11,18 +11,15 @@
                  report              their report
                  nightly             the figures of the last nightly run
 <work>/nightly/<run>                 the report and summary of one night
-       history                       the tables of all nights
-       nightly.lock                  held by the nightly run at work
+       history                       the tables of all nights, and the lease of the one at work
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from jobs.settings.prepare import WorkSettings
-from udfs.storage import in_volume, local_folder
 
 SAMPLES, LABELS, FOLDS = "samples.parquet", "labels.parquet", "folds.parquet"
 """The prepared tables."""
@@ -129,9 +126,3 @@ class Workspace:
     @property
     def history(self) -> str:
         return f"{self.work_path.rstrip('/')}/history"
-
-    @property
-    def nightly_lock(self) -> Path | None:
-        """The lock of nightly runs; None on storage where a lock file cannot be made by one process alone."""
-        work = local_folder(self.work_path)
-        return None if work is None or in_volume(work) else work / "nightly.lock"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
 
 from fusion.errors import ConfigError
 from fusion.grid import Cell
 from fusion.metrics import Measure, label_measures, parse_measures
 from jobs.settings import Section, parse_cell
+from jobs.settings.alerts import AlertSettings
+from jobs.settings.names import checked_name
+from jobs.settings.secrets import Secret
 
 
 class WatchSettings(Section):
@@ -38,6 +43,27 @@ class DriftSettings(Section):
     empty_lists: float = Field(0.02, ge=0, le=1)
 
 
+class CheckSettings(Section):
+    """What the data must be like before they are evaluated. None: not checked."""
+
+    texts: float | None = Field(0.1, ge=0)
+    labels: float | None = Field(0.2, ge=0)
+    pairs: float | None = Field(0.2, ge=0)
+    lists: float | None = Field(0.1, ge=0)
+    gone_texts: float | None = Field(0.2, ge=0, le=1)
+    new_texts: float | None = Field(0.5, ge=0, le=1)
+    nulls: float | None = Field(0.01, ge=0, le=1)
+    oldest: float | None = Field(None, gt=0)
+    bounds: dict[str, tuple[float | None, float | None]] = Field(default_factory=dict)
+
+
+class CostSettings(Section):
+    """How much more a night may take than its baseline, as a factor. None: not checked."""
+
+    seconds: float | None = Field(None, gt=0)
+    memory: float | None = Field(None, gt=0)
+
+
 class NightlySettings(Section):
     """What is evaluated every night, and when it alarms."""
 
@@ -48,22 +74,33 @@ class NightlySettings(Section):
     watch: WatchSettings = WatchSettings()
     tolerance: float = Field(0.5, ge=0)
     alpha: float = Field(0.01, gt=0, lt=1)
+    checks: CheckSettings = CheckSettings()
     drift: DriftSettings = DriftSettings()
+    cost: CostSettings = CostSettings()
     keep: int = Field(0, ge=0)
     wait: float = Field(0, ge=0)
-    webhook: str | None = None
-    mlflow: str | None = None
+    lease: float = Field(300, gt=0)
+    break_lock: str | None = None
+    alerts: AlertSettings = AlertSettings()
+    mlflow: Secret | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _webhook(cls, values: Any) -> Any:
+        """`nightly.webhook`, as it was once called, stands for `nightly.alerts.webhook`."""
+        if isinstance(values, dict) and "webhook" in values:
+            rest = {name: value for name, value in values.items() if name != "webhook"}
+            alerts = {**(rest.get("alerts") or {}), "webhook": values["webhook"]}
+            return {**rest, "alerts": alerts}
+        return values
 
     @field_validator("datasets", mode="before")
     @classmethod
     def _split(cls, names: object) -> object:
         return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
-    @field_validator("run_id", "baseline", mode="before")
+    @field_validator("run_id", "baseline", "break_lock", mode="before")
     @classmethod
     def _name(cls, name: object) -> object:
         """YAML takes 2026-03-02 for a date, and 7 for a number."""
-        name = None if name is None else str(name)
-        if name is not None and not all(sign.isalnum() or sign in "._-" for sign in name):
-            raise ValueError("letters, digits, '.', '_' and '-' only: it becomes part of a path")
-        return name
+        return None if name is None else checked_name(str(name))

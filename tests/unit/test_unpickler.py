@@ -7,6 +7,8 @@ import datetime
 import io
 import os
 import pickle
+import resource
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -128,3 +130,58 @@ def test_files_become_batches(tmp_path) -> None:
     assert "expected a list of samples, found dict" in problems[0]
     assert "missing.pkl" in problems[1]
     assert len(rows) == 5002
+
+
+def doubled(levels: int) -> bytes:
+    """A tuple of twice the tuple before, and so on: each level costs six bytes and doubles the work of hashing it."""
+    code = b")\x94"
+    for level in range(levels):
+        code += bytes([*b"h", level, *b"h", level]) + b"\x86\x94"
+    return code
+
+
+NESTED = 200_000
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x80\x04Nr\xff\xff\xff\xff0.", "not a readable pickle"),
+        (b"\x80\x04\x8d" + (2**32).to_bytes(8, "little") + b".", "not a readable pickle"),
+        (b"\x80\x04\x95" + (2**33).to_bytes(8, "little") + b".", "not a readable pickle"),
+        (b"\x80\x05\x96" + (2**33).to_bytes(8, "little") + b".", "the instruction BYTEARRAY8"),
+        (b"\x80\x04\x8f(" + doubled(40) + b"\x90.", "uses again holds more than 10,000 values"),
+        (b"\x80\x04](" + doubled(40) + b"e.", "uses again holds more than 10,000 values"),
+        (b"\x80\x04]22222e.", "the instruction DUP"),
+        (b"L" + b"1" * 5000 + b"L\n.", "5,001 digits"),
+        (b"I" + b"1" * 5000 + b"\n.", "5,000 digits"),
+        (b"\x80\x02\x8b" + (5000).to_bytes(4, "little") + b"\x01" * 5000 + b".", "5,000 bytes"),
+        (b"\x80\x04" + b"(" * NESTED + b"l" * NESTED + b".", "more than 32 deep"),
+        (b"\x80\x04}N" + b"\x85" * NESTED + b"Ns.", "more than 32 deep"),
+        (b"\x80\x04(N" + b"\x85" * NESTED + b"\x91.", "more than 32 deep"),
+    ],
+    ids=range(13),
+)
+def test_bombs_are_refused_in_little_time_and_memory(data: bytes, reason: str) -> None:
+    """9 bytes that ask for gigabytes, 250 that hash for hours, numbers of thousands of digits, endless nesting."""
+    before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(InputError, match=reason):
+        load_plain(io.BytesIO(data), "s.pkl")
+    assert time.process_time() - begin < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+
+
+def test_what_samples_share_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels that several samples have in common are one list in the pickle."""
+    names = ["seven", "two"]
+    samples = [{**SAMPLE, "idx": n, "labels": names, "key": ("a", ("b",))} for n in range(100)]
+    assert load_plain(io.BytesIO(pickle.dumps(samples)), "s.pkl") == samples
+    monkeypatch.setattr("udfs.plain_pickle.MOST_SHARED", 50)
+    with pytest.raises(InputError, match="hold more than 50 values"):
+        load_plain(io.BytesIO(pickle.dumps(samples)), "s.pkl")
+    monkeypatch.setattr("udfs.plain_pickle.MOST_VALUES", 50)
+    with pytest.raises(InputError, match="makes more than 50 values"):
+        load_plain(io.BytesIO(pickle.dumps(samples)), "s.pkl")
+    monkeypatch.setattr("udfs.plain_pickle.MOST_BYTES", 50)
+    with pytest.raises(InputError, match="more than 50 bytes"):
+        load_plain(io.BytesIO(pickle.dumps(samples)), "s.pkl")

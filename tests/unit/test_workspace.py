@@ -53,10 +53,8 @@ def test_the_layout() -> None:
     assert place.candidate_lists("bm25") == "w/d/candidates/bm25/lists.parquet"
     assert (place.results, place.report, place.nightly_results) == ("w/d/results", "w/d/report", "w/d/nightly")
     assert (place.night("n"), place.history) == ("w/nightly/n", "w/history")
-    assert place.nightly_lock == Path("w/nightly.lock")
 
 
 @pytest.mark.parametrize("work", ["s3://bucket/work", "/Volumes/a/b/work"])
-def test_no_lock_where_files_cannot_be_made_exclusively(work: str) -> None:
-    assert Workspace(work, "d").nightly_lock is None
+def test_storage_of_any_kind(work: str) -> None:
     assert Workspace(work, "d").prepared == f"{work}/d/prepared"

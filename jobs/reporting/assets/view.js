@@ -58,7 +58,9 @@ function download(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-const quoted = (field) => (/[",\n]/.test(field) ? `"${String(field).replaceAll('"', '""')}"` : field);
+// Text that a spreadsheet would run as a formula gets an apostrophe before it.
+const harmless = (field) => (/^([=@\t\r]|[+-][^\d.])/.test(field) ? `'${field}` : String(field));
+const quoted = (field) => (/[",\n]/.test(field) ? `"${harmless(field).replaceAll('"', '""')}"` : harmless(field));
 const csvText = (lines) => lines.map((line) => line.map(quoted).join(",") + "\n").join("");
 const csvOf = (table) => csvText([...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent)));
 const downloadTable = () => download(fileName(dataset().name, "csv"), "text/csv", csvText(tableLines()));

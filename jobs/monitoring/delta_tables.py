@@ -1,0 +1,256 @@
+"""The history as Delta tables in a folder or an object store, through delta-rs: no Spark, no Java.
+
+The lease is part of the log of `runs`: taking it is a commit there, and every later commit of the holder must follow
+that one directly. If somebody else has taken the lease meanwhile, the versions no longer fit, and the commit fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.errors import OutputError, SetupError
+from jobs.monitoring.history_tables import COLUMNS, EVENTS, KEYS, PARTITIONED, RUNS, FencedError, Holder
+from jobs.monitoring.small_files import read_json, write_json
+from udfs.storage import in_volume, local_folder
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable
+
+LEASE, LEASE_FILE = "xmtc-fusion-nightly", "lease.json"
+KEPT_LOG = {"delta.logRetentionDuration": "interval 400 days"}
+"""How far back one can ask what the history held."""
+MANY_FILES = 64
+"""Small files of a table that is read whole, from which on they are joined."""
+
+
+class DeltaTables:
+    """The tables of a history at a place, as they are now or as they were at a time."""
+
+    def __init__(self, place: str, at: datetime | None = None) -> None:
+        if find_spec("deltalake") is None:
+            raise SetupError("the history needs the package deltalake: pip install 'xmtc-fusion[nightly]'")
+        local = local_folder(place)
+        self.place = place.rstrip("/") if local is None else str(local.absolute())
+        self._local = local is not None
+        self._at = at
+        self._options: dict[str, str] = {}
+        if place.startswith(("s3:", "s3a:")):
+            self._options = {"conditional_put": "etag"}
+        elif local is not None and in_volume(local):
+            # Volumes cannot link files; the schedule there starts one run at a time.
+            self._options = {"allow_unsafe_rename": "true"}
+        self._runs: DeltaTable | None = None
+        self._number = 0
+
+    def append(self, name: str, rows: pa.Table) -> None:
+        from deltalake import write_deltalake
+
+        self._make_folder()
+        write_deltalake(
+            self._uri(name),
+            rows,
+            mode="append",
+            schema_mode="merge",
+            partition_by=["run_id"] if name in PARTITIONED else None,
+            configuration=KEPT_LOG,
+            storage_options=self._options,
+        )
+        table = self._open(name)
+        assert table is not None
+        self._flush(table)
+        if name not in PARTITIONED:
+            self._join_files(table)
+
+    def read(self, name: str, run_ids: list[str] | None = None) -> pa.Table | None:
+        table = self._open(name)
+        if table is None:
+            return None
+        if self._at is not None:
+            table.load_as_version(self._at)
+        wanted = None if run_ids is None else pc.field("run_id").isin(run_ids)
+        rows = table.to_pyarrow_dataset().to_table(filter=wanted)
+        # Files keep the order of columns of their time, and delta-rs puts partitions last.
+        return rows.select(
+            [*(key for key in KEYS if key in rows.column_names), *(c for c in rows.column_names if c not in KEYS)]
+        )
+
+    def sql(self, query: str) -> pa.Table:
+        """The answer to a query over all tables, with every attempt in them."""
+        from deltalake import QueryBuilder
+
+        builder = QueryBuilder()
+        for name in (*COLUMNS, *EVENTS):
+            table = self._open(name)
+            if table is not None:
+                builder = builder.register(name, table)
+        return pa.table(builder.execute(query).read_all())
+
+    def commit(self, rows: pa.Table) -> None:
+        from deltalake import write_deltalake
+        from deltalake.exceptions import CommitFailedError
+
+        assert self._runs is not None
+        try:
+            write_deltalake(self._runs, rows, mode="append", schema_mode="merge", commit_properties=_once())
+        except CommitFailedError:
+            raise self._fenced() from None
+        self._flush(self._runs)
+        self._join_files(self._runs)
+
+    def forget(self, run_ids: list[str], attempts: list[int]) -> None:
+        from deltalake import write_deltalake
+        from deltalake.exceptions import CommitFailedError
+
+        assert self._runs is not None
+        names = ", ".join(map(_literal, run_ids))
+        # Should somebody else have the lease by now, what they write under a later number stays.
+        of_runs = f"(run_id IN ({names}) AND attempt < {self._number})" if run_ids else ""
+        try:
+            # Deleting nothing is no commit, and would not notice that the lease is lost.
+            write_deltalake(self._runs, _no_rows(self._runs), mode="append", commit_properties=_once())
+            if of_runs:
+                self._runs.delete(of_runs, commit_properties=_once())
+        except CommitFailedError:
+            raise self._fenced() from None
+        of_attempts = f"attempt IN ({', '.join(map(str, attempts))})" if attempts else ""
+        if not of_runs and not of_attempts:
+            return
+        for name in COLUMNS:
+            table = self._open(name) if name != RUNS else self._runs
+            if table is not None:
+                if name != RUNS:
+                    table.delete(" OR ".join(filter(None, [of_runs, of_attempts])))
+                # Readers of an older version have a day to end.
+                table.vacuum(retention_hours=24, enforce_retention_duration=False, dry_run=False)
+
+    def take(self, holder: Holder) -> bool:
+        from deltalake import Transaction, write_deltalake
+        from deltalake.exceptions import DeltaError
+
+        try:
+            runs = self._open(RUNS) or self._create_runs()
+            if (runs.transaction_version(LEASE) or 0) + 1 != holder.number:
+                return False
+            told = {"lease": json.dumps(holder.as_dict())}
+            once = _once(custom_metadata=told, app_transactions=[Transaction(LEASE, holder.number)])
+            write_deltalake(runs, _no_rows(runs), mode="append", commit_properties=once)
+        except DeltaError:
+            return False
+        self._flush(runs)
+        self._runs, self._number = runs, holder.number
+        self.beat(holder)
+        return True
+
+    def holder(self) -> Holder | None:
+        """The file beside the tables if it is about the last lease. It is not if its holder could not write it, as on
+        a full disk, or has not yet; the commit itself then says who took the lease, and when."""
+        runs = self._open(RUNS)
+        number = runs.transaction_version(LEASE) if runs is not None else None
+        if runs is None or number is None:
+            return None
+        told = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
+        if told is not None and told.number >= number:
+            return told
+        taken = next((entry for entry in runs.history() if "lease" in entry), None)
+        return None if taken is None else Holder.of(json.loads(taken["lease"]))
+
+    def beat(self, holder: Holder) -> None:
+        written = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
+        if written is not None and written.number > holder.number:
+            raise self._fenced()
+        write_json(f"{self.place}/{LEASE_FILE}", holder.as_dict())
+
+    def release(self, holder: Holder) -> None:
+        self._runs = None
+        written = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
+        if written is None or written.number <= holder.number:
+            write_json(f"{self.place}/{LEASE_FILE}", {**holder.as_dict(), "beat": 0.0})
+
+    def _fenced(self) -> FencedError:
+        other = self.holder()
+        return FencedError(
+            f"{other or 'another run'} has taken the history {self.place} over: this run was silent for too long, and "
+            "what it found is not kept. Run it again if it is still wanted"
+        )
+
+    def _open(self, name: str) -> DeltaTable | None:
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(self._uri(name), storage_options=self._options):
+            return None
+        return DeltaTable(self._uri(name), storage_options=self._options)
+
+    def _create_runs(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        self._make_folder()
+        schema = pa.schema([*KEYS.items(), *COLUMNS[RUNS].items()])
+        return DeltaTable.create(
+            self._uri(RUNS), schema, mode="error", configuration=KEPT_LOG, storage_options=self._options
+        )
+
+    def _make_folder(self) -> None:
+        if self._local:
+            try:
+                Path(self.place).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise OutputError(f"cannot write to the history {self.place}: {error}") from None
+
+    def _uri(self, name: str) -> str:
+        return f"{self.place}/{name}"
+
+    def _join_files(self, table: DeltaTable) -> None:
+        """Join small files once there are many. What fails here is tried again another night."""
+        from deltalake.exceptions import DeltaError
+
+        if len(table.file_uris()) > MANY_FILES:
+            try:
+                table.optimize.compact(commit_properties=_once())
+            except DeltaError:
+                if table is self._runs:
+                    raise self._fenced() from None
+            else:
+                self._flush(table)
+
+    def _flush(self, table: DeltaTable) -> None:
+        """See that what a commit has added is on the disk, so that it survives a power failure."""
+        if not self._local:
+            return
+        folder = Path(self.place, PurePath(table.table_uri.rstrip("/")).name)
+        entry = folder / "_delta_log" / f"{table.version():020d}.json"
+        added = [json.loads(line).get("add") for line in entry.read_bytes().split(b"\n") if line]
+        files = [folder / unquote(action["path"]) for action in added if action]
+        for path in [*files, entry, *{file.parent for file in files}, entry.parent]:
+            _to_disk(path)
+
+
+def _to_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _once(**properties: Any) -> CommitProperties:
+    """A commit that fails if anybody else has committed since the table was read."""
+    from deltalake import CommitProperties
+
+    return CommitProperties(max_commit_retries=0, **properties)
+
+
+def _no_rows(table: DeltaTable) -> pa.Table:
+    return pa.schema(table.schema()).empty_table()
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,103 @@
+"""What moved in the data since the baseline: which labels are frequent, how retrievers agree, how many lists are
+empty."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from jobs.monitoring.reevaluate import Evaluated
+from jobs.reporting.formats import input_count_text
+from jobs.results.schemas import RUN_FILE
+from jobs.runtime.folders import read_parquet, read_text
+from jobs.settings.nightly import DriftSettings
+from udfs.input_counts import EMPTY_LISTS, JUDGED, per_retriever, split_key
+
+OVERLAP, LABEL_FREQUENCIES = "overlap", "label_frequencies"
+"""What may drift beside the share of empty lists: how far two retrievers agree, and which labels are frequent."""
+
+
+class Quantity(NamedTuple):
+    """Something about the data that may drift. What does not apply to its kind is empty."""
+
+    kind: str
+    retriever: str = ""
+    other: str = ""
+    label_group: str = ""
+
+    def __str__(self) -> str:
+        """As people read it."""
+        if self.kind == OVERLAP:
+            return f"overlap of {self.retriever} and {self.other} ({self.label_group} labels)"
+        if self.kind == EMPTY_LISTS:
+            return f"share of {input_count_text(per_retriever(self.kind, self.retriever))}"
+        return self.kind.replace("_", " ")
+
+
+class Moved(NamedTuple):
+    """Something about the data: tonight's value, its change since the baseline, and whether that is too much."""
+
+    value: float
+    change: float | None
+    allowed: float
+
+    @property
+    def alarm(self) -> bool:
+        return self.change is not None and self.change > self.allowed
+
+
+def drift(
+    before: pa.Table | None, label_counts: pa.Table | None, evaluated: Evaluated, allowed: DriftSettings
+) -> dict[Quantity, Moved]:
+    """Tonight's quantities beside those of the baseline: its rows of the tables `drift` and `label_counts`."""
+    rows = before.to_pylist() if before is not None else []
+    known = {Quantity(*(row[name] for name in Quantity._fields)): row["value"] for row in rows if row["kind"]}
+    tonight: dict[Quantity, Moved] = {}
+    for quantity, value, most in _quantities(evaluated, allowed):
+        distance = abs(value - known[quantity]) if quantity in known else None
+        tonight[quantity] = Moved(value, distance, most)
+    frequencies = Quantity(LABEL_FREQUENCIES)
+    # A retriever that is gone takes its quantities with it.
+    for quantity in known.keys() - tonight.keys() - {frequencies}:
+        tonight[quantity] = Moved(0.0, known[quantity] or 1.0, 0.0)
+    labels = _counts(evaluated.label_counts())
+    variation = _total_variation(_counts(label_counts), labels) if label_counts is not None else None
+    tonight[frequencies] = Moved(float(len(labels)), variation, allowed.labels)
+    return tonight
+
+
+def drift_rows(moved: Mapping[Quantity, Moved]) -> list[dict[str, Any]]:
+    """The table `drift`: the key of a quantity, its words, and what became of it."""
+    return [
+        {**quantity._asdict(), "quantity": str(quantity), **movement._asdict(), "alarm": movement.alarm}
+        for quantity, movement in moved.items()
+    ]
+
+
+def _quantities(evaluated: Evaluated, allowed: DriftSettings) -> Iterator[tuple[Quantity, float, float]]:
+    agreement = read_parquet(f"{evaluated.path}/agreement.parquet")
+    for row in agreement.to_pylist() if agreement is not None else []:
+        if row["quantity"] == OVERLAP:
+            quantity = Quantity(OVERLAP, row["retriever"], row["other"], row["label_group"])
+            yield quantity, row["value"], allowed.overlap
+    counts = json.loads(read_text(f"{evaluated.path}/{RUN_FILE}") or "{}").get("input_counts", {})
+    for key, count in counts.items():
+        kind, retriever = split_key(key)
+        if kind == EMPTY_LISTS:
+            yield Quantity(EMPTY_LISTS, retriever), count / max(counts[JUDGED], 1), allowed.empty_lists
+
+
+def _counts(table: pa.Table) -> dict[str, int]:
+    return dict(zip(table["label"].to_pylist(), table["texts"].to_pylist(), strict=True))
+
+
+def _total_variation(before: Mapping[str, int], after: Mapping[str, int]) -> float:
+    """Half the sum of the differences between two distributions: 0 if they are the same, 1 if they share nothing."""
+    sums = sum(before.values()), sum(after.values())
+    if not all(sums):
+        return 1.0
+    labels = sorted({*before, *after})
+    return sum(abs(before.get(label, 0) / sums[0] - after.get(label, 0) / sums[1]) for label in labels) / 2

@@ -1,0 +1,119 @@
+"""Past nights: status, show, compare, accept, pin and rerun, from the command line."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from jobs.cli import main
+from jobs.monitoring.history import History
+from tests.nights import Site, Texts, good_texts
+
+
+@pytest.fixture(scope="module")
+def texts() -> Texts:
+    return good_texts()
+
+
+@pytest.fixture
+def site(tmp_path: Path, texts: Texts) -> Site:
+    """A good night and a bad one."""
+    site = Site(tmp_path, texts)
+    site.run("good")
+    site.degrade(0.25)
+    assert site.run("bad").exit_code == 10
+    return site
+
+
+def told(site: Site, capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    capsys.readouterr()
+    assert main(["nightly", *words, "--work", str(site.work)]) == code
+    output = capsys.readouterr()
+    return output.err if code else output.out
+
+
+def test_status_show_and_compare(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    status = told(site, capsys, "status").splitlines()
+    assert status[0].split() == ["night", "dataset", "verdict", "compared", "with", "what"]
+    assert status[1].split() == ["good", "sample", "ok", "-"]
+    assert status[2].split()[:4] == ["bad", "sample", "regression", "good"]
+    assert "fell: head ndcg@10 of dense alone, " in status[2]
+    shown = told(site, capsys, "show", "bad")
+    assert "tail ndcg@10 of zmuv+combmnz: 40.48 over 368 texts, fell" in shown
+    assert "sample: evaluate: " in shown and "MB of memory" in shown
+    compared = told(site, capsys, "compare", "good", "bad")
+    assert "sample   head ndcg@10 of dense alone   32.99  24.43  -8.56" in compared
+    assert "sample: data changed between them" in compared
+
+
+def test_what_is_asked_wrongly(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "there is no night 'never'" in told(site, capsys, "show", "never", code=2)
+    assert "there is no night 'never'" in told(site, capsys, "compare", "good", "never", code=2)
+    assert "expected one of status, show RUN, compare RUN RUN" in told(site, capsys, "compare", "good", code=2)
+    assert "say why" in told(site, capsys, "accept", "bad", code=2)
+    assert "nothing to accept in good: sample: ok" in told(site, capsys, "accept", "good", "--because", "x", code=2)
+    assert "no night 'bad' of other" in told(
+        site, capsys, "accept", "bad", "--dataset", "other", "--because", "x", code=2
+    )
+    assert "no night 'never'" in told(site, capsys, "pin", "never", code=2)
+    assert "no night 'never'" in told(site, capsys, "rerun", "never", code=2)
+
+
+def test_an_empty_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nightly", "status", "--work", str(tmp_path)]) == 0
+    assert "no nights in" in capsys.readouterr().out
+    assert not (tmp_path / "history").exists()
+
+
+def test_an_accepted_night_is_the_baseline(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    assert site.run("again").exit_code == 10
+    assert "bad is accepted for sample" in told(site, capsys, "accept", "bad", "--because", "the new model is meant")
+    night = site.run("after")
+    assert (night.exit_code, night.against("sample")) == (0, "bad")
+    (decision,) = site.history().decisions()
+    assert (decision["kind"], decision["run_id"], decision["words"]) == ("accept", "bad", "the new model is meant")
+    # A further attempt of the night is another matter.
+    site.degrade(0.5)
+    assert site.run("bad").exit_code == 10
+    assert "accepted by" in told(site, capsys, "status")
+
+
+def test_a_pinned_night_is_compared_with(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "bad is pinned" in told(site, capsys, "pin", "bad", "--because", "end of the quarter")
+    night = site.run("later")
+    assert night.against("sample") == "bad"
+    assert {watched.against for watched in night.changes} == {"bad", "good"}
+    assert "pinned baseline: bad" in told(site, capsys, "status")
+    told(site, capsys, "pin")
+    assert site.run("free").against("sample") == "good"
+
+
+def test_a_night_is_made_again_from_what_was_recorded(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command that an alarm names gives the same verdict and figures, although the configuration is gone."""
+    first = site.history().read("watched", ["bad"])
+    assert first is not None
+    site.dataset.unlink()
+    command = next(line for line in str(site.run("gone")).splitlines()) and f"nightly rerun bad --work {site.work}"
+    assert main(shlex.split(command)) == 10
+    assert "alarm: run bad: exit code 10" in capsys.readouterr().err
+    again = site.history().read("watched", ["bad"])
+    assert again is not None
+    assert again.drop_columns(["attempt"]).sort_by(SORTED).equals(first.drop_columns(["attempt"]).sort_by(SORTED))
+    assert again["attempt"][0].as_py() > first["attempt"][0].as_py()
+
+
+SORTED = [(name, "ascending") for name in ("normalization", "fusion", "label_group")]
+
+
+def test_what_a_past_night_knew(site: Site) -> None:
+    """Time travel: the history as it was when the second night had not happened."""
+    import time
+
+    time.sleep(1.1)
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    time.sleep(1.1)
+    site.run("later")
+    assert [row["run_id"] for row in History(site.place, at=moment).runs()] == ["good", "bad"]
+    assert [row["run_id"] for row in History(site.place).runs()] == ["good", "bad", "later"]

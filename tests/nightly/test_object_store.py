@@ -1,0 +1,179 @@
+"""A history in an object store (moto's server speaks S3), and two machines that want it at the same time."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import boto3
+import pytest
+
+from fusion.errors import OutputError
+from jobs.monitoring.history import History
+from jobs.monitoring.lease import held_lease
+from tests.nights import Site, good_texts
+from tests.servers import server
+
+PLACE = "s3://nights/history"
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "x",
+    "AWS_SECRET_ACCESS_KEY": "y",
+    "AWS_REGION": "us-east-1",
+    "AWS_ALLOW_HTTP": "true",
+}
+
+
+@contextmanager
+def object_store(host: str, log: Path) -> Iterator[dict[str, str]]:
+    """A server with one bucket; the environment of its clients."""
+    command = [sys.executable, "-m", "moto.server", "-H", host, "-p", "0"]
+    with server(command, r"Running on http://[0-9.]+:\d+", log, {**os.environ, **CREDENTIALS}) as running:
+        address = running.said.removeprefix("Running on ")
+        boto3.client(
+            "s3", endpoint_url=address, aws_access_key_id="x", aws_secret_access_key="y", region_name="us-east-1"
+        ).create_bucket(Bucket="nights")
+        yield {**CREDENTIALS, "AWS_ENDPOINT_URL": address}
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with object_store("127.0.0.1", tmp_path / "moto.log") as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        yield
+
+
+def test_a_history_in_an_object_store(store: None, tmp_path: Path) -> None:
+    site = Site(tmp_path, good_texts(60))
+    site.place = PLACE
+    for run_id in ("1", "2"):
+        night = site.run(run_id, nightly__history=PLACE)
+        assert (night.exit_code, night.problems) == (0, [])
+    assert night.against("sample") == "1"
+    site.degrade(1)
+    assert site.run("3", nightly__history=PLACE).exit_code == 10
+    assert site.verdicts() == [("1", "sample", "ok"), ("2", "sample", "ok"), ("3", "sample", "regression")]
+    site.run("4", nightly__history=PLACE, nightly__keep=1)
+    assert [run_id for run_id, _, _ in site.verdicts()] == ["2", "4"]
+    # The lock belongs to the history: another work folder is refused.
+    other = Site(tmp_path / "other", good_texts(60))
+    with held_lease(History(PLACE).storage, "first", 30), pytest.raises(OutputError, match=r"run first .* is at work"):
+        other.run("second", nightly__history=PLACE)
+
+
+def test_of_many_that_want_the_lease_one_has_it(store: None) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+    numbers: list[int] = []
+
+    def work(n: int) -> None:
+        with held_lease(History(PLACE).storage, f"run-{n}", 30, wait=120) as lease:
+            inside.append(n)
+            most.append(len(inside))
+            numbers.append(lease.number)
+            time.sleep(0.05)
+            inside.remove(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1
+    assert sorted(numbers) == [1, 2, 3, 4]
+
+
+def run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+@contextmanager
+def two_machines() -> Iterator[tuple[str, str, str]]:
+    """Two network namespaces on a bridge of this one: their names, and the bridge's address."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("needs root and ip")
+    mark = f"{os.getpid() % 10_000}"
+    bridge, subnet = f"xb{mark}", f"10.{int(mark) % 200 + 20}.7"
+    names = f"xa{mark}", f"xc{mark}"
+    with ExitStack() as undo:
+        try:
+            run("ip", "link", "add", bridge, "type", "bridge")
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"no network namespaces here: {error.stderr!r}")
+        undo.callback(run, "ip", "link", "del", bridge)
+        run("ip", "addr", "add", f"{subnet}.1/24", "dev", bridge)
+        run("ip", "link", "set", bridge, "up")
+        for n, name in enumerate(names):
+            run("ip", "netns", "add", name)
+            undo.callback(run, "ip", "netns", "del", name)
+            run("ip", "link", "add", f"v{name}", "type", "veth", "peer", "name", "eth0", "netns", name)
+            run("ip", "link", "set", f"v{name}", "master", bridge, "up")
+            run("ip", "-n", name, "addr", "add", f"{subnet}.{n + 2}/24", "dev", "eth0")
+            run("ip", "-n", name, "link", "set", "eth0", "up")
+            run("ip", "-n", name, "link", "set", "lo", "up")
+        yield *names, f"{subnet}.1"  # type: ignore[misc]
+
+
+def start(namespace: str, site: Site, run_id: str, environment: dict[str, str]) -> subprocess.Popen[str]:
+    """A nightly run on a machine of its own: another network, another host name."""
+    chosen = ["grid.cells=[zmuv+combmnz]", "report.figures=false", "evaluate.randomizations=0", "evaluate.examples=0"]
+    chosen += [f"nightly.history={PLACE}", "nightly.lease=3"]
+    options = [word for setting in chosen for word in ("--set", setting)]
+    job = [sys.executable, "-m", "jobs.cli", "nightly", "--run-id", run_id, "--datasets", str(site.dataset)]
+    shell = f'hostname {namespace} && exec ip netns exec {namespace} "$@"'
+    return subprocess.Popen(
+        ["unshare", "--uts", "sh", "-c", shell, "sh", *job, "--work", str(site.work), *options],
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(process: subprocess.Popen[str], words: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if re.search(words, line):
+            return
+    raise AssertionError(f"{words!r} was never said")
+
+
+@pytest.mark.drill
+def test_two_machines_and_one_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its own network, host name and work folder. One wins; the one that was paused too long is fenced."""
+    sites = [Site(tmp_path / name, good_texts(60)) for name in ("a", "b")]
+    with two_machines() as (first, second, address), object_store(address, tmp_path / "moto.log") as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        # Both at once: one is refused.
+        runs = [start(name, site, f"of-{name}", environment) for name, site in zip((first, second), sites, strict=True)]
+        ended = sorted((process.communicate(timeout=120)[1], process.returncode) for process in runs)
+        codes = sorted(code for _, code in ended)
+        assert codes in ([0, 4], [0, 0]), ended
+        # One is paused in the middle of its work, for longer than its lease; the other takes over.
+        paused = start(first, sites[0], "paused", environment)
+        wait_for(paused, "engine: local|up to date")
+        os.killpg(paused.pid, signal.SIGSTOP)
+        time.sleep(4)
+        other = start(second, sites[1], "other", environment)
+        error = other.communicate(timeout=120)[1]
+        assert other.returncode == 0, error
+        assert (
+            f"the lease of run paused (process {paused.pid} on {first}) is taken over: it has been silent for" in error
+        )
+        os.killpg(paused.pid, signal.SIGCONT)
+        error = paused.communicate(timeout=120)[1]
+        assert paused.returncode == 4, error
+        assert f"run other (process {other.pid} on {second}) has taken the history {PLACE} over" in error
+        names = [row["run_id"] for row in History(PLACE).runs()]
+        assert names[-1] == "other" and "paused" not in names

@@ -1,0 +1,86 @@
+"""A folder with a dataset and a nightly configuration over it, for tests: small, and without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from jobs import nightly
+from jobs.config import Config, load_config
+from jobs.monitoring.history import History
+from tests.lists import Text, random_relevant, random_texts, write_tables
+
+TEXTS = 400
+Texts = tuple[list[Text], list[set[int]]]
+
+
+def good_texts(texts: int = TEXTS) -> Texts:
+    """Lists that find most relevant labels near the top."""
+    rng = np.random.default_rng(1)
+    made, relevant = random_texts(rng, texts, ties=False), random_relevant(rng, texts)
+    for text, labels in zip(made, relevant, strict=True):
+        for groups in text.values():
+            for scores in groups.values():
+                scores.update({label: scores[label] + 4 for label in scores if label in labels})
+    return made, relevant
+
+
+class Site:
+    """A dataset, and nights over it."""
+
+    def __init__(self, folder: Path, texts: Texts, dataset: str = "sample", folds: int = 2) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        nested: dict[str, Any] = {"dataset": dataset}
+        for key, value in write_tables(folder, *texts, folds=folds).items():
+            nested.setdefault("inputs", {})[key.split(".")[1]] = value
+        self.dataset = folder / f"{dataset}.yaml"
+        self.dataset.write_text(yaml.safe_dump(nested, allow_unicode=True))
+        self.work = folder / "work"
+        self.place = str(self.work / "history")
+
+    def config(self, run_id: str, **settings: Any) -> Config:
+        chosen = {
+            "nightly.datasets": [str(self.dataset)],
+            "nightly.run_id": run_id,
+            "nightly.watch.metrics": ["ndcg@10"],
+            "grid.cells": ["zmuv+combmnz", "rank+isr"],
+            "evaluate.randomizations": 0,
+            "evaluate.examples": 0,
+            "report.figures": False,
+            "work.path": str(self.work),
+            "nightly.drift.overlap": 0.5,
+            **{key.replace("__", "."): value for key, value in settings.items()},
+        }
+        return load_config(None, chosen)
+
+    def run(self, run_id: str, spark: Any = None, **settings: Any) -> nightly.Night:
+        return nightly.run(spark, self.config(run_id, **settings))
+
+    def history(self, **about: Any) -> History:
+        return History(self.place, **about)
+
+    def verdicts(self) -> list[tuple[str, str, str]]:
+        return [(row["run_id"], row["dataset"], row["verdict"]) for row in self.history().runs()]
+
+    def degrade(self, share: float) -> None:
+        """The labels of one retriever's lists in reverse order, for some of the texts."""
+
+        def change(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            for row in rows:
+                if row["retriever"] == "dense" and row["text_id"] < share * TEXTS:
+                    row["scores"] = row["scores"][::-1]
+            return rows
+
+        self.change("candidates", change)
+
+    def change(self, table: str, change: Any) -> None:
+        """Replace the rows of an input."""
+        path = self.folder / f"{table}.parquet"
+        rows, schema = pq.read_table(path).to_pylist(), pq.read_schema(path)
+        pq.write_table(pa.Table.from_pylist(change(rows), schema), path)
