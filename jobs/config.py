@@ -31,6 +31,9 @@ from jobs.settings.nightly import NightlySettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.report import ReportSettings
 from jobs.settings.sparse import SparseSettings
+from jobs.settings.storage import StorageSettings
+from udfs.stores.addresses import has_scheme
+from udfs.stores.objects import read_bytes
 
 
 class Config(Section):
@@ -50,6 +53,7 @@ class Config(Section):
     nightly: NightlySettings = NightlySettings()
     output: OutputSettings = OutputSettings()
     spark: SparkSettings = SparkSettings()
+    storage: StorageSettings = StorageSettings()
     log: LogSettings = LogSettings()
 
     def to_yaml(self) -> str:
@@ -73,13 +77,13 @@ def load_config(
 
 def overlaid(config: Config, path: str) -> Config:
     """A configuration with the file at `path` laid over it."""
-    return _checked([Layer("", config.model_dump(mode="json")), Layer(path, _read(path))])
+    return _checked([Layer("", config.model_dump()), Layer(path, _read(path))])
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     """A configuration with settings (dotted keys) laid over it."""
     changes = [layer_of(setting, value, "") for setting, value in settings.items()]
-    return _checked([Layer("", config.model_dump(mode="json")), *changes])
+    return _checked([Layer("", config.model_dump()), *changes])
 
 
 def make_config(values: Mapping[str, Any], source: str) -> Config:
@@ -106,6 +110,10 @@ NAMES: dict[str, Callable[[Config], object]] = {
     "nightly.watch.metrics": lambda config: config.nightly.watch.measures,
 }
 """Settings that name algorithms and metrics, which are looked up now and not when Spark is running."""
+
+
+HIDDEN = ("storage", "spark")
+"""Sections whose values may be secrets, and are not repeated in messages."""
 
 
 def _checked(layers: Sequence[Layer]) -> Config:
@@ -139,7 +147,10 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        content = read_bytes(path) if has_scheme(path) else Path(path).read_bytes()
+        if content is None:
+            raise ConfigError(f"cannot read the configuration {path}: there is no such file")
+        text = content.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from None
     values = _parse(text, path)
@@ -161,7 +172,8 @@ def _explain(error: Mapping[str, Any], layers: Sequence[Layer]) -> str:
     origin = origin_of(layers, path[:-1] if kind == "missing" else path)
     name = ".".join(map(str, path))
     if kind != "extra_forbidden":
-        return _line(origin, f"{name}: {error['msg']} (got {error['input']!r})")
+        got = "" if path[0] in HIDDEN else f" (got {error['input']!r})"
+        return _line(origin, f"{name}: {error['msg']}{got}")
     near = get_close_matches(name, list(setting_names(Config)), n=1, cutoff=0.5)
     return _line(origin, f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 

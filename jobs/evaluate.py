@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from fusion import __version__
 from fusion.errors import ConfigError, InputError, unknown_name
+from fusion.grid import SINGLE
 from fusion.registry import FUSIONS
 from fusion.statistics.tally import Tally
 from jobs.config import Config
@@ -23,13 +24,14 @@ from jobs.results.details import detail_tables, label_bands
 from jobs.results.examples import example_table
 from jobs.results.result import Result
 from jobs.results.schemas import METRICS_SCHEMA, QUERY_METRICS, RUN_FILE
+from jobs.runtime.credentials import job
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
-from jobs.runtime.log import stage_line
+from jobs.runtime.log import log, stage_line
 from jobs.settings import Names
 from udfs.example_texts import from_bytes
 from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
-from udfs.input_counts import JUDGED
+from udfs.input_counts import JUDGED, WITHOUT_CANDIDATES
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@job
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:
     """Evaluate, and write the results if the configuration says where.
 
@@ -85,7 +88,13 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     input_counts = _input_counts(tallies, evaluation)
     if not input_counts[JUDGED]:
         raise InputError(f"{lists.judgements_source}: no judged text to evaluate; do its ids match those of the folds?")
+    if input_counts[WITHOUT_CANDIDATES] == input_counts[JUDGED]:
+        raise InputError(
+            f"{lists.judgements_source}: none of its {input_counts[JUDGED]:,} texts has candidates in any run; "
+            "do the text ids of judgements and runs match?"
+        )
     metrics = _metrics(tallies, evaluation)
+    _warn_of_useless_runs(metrics, evaluation)
     queries = None
     if config.evaluate.per_query:
         queries = engine.rows(lists, plan, query_figures(evaluation), query_schema(evaluation, lists.types.text))
@@ -118,6 +127,18 @@ def chosen_views(names: Names, available: tuple[str, ...]) -> tuple[str, ...]:
         if name not in available:
             raise unknown_name("label group", name, available)
     return tuple(name for name in available if name in wanted)
+
+
+def _warn_of_useless_runs(metrics: pa.Table, evaluation: Evaluation) -> None:
+    """A run without one relevant label is more often a mistake, such as other label ids, than a bad retriever."""
+    alone = metrics.filter(pc.equal(metrics["normalization"], SINGLE))
+    best = alone.group_by("fusion").aggregate([("value", "max")])
+    for retriever, value in zip(best["fusion"].to_pylist(), best["value_max"].to_pylist(), strict=True):
+        if not value:
+            log(
+                f"warning: {retriever} has no relevant label among its first {evaluation.k} for any text; "
+                "do its label ids match those of the judgements?"
+            )
 
 
 def _tallies(packed: pa.Table, evaluation: Evaluation) -> dict[int, Tally]:

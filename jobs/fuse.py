@@ -11,6 +11,7 @@ from jobs.config import Config
 from jobs.evaluate import chosen_views
 from jobs.inputs.list_rows import load_lists
 from jobs.inputs.sources import Sources
+from jobs.runtime.credentials import job
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
@@ -24,6 +25,7 @@ FUSED = "fused.parquet"
 CELL = ("normalization", "fusion")
 
 
+@job
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> int:
     """Write `fused.parquet`, partitioned by cell; the number of lists."""
     check_output(config.output)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError
 from fusion.label_groups import ALL, HEAD, TAIL, pareto_groups
+from jobs.inputs.lineage import check_lineage
 from jobs.inputs.sources import Source, Sources, checked_label_groups, require, source_name, widest
 from jobs.inputs.tables import Frequencies, Placed, RowTypes, T, Tables
 from udfs.label_ids import number_labels
@@ -41,6 +42,7 @@ class ListRows(Generic[T]):
 def load_lists(tables: Tables[T], sources: Sources, judged: bool) -> ListRows[T]:
     """The candidates of all retrievers and, if `judged`, the relevant labels of the test texts."""
     sources.require(judged)
+    check_lineage(sources.paths())
     runs = _runs(tables, sources.candidates)
     judgements, judged_by = None, source_name(sources.judgements, "judgements")
     if sources.judgements is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,9 @@ from jobs.inputs.sources import (
 )
 from jobs.inputs.tables import FOLD, Frequencies, Placed, RowTypes
 from jobs.inputs.trec import read_trec
+from jobs.runtime.versions import resolve
 from udfs.label_ids import number_labels
 from udfs.list_codes import JUDGEMENT, LabelGroups
-from udfs.storage import local_folder
 
 ARROW = {
     "int": pa.int32(),
@@ -46,9 +45,7 @@ class LocalTables:
     def read(self, source: Source, name: str) -> pa.Table:
         """A Parquet file or folder, or a table in memory."""
         if isinstance(source, str):
-            path = local_folder(source_format(source)[1])
-            assert path is not None
-            source = read_parquet_files(path, name)
+            source = read_parquet_files(resolve(source_format(source)[1]), name)
         return plain_types(source)
 
     def read_run(self, source: Source, name: str) -> pa.Table:
@@ -159,9 +156,7 @@ def _is_trec(source: Source) -> bool:
 
 
 def _trec_path(source: str) -> str:
-    path = local_folder(source_format(source)[1])
-    assert path is not None
-    return str(path)
+    return resolve(source_format(source)[1])
 
 
 def _with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
@@ -235,9 +230,3 @@ def _cast(rows: pa.Table, types: RowTypes) -> pa.Table:
         ]
     )
     return rows.select(schema.names).cast(schema)
-
-
-def file_size(path: Path) -> int:
-    """The bytes of a file, or of all files of a folder."""
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    return sum(file.stat().st_size for file in files)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 from fusion.errors import ConfigError
 from fusion.grid import Cell, Grid, chosen_fusions, chosen_normalizations
 from fusion.metrics import Measure, parse_measures
 
 Names = str | list[str]
+SECRET_NAME = re.compile(r"secret|password|token|access[._-]?key|account[._-]?key|credential", re.IGNORECASE)
+"""Names of Spark's settings whose values are nobody's business."""
 
 
 class Section(BaseModel):
@@ -87,6 +90,11 @@ class SparkSettings(Section):
     remote: str | None = None
     partitions: int | None = Field(None, ge=1)
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
+
+    @field_serializer("conf", when_used="json")
+    def _without_secrets(self, conf: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+        """Written configurations hold no credentials."""
+        return {key: value for key, value in conf.items() if not SECRET_NAME.search(key)}
 
 
 def parse_cell(name: str) -> Cell:
