@@ -23,15 +23,19 @@ if TYPE_CHECKING:
     from jobs.settings.local_files import InputFile
 
 
-def _session(config: Config, files: Iterable[InputFile] = ()) -> SparkSession:
-    """A session, after seeing that the input files are there and the results may be written: a refusal should not
-    cost a JVM."""
+def _session(config: Config, files: Iterable[InputFile] = (), prepared: bool = False) -> SparkSession:
+    """A session, after seeing that the input files are there, that the dataset is prepared where it must be, and that
+    the results may be written: a refusal should not cost a JVM, let alone hours of work."""
     from jobs.runtime.folders import check_output
     from jobs.runtime.session import get_session
+    from jobs.runtime.workspace import check_prepared, check_work
     from jobs.settings.local_files import check_files
 
     check_files(config.spark, files)
     check_output(config.output)
+    check_work(config)
+    if prepared:
+        check_prepared(config)
     return get_session(config.spark)
 
 
@@ -80,19 +84,19 @@ def prepare(config: Config) -> None:
 def retrieve_sparse(config: Config) -> None:
     from jobs import retrieve_sparse as job
 
-    print(f"BM25 candidates are in {job.run(_session(config), config)}")
+    print(f"BM25 candidates are in {job.run(_session(config, prepared=True), config)}")
 
 
 def train_dense(config: Config) -> None:
     from jobs import train_dense as job
 
-    job.run(_session(config), config)
+    job.run(_session(config, prepared=True), config)
 
 
 def retrieve_dense(config: Config) -> None:
     from jobs import retrieve_dense as job
 
-    print(f"dense candidates are in {job.run(_session(config), config)}")
+    print(f"dense candidates are in {job.run(_session(config, prepared=True), config)}")
 
 
 def run(config: Config) -> None:
@@ -188,6 +192,10 @@ JOBS: dict[str, Callable[[Config], None]] = {
 }
 
 
+STAGED = ("run", "prepare", "retrieve_sparse", "train_dense", "retrieve_dense")
+"""Jobs that leave stages behind."""
+
+
 def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings that options stand for."""
     return {setting: value for setting, value, _ in given_settings(arguments)}
@@ -206,10 +214,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = _configured(arguments)
         with _named_run(config):
-            if getattr(arguments, "action", None):
-                nightly_action(config, arguments.action, arguments.dataset, arguments.because)
-            else:
-                JOBS[arguments.job](config)
+            _run(arguments, config)
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
     except Exception as error:
@@ -222,6 +227,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _failed(f"cannot read an input: {reason}", InputError.exit_code, arguments.debug)
         return _failed(f"Spark failed: {reason} (--debug shows where)", 1, arguments.debug)
     return 0
+
+
+def _run(arguments: argparse.Namespace, config: Config) -> None:
+    from jobs.runtime.credentials import configure_storage
+
+    configure_storage(config)
+    if getattr(arguments, "action", None):
+        nightly_action(config, arguments.action, arguments.dataset, arguments.because)
+    else:
+        JOBS[arguments.job](config)
+    if arguments.job in STAGED:
+        from jobs.runtime.sweep import sweep
+        from jobs.runtime.workspace import Workspace
+
+        sweep(Workspace.of(config).folder, config.work.keep, config.work.keep_hours)
 
 
 def _named_run(config: Config) -> AbstractContextManager[None]:

@@ -33,6 +33,9 @@ from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.report import ReportSettings
 from jobs.settings.secrets import REVEALED, is_secret
 from jobs.settings.sparse import SparseSettings
+from jobs.settings.storage import StorageSettings
+from udfs.stores.addresses import has_scheme
+from udfs.stores.objects import read_bytes
 
 
 class Config(Section):
@@ -52,6 +55,7 @@ class Config(Section):
     nightly: NightlySettings = NightlySettings()
     output: OutputSettings = OutputSettings()
     spark: SparkSettings = SparkSettings()
+    storage: StorageSettings = StorageSettings()
     log: LogSettings = LogSettings()
 
     @field_validator("dataset")
@@ -152,7 +156,10 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        content = read_bytes(path) if has_scheme(path) else Path(path).read_bytes()
+        if content is None:
+            raise ConfigError(f"cannot read the configuration {path}: there is no such file")
+        text = content.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from None
     values = _parse(text, path)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from fusion import __version__
 from fusion.errors import ConfigError, InputError, unknown_name
-from fusion.grid import Grid
+from fusion.grid import SINGLE, Grid
 from fusion.label_groups import ALL
 from fusion.metrics import label_measures
 from fusion.registry import FUSIONS
@@ -30,14 +30,15 @@ from jobs.results.figures import label_plan, metric_table, needs_nonrelevant
 from jobs.results.label_changes import label_changes
 from jobs.results.result import Result
 from jobs.results.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
+from jobs.runtime.credentials import job
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
-from jobs.runtime.log import stage_line
+from jobs.runtime.log import log, stage_line
 from jobs.settings import Names
 from udfs.counted_labels import counted_labels
 from udfs.example_texts import from_bytes
 from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
-from udfs.input_counts import JUDGED, UNSEEN_PAIRS
+from udfs.input_counts import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
 
@@ -48,6 +49,7 @@ MOST_COMPARED = 512
 """Columns of the grid that are compared each with each."""
 
 
+@job
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:
     """Evaluate, and write the results if the configuration says where.
 
@@ -107,7 +109,13 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     input_counts = _input_counts(tallies, evaluation)
     if not input_counts[JUDGED]:
         raise InputError(f"{lists.judgements_source}: no judged text to evaluate; do its ids match those of the folds?")
+    if input_counts[WITHOUT_CANDIDATES] == input_counts[JUDGED]:
+        raise InputError(
+            f"{lists.judgements_source}: none of its {input_counts[JUDGED]:,} texts has candidates in any run; "
+            "do the text ids of judgements and runs match?"
+        )
     metrics = metric_table(tallies, packed, evaluation)
+    _warn_of_useless_runs(metrics)
     queries = None
     if config.evaluate.per_query:
         queries = engine.rows(lists, plan, query_figures(evaluation), query_schema(evaluation, lists.types.text))
@@ -156,6 +164,18 @@ def chosen_views(names: Names, available: tuple[str, ...]) -> tuple[str, ...]:
         if name not in available:
             raise unknown_name("label group", name, available)
     return tuple(name for name in available if name in wanted)
+
+
+def _warn_of_useless_runs(metrics: pa.Table) -> None:
+    """A run without one relevant label is more often a mistake, such as other label ids, than a bad retriever."""
+    alone = metrics.filter(pc.equal(metrics["normalization"], SINGLE))
+    best = alone.group_by("fusion").aggregate([("value", "max")])
+    for retriever, value in zip(best["fusion"].to_pylist(), best["value_max"].to_pylist(), strict=True):
+        if not value:
+            log(
+                f"warning: every figure of {retriever} is 0, so it lists no relevant label where the measures look; "
+                "do its label ids match those of the judgements?"
+            )
 
 
 def _tallies(packed: pa.Table, evaluation: Evaluation) -> dict[int, Tally]:

@@ -16,6 +16,7 @@ from jobs.inputs.names import label_names, text_excerpts
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Tables
 from jobs.results.explanation import ExplainedText
+from jobs.runtime.credentials import job
 from jobs.runtime.engines import choose_engine
 from jobs.runtime.stages import stage_fingerprint
 from jobs.runtime.workspace import Workspace
@@ -29,6 +30,7 @@ COMPARED_IDS = 20_000
 """Ids that are fetched to look for a near one; there may be many millions."""
 
 
+@job
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> ExplainedText:
     """Explain one text. Only its rows are read, and the kernel runs on them in this process, whatever the engine."""
     settings = config.explain

@@ -13,6 +13,7 @@ from jobs.evaluate import chosen_views
 from jobs.inputs.list_rows import load_lists
 from jobs.inputs.sources import Sources
 from jobs.results.rankings import CELL, FORMATS, FUSED, cell_folder, file_names, views_of
+from jobs.runtime.credentials import job
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
@@ -27,6 +28,7 @@ ORDER = ("text_id", "fold", "label_group")
 SCRATCH = "unordered.parquet"
 
 
+@job
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> int:
     """Write the fused lists in the chosen format, by cell; the number of lists."""
     check_output(config.output)

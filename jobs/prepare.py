@@ -19,6 +19,7 @@ from jobs.datasets.label_table import SHOWN, make_label_table, with_descriptions
 from jobs.datasets.readers import check_settings
 from jobs.datasets.readers.base import TEXT_KEY, RawDataset
 from jobs.runtime.code import import_closure
+from jobs.runtime.credentials import job
 from jobs.runtime.folders import ResultFolder, read_text
 from jobs.runtime.log import log
 from jobs.runtime.stages import run_stage
@@ -28,6 +29,7 @@ from jobs.settings.prepare import PaperStatistics, PrepareSettings
 SCRATCH = "scratch"
 
 
+@job
 def run(spark: SparkSession, config: Config) -> dict[str, Any]:
     """Prepare the dataset, unless that was done before; its statistics."""
     settings, place = config.prepare, Workspace.of(config)

@@ -16,6 +16,7 @@ from jobs.reporting.data import Report
 from jobs.reporting.page import page
 from jobs.reporting.tables import file_names
 from jobs.results.stored import read_results
+from jobs.runtime.credentials import job
 from jobs.runtime.folders import ResultFolder, result_folder
 from jobs.runtime.log import log, stage_line
 from jobs.runtime.workspace import Workspace
@@ -25,6 +26,7 @@ from jobs.settings.report import ReportSettings
 PAGE = "index.html"
 
 
+@job
 def run(config: Config) -> str:
     """Write the report; where its page is."""
     if config.report.compare:

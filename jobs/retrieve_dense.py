@@ -19,9 +19,10 @@ from pyspark.sql import functions as F
 from fusion.retrieval.contrastive import dense_package
 from jobs import train_dense
 from jobs.runtime.code import import_closure
+from jobs.runtime.credentials import job
 from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text
 from jobs.runtime.log import log
-from jobs.runtime.stages import input_fingerprint, run_stage
+from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
 from jobs.runtime.workspace import LISTS, VECTORS
 from jobs.train_dense import DenseConfig, DenseWork, Vectors, base_encoder, run_folds
 from udfs.candidate_rows import LISTS_SCHEMA
@@ -37,6 +38,7 @@ FoldVectors = Mapping[int, tuple[Vectors, Vectors]]
 """The vectors of texts and of labels, by fold."""
 
 
+@job
 def run(spark: SparkSession, config: DenseConfig) -> str:
     """Retrieve, and return the folder of the candidates."""
     # Encoding takes hours; what comes after it should not fail for want of a package.
@@ -55,7 +57,7 @@ def fold_vectors(work: DenseWork) -> FoldVectors:
     trained = input_fingerprint(work.place.dense_model)
     vectors = {}
     for fold in work.prepared.folds:
-        model = absolute(f"{work.place.dense_model}/fold={fold}/{MODEL_FOLDER}")
+        model = absolute(f"{stage_folder(work.place.dense_model)}/fold={fold}/{MODEL_FOLDER}")
         encoder = replace(base_encoder(work.settings), model=model, fingerprint=f"{trained}/{fold}")
         folder = work.place.fold_vectors(fold)
         roles = ["test", "train"] if work.settings.train_texts else ["test"]
@@ -67,7 +69,7 @@ def fold_vectors(work: DenseWork) -> FoldVectors:
 
 
 def _heads(work: DenseWork) -> str | None:
-    return absolute(work.place.dense_model) if work.settings.train == "projection" else None
+    return absolute(stage_folder(work.place.dense_model)) if work.settings.train == "projection" else None
 
 
 def _index_stage(work: DenseWork, vectors: FoldVectors) -> None:
@@ -108,7 +110,7 @@ def searched_texts(work: DenseWork, vectors: FoldVectors) -> DataFrame:
     rows = []
     for paths, folds in folds_of.items():
         tests = work.prepared.fold_rows.where((F.col("role") == "test") & F.col("fold").isin(folds))
-        table = work.spark.read.parquet(*(f"{path}/{VECTORS}" for path in paths))
+        table = work.spark.read.parquet(*(f"{stage_folder(path)}/{VECTORS}" for path in paths))
         columns = table.select(F.col("id").alias("text_id"), "vector")
         rows.append(tests.select(F.col("fold").cast("int"), "text_id").join(columns, "text_id"))
     return reduce(DataFrame.unionByName, rows).select("fold", "text_id", "vector")
@@ -117,7 +119,9 @@ def searched_texts(work: DenseWork, vectors: FoldVectors) -> DataFrame:
 def _lists_stage(work: DenseWork, vectors: FoldVectors) -> None:
     settings, index = work.settings, work.place.dense_index
     built = input_fingerprint(index)
-    search = Search(absolute(index), built, work.prepared.groups, _heads(work), settings.top, settings.hnsw_search)
+    search = Search(
+        absolute(stage_folder(index)), built, work.prepared.groups, _heads(work), settings.top, settings.hnsw_search
+    )
     key = {"index": built, "top": settings.top, "effort": settings.hnsw_search}
 
     def build(folder: ResultFolder) -> Mapping[str, Any]:

@@ -17,9 +17,10 @@ from fusion.errors import InputError
 from jobs.config import Config
 from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.runtime.code import import_closure
+from jobs.runtime.credentials import job
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.progress import Progress
-from jobs.runtime.stages import input_fingerprint, run_stage
+from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
 from jobs.runtime.workspace import LISTS, Workspace
 from jobs.settings.sparse import SparseSettings
 from udfs.bm25 import RETRIEVER, Scoring, score_texts
@@ -33,6 +34,7 @@ SLICE = 50_000
 """Texts scored between two lines about the progress."""
 
 
+@job
 def run(spark: SparkSession, config: Config) -> str:
     """Retrieve, and return the folder of the candidates."""
     settings = config.sparse
@@ -49,7 +51,7 @@ def run(spark: SparkSession, config: Config) -> str:
             lists.append(scored)
 
     def join_folds(folder: ResultFolder) -> dict[str, int]:
-        tables = [spark.read.schema(LISTS_SCHEMA).parquet(f"{path}/{LISTS}") for path in lists]
+        tables = [spark.read.schema(LISTS_SCHEMA).parquet(f"{stage_folder(path)}/{LISTS}") for path in lists]
         rows = prepared.repartitioned(reduce(DataFrame.unionByName, tables))
         rows.sortWithinPartitions("text_id", "fold", "label_group").write.parquet(f"{folder.uri}/{LISTS}")
         return {"lists": spark.read.parquet(f"{folder.uri}/{LISTS}").count()}
@@ -127,7 +129,7 @@ def lists_stage(
     texts = prepared.test_texts[fold]
 
     def build(folder: ResultFolder) -> dict[str, int]:
-        score = score_texts(absolute(index), built, fold, settings.tokenizer.tokenizer, scoring)
+        score = score_texts(absolute(stage_folder(index)), built, fold, settings.tokenizer.tokenizer, scoring)
         queries = prepared.texts(fold, "test").select("text_id", "text")
         slices = max(1, -(-texts // SLICE))
         for number in range(slices):

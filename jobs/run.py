@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from jobs import evaluate, prepare, retrieve_dense, retrieve_sparse
 from jobs.config import Config
 from jobs.results.result import Result
+from jobs.runtime.credentials import job
 from jobs.runtime.log import log
 from jobs.runtime.workspace import Workspace
 from jobs.settings import OutputSettings
@@ -32,6 +33,7 @@ def announce(step: str) -> None:
     log(f"step {list(STEPS).index(step) + 1} of {len(STEPS)}: {STEPS[step]}")
 
 
+@job
 def run(spark: SparkSession, config: Config) -> Result:
     """Prepare, retrieve with BM25 and the bi-encoder (and what `inputs.candidates` brings), evaluate."""
     config = with_candidates(spark, config, announce)
@@ -39,6 +41,7 @@ def run(spark: SparkSession, config: Config) -> Result:
     return evaluate.run(spark, config)
 
 
+@job
 def with_candidates(spark: SparkSession, config: Config, begin: Callable[[str], object] = lambda step: None) -> Config:
     """All stages before the evaluation; the configuration with what they wrote as inputs."""
     begin("prepare")

@@ -21,10 +21,11 @@ from fusion.errors import ConfigError, InputError, SetupError, XmtcError
 from fusion.retrieval.contrastive import CollapseError
 from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.runtime.code import import_closure
+from jobs.runtime.credentials import job
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.log import log
 from jobs.runtime.progress import Progress
-from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint
+from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint, stage_folder
 from jobs.runtime.workspace import VECTORS, Workspace
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
@@ -92,10 +93,11 @@ class DenseWork:
         return -(-self.partitions // 2)
 
     def source(self, fold: int, texts: Vectors, labels: Vectors) -> FoldSource:
-        prepared = absolute(self.place.prepared)
+        prepared = absolute(stage_folder(self.place.prepared))
         return FoldSource(fold, prepared, _everywhere(texts), _everywhere(labels), self.settings.train_texts)
 
 
+@job
 def run(spark: SparkSession, config: DenseConfig) -> DenseWork:
     """Encode and train, unless that was done before."""
     place = Workspace.of(config)
@@ -274,7 +276,7 @@ def _trained(folder: ResultFolder, reports: Mapping[int, Any]) -> Mapping[str, A
 
 
 def _everywhere(vectors: Vectors) -> tuple[str, ...]:
-    return tuple(absolute(f"{path}/{VECTORS}") for path in vectors.paths)
+    return tuple(absolute(f"{stage_folder(path)}/{VECTORS}") for path in vectors.paths)
 
 
 if __name__ == "__main__":

@@ -60,9 +60,11 @@ def assert_same(found: Path, expected: Path) -> None:
 
 
 def assert_same_files(found: Path, expected: Path) -> None:
-    names = {path.name for path in expected.iterdir()} - OWN
+    from tests.results import plain_names
+
+    names = set(plain_names(expected)) - OWN
     assert "metrics.parquet" in names or "unnamed.csv" in names
-    assert names == {path.name for path in found.iterdir()} - OWN
+    assert names == set(plain_names(found)) - OWN
     for name in names:
         assert (found / name).read_bytes() == (expected / name).read_bytes(), name
 

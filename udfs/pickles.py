@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
-from pyarrow import fs
 
 from fusion.errors import InputError
 from udfs.plain_pickle import PlainUnpickler
+from udfs.storage import client_of, local_folder
 
 SAMPLES_SCHEMA = "text_id long, text string, labels array<string>, names array<string>, problem string"
 KEYS = ("idx", "text", "labels_ids", "labels")
@@ -82,7 +81,8 @@ def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def _open(path: str) -> IO[bytes]:
-    if "://" in path and not path.startswith("file:"):
-        filesystem, inner = fs.FileSystem.from_uri(path)
-        return filesystem.open_input_stream(inner, compression=None)
-    return Path(path.removeprefix("file://").removeprefix("file:").replace("dbfs:/", "/dbfs/", 1)).open("rb")
+    local = local_folder(path)
+    if local is not None:
+        return local.open("rb")
+    client, inside = client_of(path)
+    return client.open_input_stream(inside)

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.kernel.blocks import Judged, TextBlock
-from fusion.kernel.list_checks import NOT_FINITE, REPEATED, UNGROUPED, UNSORTED, WRONG_GROUP, check_lists
+from fusion.kernel.list_checks import UNSORTED, check_lists
 from fusion.kernel.pools import Relevant
 from fusion.kernel.ranking import list_order
 from fusion.types import Array, Floats, Int32s, Ints
 from udfs.label_ids import number_labels
 from udfs.list_codes import JUDGEMENT, Layout
+from udfs.list_problems import ListProblems
 from udfs.problems import Problem, Problems
 
 LIST_ROW = ("text_id", "fold", "list", "label_ids", "scores")
@@ -51,13 +52,14 @@ class Rows:
     def groups_source(self) -> str:
         return self.layout.groups.source if self.layout.groups else ""
 
-    def report(self, bad: Array, column: str, what: str) -> None:
+    def report(self, bad: Array, column: str, what: str, detail: Callable[[int], str] = lambda row: "") -> None:
+        """Report rows; `detail` says more about one of them, such as which of its labels is meant."""
         where = np.flatnonzero(bad)
         for code in np.unique(self.code[where]):
             same = where[self.code[where] == code]
             source, retriever, group = self.layout.describe(int(code))
             first = [
-                Problem(what, source, column, str(self.text_id[row].as_py()), retriever, group)
+                Problem(what, source, column, str(self.text_id[row].as_py()), retriever, group, detail(int(row)))
                 for row in same[: self.problems.keep]
             ]
             kind = (source, column, what)
@@ -137,16 +139,14 @@ def assemble(
     grade, score = _grades_apart(score, rows, offset)
     flags = check_lists(offset, label, score, group, expected)
     if flags.any():
-        rows.report((flags & NOT_FINITE) > 0, "scores", "NaN, infinite or null score")
-        rows.report((flags & UNGROUPED) > 0, "label_ids", f"label that is not in {rows.groups_source}")
-        rows.report((flags & WRONG_GROUP) > 0, "label_group", f"label of another group than {rows.groups_source} has")
+        ListProblems(rows, offset, label, score, decode).report(flags, group, expected)
         if (flags & UNSORTED).any():
             order = list_order(offset, (flags & UNSORTED) > 0, label, score)
             label, score = label[order], score[order]
             group = group[order] if len(group) else group
             grade = grade[order] if len(grade) else grade
             flags = check_lists(offset, label, score, group, expected)
-        rows.report((flags & REPEATED) > 0, "label_ids", "the same label twice in a list")
+        ListProblems(rows, offset, label, score, decode).report_repeated(flags)
         if problems:
             return None
 

@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyarrow import fs
 
 from fusion.errors import InputError, XmtcError
 from fusion.retrieval.contrastive import LabelSets, Training, dense_package
 from fusion.retrieval.projection import Examples, Head, LabelParts, combined, described, rank_rows, train_heads
 from fusion.types import Array, Ints, Singles
 from udfs.candidate_rows import Batches
-from udfs.storage import local_folder, readable_folder, writable_folder
+from udfs.storage import client_of, readable_folder, writable_folder
 
 RETRIEVER = "dense"
 REPORT_SCHEMA = "fold int, report string, problem string"
@@ -75,8 +74,7 @@ def over_folds(sources: Sequence[FoldSource], work: Callable[[FoldSource], Any])
 
 def read_rows(uri: str, columns: Sequence[str], where: Any = None) -> pa.Table:
     """Some columns and rows of a Parquet folder."""
-    local = local_folder(uri)
-    filesystem, path = (fs.LocalFileSystem(), str(local)) if local is not None else fs.FileSystem.from_uri(uri)
+    filesystem, path = client_of(uri)
     return ds.dataset(path, filesystem=filesystem, format="parquet").to_table(list(columns), filter=where)
 
 

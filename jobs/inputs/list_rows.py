@@ -12,6 +12,7 @@ import pyarrow as pa
 from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.label_groups import ALL, HEAD, TAIL, pareto_groups
 from jobs.inputs.grades import ABOVE_ZERO
+from jobs.inputs.lineage import check_lineage
 from jobs.inputs.sources import Source, Sources, checked_label_groups, require, source_name, widest
 from jobs.inputs.tables import Frequencies, Placed, RowTypes, T, Tables
 from udfs.label_ids import number_labels
@@ -48,6 +49,7 @@ def load_lists(
     """The candidates of all retrievers and, if `judged`, the labels of the test texts: with their grades where there
     are any but 0 and 1, or if also the labels below the grade `relevant_from` are wanted (`nonrelevant`)."""
     sources.require(judged)
+    check_lineage(sources.paths())
     runs = _runs(tables, sources.candidates)
     for name in sources.distances:
         if name not in runs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,9 @@ from jobs.inputs.sources import (
 )
 from jobs.inputs.tables import FOLD, Frequencies, Placed, RowTypes
 from jobs.inputs.trec import read_trec
+from jobs.runtime.versions import resolve
 from udfs.label_ids import number_labels
 from udfs.list_codes import JUDGEMENT, LabelGroups
-from udfs.storage import local_folder
 
 ARROW = {
     "int": pa.int32(),
@@ -50,17 +49,15 @@ class LocalTables:
     def read(self, source: Source, name: str) -> pa.Table:
         """A Parquet file or folder, or a table in memory."""
         if isinstance(source, str):
-            path = local_folder(source_format(source)[1])
-            assert path is not None
-            source = read_parquet_files(path, name)
+            source = read_parquet_files(resolve(source_format(source)[1]), name)
         return plain_types(source)
 
     def read_run(self, source: Source, name: str) -> pa.Table:
         if _is_trec(source):
-            lines = read_trec(_local_path(source), name, RUN_FIELDS, "score")
+            lines = read_trec(_resolved_path(source), name, RUN_FIELDS, "score")
             return lines.select(["text_id", "label_id", "score"])
         if isinstance(source, str) and source_format(source)[0] in JSON_READERS:
-            table = plain_types(JSON_READERS[source_format(source)[0]](_local_path(source), name))
+            table = plain_types(JSON_READERS[source_format(source)[0]](_resolved_path(source), name))
         else:
             table = self.read(source, name)
         require(self.columns(table), name, run_columns(self.columns(table)))
@@ -68,7 +65,7 @@ class LocalTables:
 
     def read_judgements(self, source: Source, name: str) -> pa.Table:
         if _is_trec(source):
-            lines = read_trec(_local_path(source), name, QRELS_FIELDS, "relevance")
+            lines = read_trec(_resolved_path(source), name, QRELS_FIELDS, "relevance")
             check_repeated(lines, name)
             table = lines.rename_columns({"relevance": "grade"})
         else:
@@ -205,10 +202,8 @@ def _is_trec(source: Source) -> bool:
     return isinstance(source, str) and source_format(source)[0] == "trec"
 
 
-def _local_path(source: str) -> str:
-    path = local_folder(source_format(source)[1])
-    assert path is not None
-    return str(path)
+def _resolved_path(source: str) -> str:
+    return resolve(source_format(source)[1])
 
 
 def _with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
@@ -290,12 +285,6 @@ def _cast(rows: pa.Table, types: RowTypes) -> pa.Table:
         ]
     )
     return rows.select(schema.names).cast(schema)
-
-
-def file_size(path: Path) -> int:
-    """The bytes of a file, or of all files of a folder."""
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    return sum(file.stat().st_size for file in files)
 
 
 def _labels_of(judgements: pa.Table, chosen: pa.ChunkedArray) -> pa.Array:

@@ -1,8 +1,7 @@
-"""Parquet files of this machine, read whole and trusted only as far as they can be checked."""
+"""Parquet files of this machine or a store, read whole and trusted only as far as they can be checked."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -10,46 +9,64 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fusion.errors import InputError
+from udfs.stores.addresses import locate
+from udfs.stores.clients import file_system, retried
+from udfs.stores.objects import files_below
 
 
-def read_parquet_files(path: Path, source: str) -> pa.Table:
+def read_parquet_files(path: str, source: str) -> pa.Table:
     """A file, or all files of a folder, partition columns (`name=value` folders) included.
 
     Pages that carry a checksum are checked, and all files must have the same columns: casting one file to the types
     of another could change its numbers.
     """
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*.parquet") if _is_data(file, path))
-    if not files:
+    try:
+        names = [listed.name for listed in files_below(path) if _is_data(listed.name)]
+    except OSError as error:
+        raise InputError(f"cannot read {source}: {error}") from None
+    if not names:
         raise InputError(f"cannot read {source}: there is no Parquet file")
-    tables = [_read(file, path, source) for file in files]
-    for file, table in zip(files[1:], tables[1:], strict=True):
+    tables = [_read(path, name, source) for name in names]
+    for name, table in zip(names[1:], tables[1:], strict=True):
         if not table.schema.equals(tables[0].schema):
-            raise InputError(f"cannot read {source}: {_difference(table.schema, tables[0].schema, file, files[0])}")
+            raise InputError(f"cannot read {source}: {_difference(table.schema, tables[0].schema, name, names[0])}")
     return pa.concat_tables(tables)
 
 
-def _is_data(file: Path, folder: Path) -> bool:
+def _is_data(name: str) -> bool:
     """Whether a file counts: names that begin with a dot or an underscore are Spark's own business."""
-    return file.is_file() and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    steps = name.split("/")
+    return not name or (name.endswith(".parquet") and not any(step.startswith((".", "_")) for step in steps))
 
 
-def _read(file: Path, folder: Path, source: str) -> pa.Table:
+def _read(path: str, name: str, source: str) -> pa.Table:
+    place = locate(f"{path.rstrip('/')}/{name}" if name else path)
+
+    def read() -> pa.Table:
+        with file_system(place).open_input_file(place.path) as stream:
+            return pq.ParquetFile(stream, page_checksum_verification=True).read().replace_schema_metadata()
+
     try:
-        table = pq.ParquetFile(file, page_checksum_verification=True).read().replace_schema_metadata()
+        table = retried(place, "read", read)
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot read {source}: {file.name}: {error}") from None
-    for part in file.relative_to(folder).parts[:-1]:
-        name, equals, value = part.partition("=")
+        raise InputError(f"cannot read {source}: {_file_name(place.path)}: {error}") from None
+    for step in name.split("/")[:-1]:
+        column, equals, value = step.partition("=")
         if equals:
-            table = table.append_column(name, pa.array([unquote(value)] * len(table), pa.string()))
+            table = table.append_column(column, pa.array([unquote(value)] * len(table), pa.string()))
     return table
 
 
-def _difference(schema: pa.Schema, other: pa.Schema, file: Path, other_file: Path) -> str:
+def _difference(schema: pa.Schema, other: pa.Schema, name: str, other_name: str) -> str:
     """The first column in which two files differ."""
     kinds: list[dict[str, Any]] = [{field.name: str(field.type) for field in fields} for fields in (schema, other)]
-    for name in {**kinds[0], **kinds[1]}:
-        found, wanted = (kind.get(name, "missing") for kind in kinds)
-        if found != wanted:
-            return f"column {name!r} is {found} in {file.name} and {wanted} in {other_file.name}"
-    return f"{file.name} and {other_file.name} have their columns in another order"
+    file, other_file = _file_name(name), _file_name(other_name)
+    for column in {**kinds[0], **kinds[1]}:
+        kind, other_kind = (columns.get(column, "missing") for columns in kinds)
+        if kind != other_kind:
+            return f"column {column!r} is {kind} in {file} and {other_kind} in {other_file}"
+    return f"{file} and {other_file} have their columns in another order"
+
+
+def _file_name(path: str) -> str:
+    return path.rpartition("/")[2]

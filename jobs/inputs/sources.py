@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError
 from fusion.label_groups import ALL
+from jobs.inputs.file_kinds import file_kind
 from jobs.settings import Inputs
+from udfs.stores.addresses import has_scheme
 
 Source: TypeAlias = Any
 """A path, the name of a catalog table, an Arrow table, or a Spark DataFrame."""
@@ -85,6 +87,14 @@ class Sources:
         groups = None if self.groups_word else self.label_groups
         yield from (source for source in (self.judgements, groups, self.folds, self.training) if source is not None)
 
+    def paths(self) -> Iterator[str]:
+        """Those that are files or folders."""
+        for source in self.all():
+            if isinstance(source, str):
+                kind, path = source_format(source)
+                if kind != "table":
+                    yield path
+
     @property
     def groups_word(self) -> str | None:
         """The word that stands for a table of label groups, None if there is a table."""
@@ -98,14 +108,21 @@ def source_name(source: Source, what: str) -> str:
 
 
 def source_format(source: str) -> tuple[str, str]:
-    """How a source is read, and its path or name: an explicit prefix decides, then the looks of the name."""
+    """How a source is read, and its path or name: an explicit prefix decides, then the first bytes of a file, then the
+    looks of the name."""
     for prefix in ("table", "trec", "parquet", *JSON_SUFFIXES):
         if source.startswith(prefix + ":"):
             return prefix, source.removeprefix(prefix + ":")
     bare = source.removesuffix(".gz")
-    for kind, suffix in JSON_SUFFIXES.items():
-        if bare.endswith(suffix):
-            return kind, source
+    # A look into a store is a request, which a plain name saves.
+    told_by_name = has_scheme(source) and source.endswith((".parquet", ".gz", *TREC_SUFFIXES))
+    kind = None if told_by_name else file_kind(source)
+    if kind != "parquet":
+        for json_kind, suffix in JSON_SUFFIXES.items():
+            if bare.endswith(suffix):
+                return json_kind, source
+    if kind is not None:
+        return kind, source
     if bare.endswith(TREC_SUFFIXES) or bare != source:
         return "trec", source
     if "/" not in source and "\\" not in source and "." in source and not bare.endswith(".parquet"):
@@ -168,6 +185,11 @@ def bad_lines(source: str, fields: Sequence[str], number: str, lines: Sequence[t
         f"{source}: expected lines of {len(fields)} columns ({' '.join(fields)}) with a number as {number}; "
         f"found\n{shown}"
     )
+
+
+def not_utf8(source: str, line: int) -> InputError:
+    """The error for text in another encoding: ids that differ by an accent only would become one."""
+    return InputError(f"{source} line {line}: not UTF-8; convert the file, as in: iconv -f latin1 -t utf-8")
 
 
 def checked_label_groups(table: pa.Table, source: str) -> pa.Table:

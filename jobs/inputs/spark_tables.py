@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
+from jobs.inputs.file_kinds import is_misnamed_gzip
 from jobs.inputs.grades import Judgement, repeated_judgements
 from jobs.inputs.sources import (
     JSON_SUFFIXES,
@@ -22,15 +23,19 @@ from jobs.inputs.sources import (
     Source,
     bad_lines,
     judgement_columns,
+    not_utf8,
     require,
     run_columns,
     source_format,
     typed_ids,
 )
 from jobs.inputs.tables import FOLD, Frequencies, Placed, RowTypes
+from jobs.inputs.trec import read_trec
 from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason
+from jobs.runtime.versions import resolve
 from udfs.label_ids import number_labels
 from udfs.list_codes import JUDGEMENT, LabelGroups
+from udfs.stores.addresses import for_spark
 
 VERIFIED = {"parquet.page.verify-checksum.enabled": "true"}
 """Pages that carry a checksum are checked: a flipped bit is an error, not another number."""
@@ -218,7 +223,7 @@ def read_table(spark: SparkSession, source: str) -> DataFrame:
     """A Parquet path or a catalog table."""
     kind, name = source_format(source)
     try:
-        table = spark.table(name) if kind == "table" else spark.read.options(**VERIFIED).parquet(name)
+        table = spark.table(name) if kind == "table" else spark.read.options(**VERIFIED).parquet(spark_path(name))
         _ = table.columns
     except SPARK_ERRORS as error:
         raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
@@ -227,7 +232,7 @@ def read_table(spark: SparkSession, source: str) -> DataFrame:
 
 def read_json_run(spark: SparkSession, source: str, kind: str) -> DataFrame:
     """A run of one JSON object per line, or of one object as ranx writes it."""
-    path = source_format(source)[1]
+    path = spark_path(source_format(source)[1])
     try:
         if kind == "jsonl":
             rows = spark.read.json(path, columnNameOfCorruptRecord=BROKEN)
@@ -252,29 +257,40 @@ def read_json_run(spark: SparkSession, source: str, kind: str) -> DataFrame:
     return rows.select(*(F.col(name).cast(double[name]) if name in double else F.col(name) for name in kept))
 
 
+def spark_path(path: str) -> str:
+    """Where Spark reads a path: in the version of the folder that is read, by the name that Spark has for the store."""
+    return for_spark(resolve(path))
+
+
 def _fields(spark: SparkSession, source: str, names: Sequence[str], number: str) -> DataFrame:
     """The lines of a TREC file, split at white space. A line that does not fit is an error."""
-    path = source_format(source)[1]
+    path = spark_path(source_format(source)[1])
+    if is_misnamed_gzip(path):
+        # Spark goes by the name; this process goes by the bytes.
+        return spark.createDataFrame(read_trec(path, source, names, number))
     try:
         lines = spark.read.text(path)
         _ = lines.columns
     except SPARK_ERRORS as error:
         raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
     words = split_lines(lines, names, number)
-    if not words.where("not fits").isEmpty():
-        raise bad_lines(source, names, number, _numbered(spark, path, names, number))
+    if not words.where("not fits or not valid").isEmpty():
+        raise _unfit(spark, path, source, names, number)
     if words.isEmpty():
         raise InputError(f"{source} is empty")
     return words.select(*(F.col("words")[i].alias(name) for i, name in enumerate(names)))
 
 
-def _numbered(spark: SparkSession, path: str, names: Sequence[str], number: str) -> list[tuple[int | None, str]]:
-    """The first lines that do not fit, with their numbers: a second look, since Spark's lines have none."""
+def _unfit(spark: SparkSession, path: str, source: str, names: Sequence[str], number: str) -> InputError:
+    """The error for lines that do not fit, with their numbers: a second look, since Spark's lines have none."""
     from jobs.datasets.readers.lines import read_lines
 
     lines = split_lines(read_lines(spark, [path]).rows, names, number, "line")
+    first = lines.where("not valid").orderBy("line").select("line").limit(1).collect()
+    if first:
+        return not_utf8(source, first[0]["line"] + 1)
     rows = lines.where("not fits").orderBy("line").select("line", "value").limit(SHOWN_LINES).collect()
-    return [(row["line"] + 1, row["value"]) for row in rows]
+    return bad_lines(source, names, number, [(row["line"] + 1, row["value"]) for row in rows])
 
 
 def _repeated(spark: SparkSession, source: str) -> list[Judgement]:
@@ -292,7 +308,9 @@ def _repeated(spark: SparkSession, source: str) -> list[Judgement]:
 
 def split_lines(lines: DataFrame, names: Sequence[str], number: str, *kept: str) -> DataFrame:
     """The words of every line (column `value`) that has some, and whether they are what they should be."""
-    words = lines.select(*kept, "value", F.split(F.regexp_replace("value", BLANK_ENDS, ""), BLANKS).alias("words"))
+    valid = F.is_valid_utf8("value").alias("valid")
+    stripped = F.regexp_replace("value", BLANK_ENDS, "")
+    words = lines.select(*kept, "value", valid, F.split(stripped, BLANKS).alias("words"))
     value = F.try_element_at("words", F.lit(names.index(number) + 1))
     # Not all that Java takes for a number is one to people: 1d, 0x1p3.
     numeric = F.coalesce(value.rlike(NUMBER), F.lit(False))

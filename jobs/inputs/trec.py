@@ -8,12 +8,12 @@ import re
 import zlib
 from collections.abc import Sequence
 from itertools import islice
-from pathlib import Path
 
 import pyarrow as pa
 
 from fusion.errors import InputError
-from jobs.inputs.sources import NUMBER, bad_lines
+from jobs.inputs.sources import NUMBER, bad_lines, not_utf8
+from udfs.stores.objects import read_bytes
 
 LINES_AT_ONCE = 200_000
 """Lines that are Python objects at the same time."""
@@ -54,14 +54,16 @@ def _batch(
             columns[name] = pa.array(values, pa.binary()).cast(pa.string())
         except pa.ArrowInvalid:
             line = next(n for n, _, row in words if not _is_utf8(row[i]))
-            raise InputError(f"{source} line {line}: {name} is not UTF-8; convert the file") from None
+            raise not_utf8(source, line) from None
     columns["line"] = pa.array([row[0] for row in words], pa.int64())
     return pa.RecordBatch.from_pydict(columns)
 
 
 def _content(path: str, source: str) -> bytes:
     try:
-        content = Path(path).read_bytes()
+        content = read_bytes(path)
+        if content is None:
+            raise InputError(f"{source} does not exist")
         return _unpacked(content, source) if content.startswith(GZIP) else content
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {source}: {error}") from None

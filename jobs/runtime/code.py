@@ -9,8 +9,11 @@ from importlib.util import find_spec
 
 PACKAGES = ("fusion", "udfs", "jobs")
 """All code of this project."""
-NOT_FOLLOWED = frozenset({"jobs.config", "jobs.settings", "jobs.runtime.log", "jobs.runtime.progress"})
-"""Modules that cannot change what a stage writes: the settings are part of its key, and the others only write the log.
+NOT_FOLLOWED = frozenset(
+    {"jobs.config", "jobs.settings", "jobs.runtime.credentials", "jobs.runtime.log", "jobs.runtime.progress"}
+)
+"""Modules that cannot change what a stage writes: the settings are part of its key, and the others only give access to
+storage or write the log.
 Sections in modules of their own, such as jobs.settings.dense, do count: their properties are code."""
 
 

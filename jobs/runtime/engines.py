@@ -13,13 +13,15 @@ from fusion.errors import ConfigError, InputError
 from fusion.grid import Grid
 from fusion.kernel.blocks import Scope
 from jobs.inputs.list_rows import ListRows
-from jobs.inputs.local_tables import LocalTables, file_size
+from jobs.inputs.local_tables import LocalTables
 from jobs.inputs.sources import Source, Sources, source_format
 from jobs.inputs.tables import Tables
 from jobs.runtime.log import log
+from jobs.runtime.versions import resolve
 from udfs.hit_counts import COUNTS, add_counts
 from udfs.local import run_local
-from udfs.storage import local_folder
+from udfs.stores.addresses import local_folder
+from udfs.stores.objects import files_below
 from udfs.text_batches import Work
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ def spark_reason(config: Config, sources: Sources, spark: SparkSession | None) -
     for variable, reason in SUBMITTED.items():
         if places and variable in os.environ:
             return reason
-    elsewhere = next(filter(None, map(_not_local, sources.all())), None)
+    elsewhere = next(filter(None, map(_elsewhere, sources.all())), None)
     if elsewhere is not None:
         return elsewhere
     size, limit = sum(map(_size, places)), config.grid.local_limit
@@ -124,15 +126,20 @@ def _not_local(source: Source) -> str | None:
         return None
     if not isinstance(source, str):
         return "an input is a Spark DataFrame"
-    kind, path = source_format(source)
-    if kind == "table":
-        return f"{source} is a catalog table"
-    return f"{source} is not on this machine" if local_folder(path) is None else None
+    return f"{source} is a catalog table" if source_format(source)[0] == "table" else None
+
+
+def _elsewhere(source: Source) -> str | None:
+    """Why this process should not read a source unless it is told to, None if it may as well."""
+    stored = isinstance(source, str) and local_folder(source_format(source)[1]) is None
+    return _not_local(source) or (f"{source} is not on this machine" if stored else None)
 
 
 def _size(source: str) -> int:
-    path = local_folder(source_format(source)[1])
-    assert path is not None
-    if not path.exists():
+    try:
+        files = files_below(resolve(source_format(source)[1]))
+    except OSError as error:
+        raise InputError(f"cannot read {source}: {error}") from None
+    if not files:
         raise InputError(f"{source} does not exist")
-    return file_size(path)
+    return sum(listed.size for listed in files)

@@ -1,86 +1,117 @@
-"""Results that appear whole or not at all: written beside their place, then moved there in one step."""
+"""The results of a job: a new version inside the output, made current by one put, and readable by plain paths."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
-import re
+import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
+from pyarrow.fs import FileType
 
 from fusion.errors import InputError, OutputError
 from jobs.config import Config
 from jobs.runtime.safe_text import csv_cells
+from jobs.runtime.versions import (
+    CURRENT_LINK,
+    HIDDEN,
+    POINTER,
+    STAGE_FILE,
+    VERSION_NAME,
+    Versions,
+    link_plain_paths,
+    linked,
+    pointer,
+    resolve,
+)
 from jobs.settings import OutputSettings
-from udfs.storage import in_volume, local_folder
+from udfs.storage import client_of
+from udfs.stores.addresses import locate
+from udfs.stores.clients import StoreError
+from udfs.stores.objects import (
+    children,
+    copy_files,
+    delete_file,
+    delete_folder,
+    files_below,
+    put,
+    read_bytes,
+    type_of,
+)
 
-CONFIG_FILE, STAGE_FILE = "config.yaml", "stage.json"
-"""The resolved configuration of a job's results, and the fingerprint of a stage: what marks a folder as ours."""
-LEFT_AFTER = timedelta(days=2)
-"""How long a folder may be under way."""
+__all__ = ["CONFIG_FILE", "STAGE_FILE", "ResultFolder", "result_folder", "whole_folder"]
+CONFIG_FILE = "config.yaml"
+"""The resolved configuration of a job's results."""
+PUBLISHING = ".publishing.json"
+"""There while plain copies are brought up to date in a store."""
+READING_TIME = 3600.0
+"""Seconds for which a version that was replaced stays, for those who are reading it."""
+LEFT_AFTER = 2 * 86_400.0
+"""Seconds after which a version without a marker is taken for one that a killed writer left."""
 
 
 class ResultFolder:
     """A folder being written."""
 
-    def __init__(self, filesystem: fs.FileSystem, path: str, uri: str) -> None:
-        self._filesystem = filesystem
+    def __init__(self, path: str) -> None:
         self._path = path
-        self.uri = uri
+        self.uri = locate(path).spark
         """The folder as Spark names it."""
 
     def remove(self, name: str) -> None:
         """Delete a folder of scratch tables inside this one."""
-        self._filesystem.delete_dir(f"{self._path}/{name}")
+        delete_folder(f"{self._path}/{name}")
 
     def write_text(self, name: str, text: str) -> None:
         self.write_bytes(name, text.encode("utf-8"))
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        path = f"{self._path}/{name}"
-        self._filesystem.create_dir(path.rpartition("/")[0], recursive=True)
-        with self._filesystem.open_output_stream(path) as stream:
-            stream.write(content)
+        place = locate(f"{self._path}/{name}")
+        if not place.is_file:
+            put(place.spark, content)
+            return
+        # Nothing counts before the marker is there, and all files are flushed before that.
+        Path(place.path).parent.mkdir(parents=True, exist_ok=True)
+        Path(place.path).write_bytes(content)
 
     def write_parquet(self, name: str, table: pa.Table) -> None:
         """A Parquet folder of one file, as Spark would write it."""
-        self._filesystem.create_dir(f"{self._path}/{name}", recursive=True)
-        with self._filesystem.open_output_stream(f"{self._path}/{name}/part-0.parquet") as stream:
-            pq.write_table(table, stream)
+        self.write_bytes(f"{name}/part-0.parquet", _parquet(table))
 
     def write_lines(self, name: str, lines: Iterable[str]) -> None:
         """A text file, written as the lines come."""
-        with self._filesystem.open_output_stream(f"{self._path}/{name}") as stream:
+        client, path = client_of(f"{self._path}/{name}")
+        with client.open_output_stream(path) as stream:
             for line in lines:
                 stream.write(line.encode("utf-8"))
 
     def partitions(self, name: str) -> list[tuple[str, ...]]:
         """The values that name the folders (`column=value/column=value`) of a table that Spark wrote here."""
-        files = self._filesystem.get_file_info(fs.FileSelector(f"{self._path}/{name}", recursive=True))
-        folders = {info.path.partition(f"/{name}/")[2].rpartition("/")[0] for info in files if info.is_file}
-        parts = [[part.partition("=")[2] for part in folder.split("/")] for folder in folders if folder]
-        return [tuple(map(unquote, values)) for values in parts]
+        folders = {listed.name.rpartition("/")[0] for listed in files_below(f"{self._path}/{name}")}
+        values = [[part.partition("=")[2] for part in folder.split("/")] for folder in folders if folder]
+        return [tuple(map(unquote, of_folder)) for of_folder in values]
 
     def parquet_batches(self, name: str) -> Iterator[pa.RecordBatch]:
         """The rows of the Parquet files in a folder, in the order of their names."""
-        selected = self._filesystem.get_file_info(fs.FileSelector(f"{self._path}/{name}"))
-        for path in sorted(info.path for info in selected if info.base_name.endswith(".parquet")):
-            with self._filesystem.open_input_file(path) as file:
-                yield from pq.ParquetFile(file).iter_batches()
+        for file in children(f"{self._path}/{name}"):
+            if file.endswith(".parquet"):
+                client, path = client_of(f"{self._path}/{name}/{file}")
+                with client.open_input_file(path) as stream:
+                    yield from pq.ParquetFile(stream).iter_batches()
 
     def write_table(self, name: str, table: pa.Table, as_csv: bool = True) -> None:
         """The same rows as `name.parquet` and, where people may read them, `name.csv`; lists are JSON there."""
-        with self._filesystem.open_output_stream(f"{self._path}/{name}.parquet") as stream:
-            pq.write_table(table, stream, compression="zstd")
+        self.write_bytes(f"{name}.parquet", _parquet(table))
         if not as_csv:
             return
         text = io.StringIO()
@@ -108,123 +139,194 @@ def result_folder(settings: OutputSettings, config: Config) -> Iterator[ResultFo
 
 @contextmanager
 def whole_folder(settings: OutputSettings, only_ours: bool = True) -> Iterator[ResultFolder]:
-    """A folder to write in. It takes its place at the end of the block; after an error nothing has changed.
+    """A folder to write in. It becomes the current version at the end of the block; after an error nothing has changed.
 
-    What is there is replaced only if it is marked as ours, unless the caller says that the place is.
+    What is there is replaced only if it is ours, unless the caller says that the place is.
     """
     if settings.path is None:
         raise OutputError("no output: give --output PATH, or set output.path")
-    try:
-        filesystem, path, prefix = _locate(settings.path)
+    versions = Versions.of_results(settings.path)
+    with output_errors(settings.path):
         if only_ours:
-            _check_place(filesystem, path, settings)
-        parent, _, name = path.rpartition("/")
-        unique = uuid.uuid4().hex[:12]
-        staging, aside = f"{parent}/.{name}.{unique}.part", f"{parent}/.{name}.{unique}.old"
-        filesystem.create_dir(staging, recursive=True)
-        _sweep(filesystem, parent, name)
-    except (OSError, pa.ArrowException) as error:
-        raise OutputError(f"cannot write to {settings.path}: {error}") from None
+            _check_place(settings)
+        name = versions.new_name(hashlib.sha256(uuid.uuid4().bytes).hexdigest()[:16])
+        folder = versions.folder(name)
+        if locate(folder).is_file:
+            Path(locate(folder).path).mkdir(parents=True)
     try:
-        folder = ResultFolder(filesystem, staging, prefix + staging)
-        yield folder
-        replaced = _exists(filesystem, path)
-        if replaced:
+        with output_errors(settings.path):
+            yield ResultFolder(folder)
             if only_ours:
-                _check_place(filesystem, path, settings)
-            filesystem.move(path, aside)
-        try:
-            filesystem.move(staging, path)
-        except BaseException:
-            if replaced:
-                filesystem.move(aside, path)
-            raise
-        if replaced:
-            filesystem.delete_dir(aside)
+                _check_place(settings)
+            # Whatever happens to the plain paths, the next writer knows which of them are ours.
+            files = [listed.name for listed in files_below(folder)]
+            versions.complete(name, {"files": files})
+            replaced = pointer(versions.root)
+            versions.make_current(name)
+            _publish(versions, name, replaced)
+            _sweep(versions, name)
+    except BaseException:
+        if pointer(versions.root) != name:
+            _discard(versions, name)
+        raise
+
+
+@contextmanager
+def output_errors(path: str) -> Iterator[None]:
+    """Failures of a file system or a store become errors that name the output."""
+    try:
+        yield
+    except StoreError as error:
+        raise OutputError(str(error)) from None
     except (OSError, pa.ArrowException) as error:
-        raise OutputError(f"cannot write to {settings.path}: {error}") from None
-    finally:
-        if _exists(filesystem, staging):
-            filesystem.delete_dir(staging)
+        raise OutputError(f"cannot write to {path}: {error}") from None
+
+
+def _publish(versions: Versions, name: str, replaced: str | None) -> None:
+    """Bring the plain paths up to date: links on a local disk, copies elsewhere."""
+    if linked(versions.root):
+        try:
+            link_plain_paths(versions.root, name)
+            _remove_inner_results(versions.root, replaced)
+            return
+        except NotImplementedError:
+            pass
+        except OSError:
+            # A file system without links.
+            if (Path(locate(versions.root).path) / CURRENT_LINK).is_symlink():
+                raise
+    new = (versions.about(name) or {}).get("files", [])
+    old = (versions.about(replaced) or {}).get("files", []) if replaced is not None else []
+    put(f"{versions.root}/{PUBLISHING}", b"{}\n")
+    # Files of a table that are not in the new one go first, lest the two are read as one.
+    for stale in sorted(set(old) - set(new)):
+        delete_file(f"{versions.root}/{stale}")
+    copy_files(versions.folder(name), versions.root, new)
+    _remove_inner_results(versions.root, replaced)
+    delete_file(f"{versions.root}/{PUBLISHING}")
+
+
+def _remove_inner_results(root: str, replaced: str | None) -> None:
+    """What was made of results that were replaced, such as their report, is not about the new ones."""
+    if replaced is None:
+        return
+    for name in children(root):
+        if not name.startswith(".") and pointer(f"{root}/{name}") is not None:
+            delete_folder(f"{root}/{name}")
+
+
+def _sweep(versions: Versions, current: str) -> None:
+    """Remove versions that nobody reads any more, and those that killed writers have left."""
+    for entry in children(f"{versions.root}/{HIDDEN}"):
+        name = f"{HIDDEN}/{entry}"
+        if name == current or not VERSION_NAME.fullmatch(entry):
+            continue
+        files = files_below(versions.folder(name))
+        age = time.time() - max((listed.modified for listed in files), default=time.time())
+        if age > (READING_TIME if versions.about(name) is not None else LEFT_AFTER):
+            delete_folder(versions.folder(name))
+
+
+def _discard(versions: Versions, name: str) -> None:
+    """After an error: remove what was written, and folders that were made for it."""
+    with suppress(OSError):
+        delete_folder(versions.folder(name))
+        place = locate(versions.root)
+        if place.is_file:
+            for folder in (Path(place.path) / HIDDEN, Path(place.path)):
+                folder.rmdir()
 
 
 def read_text(path: str) -> str | None:
     """The text of a small file, None if there is none."""
-    filesystem, inner, _ = _locate(path)
-    if not _exists(filesystem, inner):
-        return None
-    with filesystem.open_input_stream(inner) as stream:
-        return bytes(stream.read()).decode("utf-8")
-
-
-def remove_folder(path: str) -> None:
-    """Delete a folder, if there is one."""
-    filesystem, inner, _ = _locate(path)
-    if _exists(filesystem, inner):
-        filesystem.delete_dir(inner)
-
-
-def folder_size(path: str) -> int:
-    """The bytes of all files in a folder; 0 if there is none."""
-    filesystem, inner, _ = _locate(path)
-    if not _exists(filesystem, inner):
-        return 0
-    return sum(info.size or 0 for info in filesystem.get_file_info(fs.FileSelector(inner, recursive=True)))
+    with input_errors(path):
+        content = read_bytes(resolve(path))
+    return None if content is None else content.decode("utf-8")
 
 
 def read_parquet(path: str) -> pa.Table | None:
     """A small table, None if there is none."""
-    filesystem, inner, _ = _locate(path)
-    if not _exists(filesystem, inner):
-        return None
+    with input_errors(path):
+        place = resolve(path)
+        names = [listed.name for listed in files_below(place) if not listed.name.startswith((".", "_"))]
+        parts = [read_bytes(f"{place}/{name}" if name else place) for name in names]
+        tables = [pq.read_table(io.BytesIO(content)) for content in parts if content is not None]
+    return pa.concat_tables(tables) if tables else None
+
+
+@contextmanager
+def input_errors(path: str) -> Iterator[None]:
     try:
-        return pq.read_table(inner, filesystem=filesystem)
+        yield
+    except StoreError as error:
+        raise InputError(str(error)) from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path}: {error}") from None
 
 
+def remove_folder(path: str) -> None:
+    """Delete a folder, if there is one."""
+    delete_folder(path)
+
+
+def folder_size(path: str) -> int:
+    """The bytes of all files in a folder, or in its current version; 0 if there is none."""
+    return sum(listed.size for listed in files_below(resolve(path)))
+
+
 def modified(path: str) -> str:
     """When a file was written, to the second (UTC)."""
-    filesystem, inner, _ = _locate(path)
-    moment = filesystem.get_file_info(inner).mtime
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S") if moment else "unknown"
+    for listed in files_below(resolve(path)):
+        moment = datetime.fromtimestamp(listed.modified, timezone.utc)
+        return moment.strftime("%Y-%m-%d %H:%M:%S")
+    return "unknown"
 
 
 def check_output(settings: OutputSettings) -> None:
-    """Refuse a place that is taken, before any work is done."""
-    if settings.path is not None:
-        filesystem, path, _ = _locate(settings.path)
-        _check_place(filesystem, path, settings)
+    """Refuse a place that is taken, or that cannot be written and read, before any work is done."""
+    if settings.path is None:
+        return
+    with output_errors(settings.path):
+        _check_place(settings)
+        probe(settings.path)
 
 
-def _locate(path: str) -> tuple[fs.FileSystem, str, str]:
-    """The file system of a path, the path in it, and what to put before it for Spark."""
-    local = local_folder(path)
-    if local is not None:
-        return fs.LocalFileSystem(), str(local.absolute()), "" if in_volume(local.absolute()) else "file://"
-    filesystem, inner = fs.FileSystem.from_uri(path)
-    return filesystem, inner.rstrip("/"), path[: path.index(inner.rstrip("/"))]
+def probe(path: str) -> None:
+    """Write, read and delete a small file where a folder is to be."""
+    place = locate(path)
+    if place.is_file:
+        existing = Path(place.path)
+        while not existing.exists():
+            existing = existing.parent
+        if not existing.is_dir():
+            raise OutputError(f"cannot write to {path}: {existing} is not a folder")
+        target = str(existing / f".xmtc-fusion-{uuid.uuid4().hex[:12]}")
+    else:
+        target = f"{place.spark}/{HIDDEN}/probe-{uuid.uuid4().hex[:12]}"
+    put(target, b"probe")
+    if read_bytes(target) != b"probe":
+        raise OutputError(f"cannot write to {path}: what was written there does not come back")
+    delete_file(target)
 
 
-def _sweep(filesystem: fs.FileSystem, parent: str, name: str) -> None:
-    """Remove what writers of the same place left when they were killed, long enough ago to be sure that they were."""
-    long_ago = datetime.now(timezone.utc) - LEFT_AFTER
-    for info in filesystem.get_file_info(fs.FileSelector(parent)):
-        staging = re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.part", info.base_name)
-        if staging and info.mtime is not None and info.mtime < long_ago:
-            filesystem.delete_dir(info.path)
+def _parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())
 
 
-def _exists(filesystem: fs.FileSystem, path: str) -> bool:
-    return bool(filesystem.get_file_info(path).type != fs.FileType.NotFound)
-
-
-def _check_place(filesystem: fs.FileSystem, path: str, settings: OutputSettings) -> None:
-    if not _exists(filesystem, path):
+def _check_place(settings: OutputSettings) -> None:
+    """Whether the results may go where the settings say: into nothing, or over earlier results."""
+    path = str(settings.path).rstrip("/")
+    ours = (pointer(path) or "").startswith(HIDDEN)
+    # Versions without a pointer are what a killed writer left.
+    entries = [name for name in children(path) if name not in (HIDDEN, POINTER, PUBLISHING)]
+    if not ours and not entries and type_of(path) != FileType.File:
         return
     if settings.mode == "error":
         raise OutputError(f"{settings.path} exists already; choose another output, or --mode overwrite to replace it")
-    folder = filesystem.get_file_info(path).type == fs.FileType.Directory
-    ours = folder and any(_exists(filesystem, f"{path}/{name}") for name in (CONFIG_FILE, STAGE_FILE))
-    if not folder or (filesystem.get_file_info(fs.FileSelector(path)) and not ours):
-        raise OutputError(f"{settings.path} is left alone: it does not hold earlier results ({CONFIG_FILE} is missing)")
+    if not ours:
+        raise OutputError(
+            f"{settings.path} is left alone: it does not hold earlier results of xmtc-fusion ({POINTER} is missing). "
+            "Choose another output, or remove it yourself"
+        )

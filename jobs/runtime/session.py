@@ -14,6 +14,7 @@ from pyspark.errors import PySparkImportError
 from pyspark.sql import SparkSession
 
 from fusion.errors import SetupError
+from jobs.runtime.credentials import share_access, without_secrets
 from jobs.runtime.installation import own_code
 from jobs.runtime.java import ensure_java, quiet_java
 from jobs.runtime.log import duration_text, log
@@ -99,6 +100,8 @@ def _remote_session(address: str, settings: SparkSettings) -> SparkSession:
 
 
 def _configured(builder: SparkSession.Builder, conf: dict[str, str | int | float | bool]) -> SparkSession:
-    for key, value in conf.items():
+    for key, value in without_secrets(conf).items():
         builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    share_access(session, conf)
+    return session

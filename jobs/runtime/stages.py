@@ -1,19 +1,28 @@
-"""Stages that are done once: the same inputs, settings and code give the same folder, so it is not built again."""
+"""Stages that are done once: the same inputs, settings and code give the same folder, so it is not built again.
+
+A stage is a folder with versions. The name of a version begins with the fingerprint of what it was made from, so runs
+with different settings leave each other's stages alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fusion.errors import InputError
 from fusion.kernel.compiled import code_version
 from jobs.runtime.code import PACKAGES
-from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text, whole_folder
+from jobs.runtime.folders import ResultFolder, output_errors, read_text
 from jobs.runtime.log import log_fields, stage_line
-from jobs.settings import OutputSettings
+from jobs.runtime.versions import STAGE_FILE, Versions, link_plain_paths, linked, resolve, versions_seen
+from udfs.stores.addresses import locate
+from udfs.stores.objects import content_digest, delete_folder, files_below
+
+MADE_FROM = "made_from"
+"""The field of a marker that names the versions of other stages that were read."""
 
 
 def run_stage(
@@ -23,49 +32,85 @@ def run_stage(
     build: Callable[[ResultFolder], Mapping[str, Any]],
     code: Sequence[str] = PACKAGES,
 ) -> bool:
-    """Build the folder `path` unless it was built from the same key by the same code; whether it was built.
+    """Build the stage `path` unless it was built from the same key by the same code; whether it was built.
 
     `key` holds everything else that the result depends on: settings, and the fingerprints of the inputs. `build` writes
-    the folder, which appears whole or not at all, and returns counts for the log. `code` names the packages or modules
-    that matter to the stage, so that not every change of any code repeats it.
+    the folder, which counts when it is complete, and returns counts for the log. `code` names the packages or modules
+    that matter to the stage, so that not every change of any code repeats it. Who reads the stage afterwards asks
+    `stage_folder` where it is.
     """
     wanted = fingerprint({"stage": name, "code": code_version(*code), **key})
-    if stage_fingerprint(path) == wanted:
+    versions = Versions.of_stage(path)
+    with output_errors(path):
+        finished = versions.find(wanted)
+        if finished is not None:
+            _make_current(versions, finished)
+    if finished is not None:
         log_fields(f"{name}: up to date", stage=name, skipped=True)
         return False
-    with stage_line(name, path) as counts, whole_folder(OutputSettings(path=path, mode="overwrite")) as folder:
-        counts.update(build(folder))
-        about = {"stage": name, "fingerprint": wanted, **counts}
-        folder.write_text(STAGE_FILE, json.dumps(about, indent=2) + "\n")
+    version = versions.new_name(wanted)
+    with stage_line(name, path) as counts, output_errors(path):
+        try:
+            counts.update(build(ResultFolder(versions.folder(version))))
+        except BaseException:
+            delete_folder(versions.folder(version))
+            raise
+        about = {"stage": name, "fingerprint": wanted, **counts, MADE_FROM: _inputs_of(path)}
+        versions.complete(version, about)
+        _make_current(versions, version)
     return True
+
+
+def _make_current(versions: Versions, version: str) -> None:
+    versions.make_current(version)
+    if linked(versions.root):
+        link_plain_paths(versions.root, version)
+
+
+def _inputs_of(path: str) -> dict[str, str]:
+    """The versions that were read so far, by their place as seen from this stage: the work folder may be moved."""
+    here = str(locate(path))
+    return {posixpath.relpath(root, here): version for root, version in sorted(versions_seen().items()) if root != here}
+
+
+def stage_folder(path: str) -> str:
+    """Where the finished stage is, as Spark names it: the version that this job has built or seen, else the current."""
+    return locate(resolve(path)).spark
+
+
+def stage_marker(path: str) -> dict[str, Any] | None:
+    """What is known about a finished stage, None if there is none or its marker cannot be read."""
+    text = read_text(f"{path}/{STAGE_FILE}")
+    try:
+        about = json.loads(text or "")
+    except ValueError:
+        return None
+    return about if isinstance(about, dict) and "fingerprint" in about else None
 
 
 def stage_fingerprint(path: str) -> str | None:
     """The fingerprint of a finished stage, None if there is no such folder."""
-    text = read_text(f"{path}/{STAGE_FILE}")
-    return None if text is None else str(json.loads(text)["fingerprint"])
+    about = stage_marker(path)
+    return None if about is None else str(about["fingerprint"])
 
 
 def input_fingerprint(path: str) -> str:
     """What stands for an input: a stage's own fingerprint, or a digest of the file's bytes (or the folder's files).
 
-    Names of files do not count: Spark invents new ones every time. Folders do, since they may be partitions.
+    Names of files do not count: Spark invents new ones every time. Folders do, since they may be partitions. In a store
+    of objects, the store's own tags stand for the bytes.
     """
     done = stage_fingerprint(path)
     if done is not None:
         return done
-    place = Path(path)
-    if not place.exists():
+    place = resolve(path)
+    every = files_below(place)
+    if not every:
         raise InputError(f"{path} does not exist")
-    digests = []
-    for file in place.rglob("*") if place.is_dir() else [place]:
-        if file.is_file() and not file.name.startswith((".", "_")):
-            digest = hashlib.sha256()
-            with file.open("rb") as stream:
-                while block := stream.read(1 << 20):
-                    digest.update(block)
-            digests.append([file.relative_to(place).parent.as_posix(), digest.hexdigest()])
-    return fingerprint(sorted(digests))
+    files = [listed for listed in every if not posixpath.basename(listed.name).startswith((".", "_"))]
+    return fingerprint(
+        sorted([posixpath.dirname(listed.name) or ".", content_digest(place, listed)] for listed in files)
+    )
 
 
 def fingerprint(value: Any) -> str:

@@ -1,5 +1,8 @@
 """Where everything below the work folder lies. No other module joins a path to `work.path`.
 
+Stages and results are folders with versions (jobs/runtime/versions.py); the paths here are those of the folders, and
+`stage_folder` says where the version is that a job reads.
+
 <work>/<dataset>/prepared            samples.parquet, labels.parquet, folds.parquet, statistics.json
                  bm25/index/fold=N   the BM25 index of a fold
                  bm25/lists/fold=N   the ranked labels of its test texts
@@ -19,7 +22,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from fusion.errors import InputError
+from jobs.runtime.folders import output_errors, probe
+from jobs.runtime.stages import stage_fingerprint
 from jobs.settings.prepare import WorkSettings
+from udfs.stores.addresses import for_spark
 
 SAMPLES, LABELS, FOLDS = "samples.parquet", "labels.parquet", "folds.parquet"
 """The prepared tables."""
@@ -28,6 +35,20 @@ LISTS = "lists.parquet"
 """The ranked lists in the folder of a retriever's candidates."""
 VECTORS = "vectors.parquet"
 """The vectors in the folder of a chunk."""
+
+
+def check_work(config: Placed) -> None:
+    """Refuse a work folder that cannot be written and read, before any work is done."""
+    place = Workspace.of(config).folder
+    with output_errors(place):
+        probe(place)
+
+
+def check_prepared(config: Placed) -> None:
+    """Refuse a dataset that is not prepared yet."""
+    path = Workspace.of(config).prepared
+    if stage_fingerprint(path) is None:
+        raise InputError(f"{path} is not there: run 'xmtc-fusion prepare' with the same work.path and dataset first")
 
 
 class Placed(Protocol):
@@ -52,9 +73,14 @@ class Workspace:
         return cls(config.work.path, config.dataset)
 
     @property
+    def _work(self) -> str:
+        """The work folder as Spark names it, which Python understands, too."""
+        return for_spark(self.work_path).rstrip("/")
+
+    @property
     def folder(self) -> str:
         """The folder of the dataset."""
-        return f"{self.work_path.rstrip('/')}/{self.dataset}"
+        return f"{self._work}/{self.dataset}"
 
     @property
     def prepared(self) -> str:
@@ -121,7 +147,7 @@ class Workspace:
 
     def night(self, run_id: str) -> str:
         """What a nightly run publishes."""
-        return f"{self.work_path.rstrip('/')}/nightly/{run_id}"
+        return f"{self._work}/nightly/{run_id}"
 
     @property
     def history(self) -> str:

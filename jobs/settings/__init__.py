@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializationInfo, field_serializer, field_validator, model_validator
 
 from fusion.errors import ConfigError
 from fusion.grid import Cell, Grid, all_subsets, cross, parse_cells
@@ -16,6 +17,8 @@ from fusion.propensity import PROPENSITY_MODELS
 from fusion.worth import GradeGain, Rules, Ties
 
 Names = str | list[str]
+SECRET_NAME = re.compile(r"secret|password|token|access[._-]?key|account[._-]?key|credential", re.IGNORECASE)
+"""Names of Spark's settings whose values are nobody's business."""
 
 
 class Section(BaseModel):
@@ -150,6 +153,14 @@ class SparkSettings(Section):
     remote: str | None = None
     partitions: int | None = Field(None, ge=1)
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
+
+    @field_serializer("conf", when_used="json")
+    def _without_secrets(
+        self, conf: dict[str, str | int | float | bool], info: SerializationInfo
+    ) -> dict[str, str | int | float | bool]:
+        """Written configurations hold no credentials."""
+        revealed = (info.context or {}).get("reveal")
+        return {key: value for key, value in conf.items() if revealed or not SECRET_NAME.search(key)}
 
 
 def parse_cell(name: str) -> Cell:

@@ -11,6 +11,8 @@ from urllib.parse import unquote
 from fusion.errors import InputError
 from jobs.settings import Inputs, Names, SparkSettings
 from jobs.settings.prepare import PrepareSettings, paths_of
+from udfs.stores.addresses import AZURE, GCS, S3, locate
+from udfs.stores.objects import exists
 
 ELSEWHERE = (
     "DATABRICKS_RUNTIME_VERSION",
@@ -67,7 +69,14 @@ def dataset_files(settings: PrepareSettings) -> Iterator[InputFile]:
 
 def check_files(spark: SparkSettings, files: Iterable[InputFile]) -> None:
     """Refuse files that are not there, if it is this machine's file system that they will be read from."""
-    missing = [file for file in files if not _exists(file.path)] if reads_this_machine(spark) else []
+    if not reads_this_machine(spark):
+        return
+    stored: list[InputFile] = []
+    local: list[InputFile] = []
+    for file in files:
+        (stored if "://" in file.path and not file.path.startswith(FILE) else local).append(file)
+    # A store is asked only where nothing else is wrong.
+    missing = [file for file in local if not _exists(file.path)] or [file for file in stored if not _exists(file.path)]
     if missing:
         lines = "".join(f"\n  {setting}: {path}" for setting, path in missing)
         what = "an input file is" if len(missing) == 1 else f"{len(missing)} input files are"
@@ -84,11 +93,25 @@ def reads_this_machine(spark: SparkSettings) -> bool:
     )
 
 
+def _in_store(path: str) -> bool:
+    """Whether there is something at an address, as far as it can be known without Spark."""
+    from jobs.runtime.versions import resolve
+
+    if locate(path).kind not in (S3, GCS, AZURE):
+        return True
+    try:
+        return exists(resolve(path))
+    except OSError as error:
+        raise InputError(str(error)) from None
+
+
 def _exists(path: str) -> bool:
     if path.startswith(FILE):
         path = "/" + unquote(path.removeprefix(FILE)).lstrip("/")
-    # Addresses (s3://...), and patterns that only Hadoop knows ({a,b}), are left to Spark.
-    if "://" in path or path.startswith("dbfs:") or "{" in path:
+    # Patterns in a store, and those that only Hadoop knows ({a,b}), are left to Spark.
+    if path.startswith("dbfs:") or "{" in path or ("://" in path and set(path) & set("*?[")):
         return True
+    if "://" in path:
+        return _in_store(path)
     file = Path(path)
     return file.exists() or any(Path(file.anchor).glob(str(file.relative_to(file.anchor))))

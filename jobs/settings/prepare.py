@@ -15,6 +15,9 @@ class WorkSettings(Section):
     """Where the stages of all datasets are kept: one folder per dataset."""
 
     path: str = "work"
+    keep: int = Field(2, ge=1)
+    """Versions of a stage that are kept, the current one included; others go when they are old enough."""
+    keep_hours: float = Field(48, ge=0)
 
 
 class Part(Section):

@@ -21,6 +21,7 @@ from jobs.cli import main
 from jobs.config import load_config
 from jobs.runtime.stages import run_stage
 from tests.lists import random_relevant, random_texts, write_tables
+from tests.results import plain_files
 
 Spoil = Callable[[Path], None]
 
@@ -92,7 +93,7 @@ def half_retyped(path: Path) -> None:
 def test_an_input_that_broke_overnight(
     command: list[str], folder: Path, capsys: pytest.CaptureFixture[str], spoil: Spoil, told: list[str], engine: str
 ) -> None:
-    results = {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
+    results = plain_files(folder / "out")
     candidates = folder / "candidates.parquet"
     good = candidates.read_bytes()
     try:
@@ -107,7 +108,7 @@ def test_an_input_that_broke_overnight(
     message = capsys.readouterr().err
     assert all(word in message for word in told), message
     assert "Traceback" not in message
-    assert {path.name: path.read_bytes() for path in (folder / "out").iterdir()} == results
+    assert plain_files(folder / "out") == results
     assert sorted(path.name for path in folder.iterdir() if "out" in path.name) == ["out"]
 
 

@@ -6,15 +6,19 @@ import csv
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from fusion.errors import InputError, OutputError
-from jobs.runtime.folders import ResultFolder, check_output, whole_folder
-from jobs.runtime.stages import input_fingerprint, run_stage, stage_fingerprint
+from jobs.runtime.folders import ResultFolder, check_output, read_text, whole_folder
+from jobs.runtime.stages import input_fingerprint, run_stage, stage_fingerprint, stage_folder
+from jobs.runtime.versions import one_view
 from jobs.settings import OutputSettings
 
 
@@ -22,61 +26,97 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def shown(folder: Path) -> list[str]:
+    """What people see of a folder."""
+    return [name for name in names(folder) if not name.startswith(".")]
+
+
 def test_nothing_appears_before_the_end(tmp_path: Path) -> None:
     settings = OutputSettings(path=str(tmp_path / "out"))
     with whole_folder(settings) as folder:
         folder.write_text("a.txt", "a")
-        assert not (tmp_path / "out").exists()
-    assert names(tmp_path) == ["out"]
+        assert shown(tmp_path / "out") == []
+        assert read_text(f"{tmp_path}/out/a.txt") is None
+    assert shown(tmp_path / "out") == ["a.txt"]
     assert (tmp_path / "out" / "a.txt").read_text() == "a"
 
 
 def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
-    old = tmp_path / "out"
-    old.mkdir()
-    (old / "config.yaml").write_text("old")
-    with (
-        pytest.raises(RuntimeError, match="half way"),
-        whole_folder(OutputSettings(path=str(old), mode="overwrite")) as folder,
-    ):
-        folder.write_text("config.yaml", "new")
-        raise RuntimeError("half way")
+    settings = OutputSettings(path=str(tmp_path / "out"), mode="overwrite")
+    for content in ("old", "new"):
+        with suppress(RuntimeError), whole_folder(settings) as folder:
+            folder.write_text("config.yaml", content)
+            if content == "new":
+                raise RuntimeError("half way")
+    assert (tmp_path / "out" / "config.yaml").read_text() == "old"
+    assert len(list((tmp_path / "out" / ".versions").iterdir())) == 1
+    with suppress(RuntimeError), whole_folder(OutputSettings(path=str(tmp_path / "never"))):
+        raise RuntimeError("at once")
     assert names(tmp_path) == ["out"]
-    assert (old / "config.yaml").read_text() == "old"
 
 
-def test_overwrite_replaces_the_whole_folder(tmp_path: Path) -> None:
-    old = tmp_path / "out"
-    old.mkdir()
-    for name in ("config.yaml", "metrics.csv"):
-        (old / name).write_text("old")
-    with whole_folder(OutputSettings(path=str(old), mode="overwrite")) as folder:
-        folder.write_text("config.yaml", "new")
-    assert names(tmp_path) == ["out"]
-    assert names(old) == ["config.yaml"]
+def test_overwrite_replaces_all_results_at_once(tmp_path: Path) -> None:
+    settings = OutputSettings(path=str(tmp_path / "out"), mode="overwrite")
+    for number, files in enumerate((["config.yaml", "metrics.csv", "rows.parquet/part-0"], ["config.yaml", "new.csv"])):
+        with whole_folder(settings) as folder:
+            for name in files:
+                folder.write_text(name, str(number))
+    assert shown(tmp_path / "out") == ["config.yaml", "new.csv"]
+    assert (tmp_path / "out" / "config.yaml").read_text() == "1"
 
 
-def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("years of work")
+def test_files_of_people_beside_results_stay(tmp_path: Path) -> None:
+    settings = OutputSettings(path=str(tmp_path / "out"), mode="overwrite")
+    with whole_folder(settings) as folder:
+        folder.write_text("metrics.csv", "old")
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with whole_folder(settings) as folder:
+        folder.write_text("metrics.csv", "new")
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "out" / "metrics.csv").read_text() == "new"
+
+
+def test_what_was_made_of_replaced_results_goes(tmp_path: Path) -> None:
+    """The report of results lies inside them, and would be about others."""
+    for path in ("out", "out/report", "out"):
+        with whole_folder(OutputSettings(path=str(tmp_path / path), mode="overwrite")) as folder:
+            folder.write_text("config.yaml", path)
+    assert shown(tmp_path / "out") == ["config.yaml"]
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "stage.json", "thesis.tex"])
+def test_folders_of_others_are_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("years of work")
     with pytest.raises(OutputError, match="left alone"):
         check_output(OutputSettings(path=str(tmp_path), mode="overwrite"))
     with pytest.raises(OutputError, match="exists already"):
         check_output(OutputSettings(path=str(tmp_path)))
     with pytest.raises(OutputError, match="left alone"):
-        check_output(OutputSettings(path=str(tmp_path / "thesis.tex"), mode="overwrite"))
+        check_output(OutputSettings(path=str(tmp_path / name), mode="overwrite"))
+    assert names(tmp_path) == [name]
 
 
 def test_what_killed_writers_left_is_swept(tmp_path: Path) -> None:
-    old, new, other = (tmp_path / f".{name}.{'0' * 11}{n}.part" for n, name in enumerate(("out", "out", "out.2")))
-    for part in (old, new, other):
-        part.mkdir()
-        (part / "rows.txt").write_text("half")
+    hidden = tmp_path / "out" / ".versions"
+    old, young = (hidden / f"{'0' * 16}-{'0' * 7}{n}" for n in range(2))
+    for left in (old, young):
+        left.mkdir(parents=True)
+        (left / "rows.txt").write_text("half")
     long_ago = time.time() - 3 * 86_400
-    for part in (old, other):
-        os.utime(part, (long_ago, long_ago))
-    with whole_folder(OutputSettings(path=str(tmp_path / "out"))):
-        pass
-    assert names(tmp_path) == sorted([new.name, other.name, "out"])
+    os.utime(old / "rows.txt", (long_ago, long_ago))
+    # What a killed writer has left is in nobody's way.
+    with whole_folder(OutputSettings(path=str(tmp_path / "out"))) as folder:
+        folder.write_text("rows.txt", "whole")
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_the_output_is_tried_before_any_work(tmp_path: Path) -> None:
+    check_output(OutputSettings(path=str(tmp_path / "deep" / "out")))
+    assert names(tmp_path) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="not a folder"):
+        check_output(OutputSettings(path=str(tmp_path / "file" / "out")))
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
@@ -104,7 +144,63 @@ def test_a_stage_is_built_once(tmp_path: Path) -> None:
     assert run_stage("count", path, {"seed": 2}, build, ["fusion.errors", "udfs"])
     assert not run_stage("count", path, {"seed": 2}, build, ["fusion.errors", "udfs"])
     assert json.loads((tmp_path / "stage" / "stage.json").read_text())["rows"] == 3
+    assert (tmp_path / "stage" / "rows.txt").read_text() == "rows"
+    # Going back to settings of before needs no building.
+    assert not run_stage("count", path, {"seed": 1}, build)
+    assert len(built) == 3
     assert input_fingerprint(path) == stage_fingerprint(path)
+
+
+def write(folder: ResultFolder) -> dict[str, int]:
+    folder.write_text("rows.txt", "rows")
+    return {}
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[]", '"text"', '{"stage": "count"}'])
+def test_a_broken_marker_means_that_the_stage_is_built_again(tmp_path: Path, broken: str) -> None:
+    path = str(tmp_path / "stage")
+    run_stage("count", path, {}, write)
+    (tmp_path / "stage" / "stage.json").write_text(broken)
+    assert stage_fingerprint(path) is None
+    assert run_stage("count", path, {}, write)
+    assert stage_fingerprint(path) is not None
+
+
+@pytest.mark.parametrize("broken", ["", "{", '{"version": "../../etc"}', '{"version": 3}'])
+def test_a_broken_pointer_is_put_again(tmp_path: Path, broken: str) -> None:
+    path = str(tmp_path / "stage")
+    run_stage("count", path, {}, write)
+    (tmp_path / "stage" / ".current.json").write_text(broken)
+    assert not run_stage("count", path, {}, write)
+    assert stage_folder(path).startswith(f"file://{path}/")
+
+
+def test_a_job_reads_one_version_from_beginning_to_end(tmp_path: Path) -> None:
+    path = str(tmp_path / "stage")
+    with one_view():
+        run_stage("count", path, {"seed": 1}, write)
+        mine = stage_folder(path)
+        # Somebody else, with other settings.
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(run_stage, "count", path, {"seed": 2}, write).result()
+        assert stage_folder(path) == mine
+    assert stage_folder(path) != mine
+
+
+def test_two_writers_of_one_stage_do_not_meet(tmp_path: Path) -> None:
+    path, both = str(tmp_path / "stage"), Barrier(2, timeout=20)
+
+    def build(folder: ResultFolder) -> dict[str, int]:
+        both.wait()
+        (Path(folder.uri.removeprefix("file://"))).mkdir(parents=True)
+        # As Spark does: names that nobody else has.
+        folder.write_text(f"rows-{folder.uri[-8:]}.txt", "rows")
+        both.wait()
+        return {}
+
+    with ThreadPoolExecutor(2) as writers:
+        assert all(writers.map(lambda _: run_stage("count", path, {}, build), range(2)))
+    assert len(list(Path(stage_folder(path).removeprefix("file://")).glob("rows-*"))) == 1
 
 
 def test_fingerprints_follow_content(tmp_path: Path) -> None:

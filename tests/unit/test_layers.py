@@ -22,7 +22,7 @@ FORBIDDEN = {
 ROOMS = {
     "fusion": {"normalizations", "fusions", "metrics", "kernel", "statistics", "retrieval"},
     "jobs": {"settings", "datasets", "inputs", "results", "reporting", "monitoring", "runtime", "command_line"},
-    "udfs": set(),
+    "udfs": {"stores"},
 }
 LONGEST = 60
 HOUSEKEEPING = {"code_cache.py"}

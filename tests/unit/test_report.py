@@ -11,11 +11,8 @@ from fusion.errors import InputError, OutputError
 from jobs import report, run
 from jobs.cli import main
 from jobs.config import load_config
+from tests.results import plain_files
 from tests.unit.test_assemble import FOLDS, write_results
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def test_one_report_of_two_datasets_and_the_same_bytes_again(tmp_path: Path) -> None:
@@ -25,7 +22,7 @@ def test_one_report_of_two_datasets_and_the_same_bytes_again(tmp_path: Path) -> 
     ]
     settings = {"report.results": results, "output.path": str(tmp_path / "report"), "output.mode": "overwrite"}
     assert report.run(load_config(None, settings)) == f"{tmp_path / 'report'}/index.html"
-    first = files(tmp_path / "report")
+    first = plain_files(tmp_path / "report")
     assert {"index.html", "report.md", "all-tables.tex", "sample.tex", "sample.csv", "eurlex-4k.csv"} <= set(first)
     assert {name for name in first if name.endswith(".png")} == {
         f"figures/{dataset}_{kind}.png" for dataset in ("sample", "eurlex-4k") for kind in ("grid-tail", "gain")
@@ -36,7 +33,7 @@ def test_one_report_of_two_datasets_and_the_same_bytes_again(tmp_path: Path) -> 
     row = next(csv.DictReader(first["sample.csv"].decode().splitlines()[:2]))
     assert (row["normalization"], row["fusion"]) == ("single", "dense")
     report.run(load_config(None, settings))
-    assert files(tmp_path / "report") == first
+    assert plain_files(tmp_path / "report") == first
 
 
 def test_figures_can_be_left_out(tmp_path: Path) -> None:
@@ -46,7 +43,7 @@ def test_figures_can_be_left_out(tmp_path: Path) -> None:
         "output.path": str(tmp_path / "report"),
     }
     report.run(load_config(None, settings))
-    assert "index.html" in files(tmp_path / "report")
+    assert "index.html" in plain_files(tmp_path / "report")
     assert not (tmp_path / "report" / "figures").exists()
 
 
@@ -57,7 +54,7 @@ def test_the_report_lies_with_its_results(tmp_path: Path) -> None:
     usual = write_results(tmp_path / "work" / "sample" / "results", FOLDS)
     other = write_results(tmp_path / "other", FOLDS)
     assert report.run(load_config(None, work)) == f"{tmp_path}/work/sample/report/index.html"
-    before = files(tmp_path / "work" / "sample" / "report")
+    before = plain_files(tmp_path / "work" / "sample" / "report")
     # What `run --output` asks for: its report goes into its own folder, and can be made again.
     config = run.reported(load_config(None, {**work, "output.path": other}))
     for _ in range(2):
@@ -66,20 +63,20 @@ def test_the_report_lies_with_its_results(tmp_path: Path) -> None:
     third = write_results(tmp_path / "third", FOLDS, dataset="another")
     with pytest.raises(OutputError, match="exists already"):
         report.run(load_config(None, {**work, "report.results": [usual, third]}))
-    assert files(tmp_path / "work" / "sample" / "report") == before
+    assert plain_files(tmp_path / "work" / "sample" / "report") == before
 
 
 def test_nothing_is_lost_by_an_error(tmp_path: Path) -> None:
     good, other = write_results(tmp_path / "a", FOLDS), write_results(tmp_path / "b", FOLDS, sparse__k1=1.2)
     out = str(tmp_path / "report")
     report.run(load_config(None, {"report.results": [good], "report.figures": False, "output.path": out}))
-    before = files(tmp_path / "report")
+    before = plain_files(tmp_path / "report")
     mixed = {"report.results": f"{good},{other}", "output.path": out, "output.mode": "overwrite"}
     with pytest.raises(InputError, match=r"sparse\.k1"):
         report.run(load_config(None, mixed))
     with pytest.raises(OutputError, match="exists already"):
         report.run(load_config(None, {"report.results": [good], "output.path": out}))
-    assert files(tmp_path / "report") == before
+    assert plain_files(tmp_path / "report") == before
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

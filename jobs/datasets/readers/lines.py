@@ -17,6 +17,7 @@ from fusion.errors import InputError
 from jobs.datasets.readers.base import local_table, reading_error, source_of
 from jobs.runtime.spark_errors import SPARK_ERRORS
 from jobs.settings.prepare import Encoding
+from udfs.stores.addresses import for_spark
 
 BLOCKS = ["file", "block", "first_row", "block_lines", "first_line", "file_line", "file_name"]
 CHANGED = "the files were divided differently when read again (did they change, or the cluster?); run the job once more"
@@ -46,7 +47,7 @@ def read_lines(spark: SparkSession, paths: list[str], encoding: Encoding = "utf-
     source = source_of(paths)
     try:
         # Only \n ends a line: with Spark's default a stray \r would shift every line after it.
-        raw = spark.read.option("lineSep", "\n").text(paths)
+        raw = spark.read.option("lineSep", "\n").text(list(map(for_spark, paths)))
         rows = raw.select(
             "value",
             F.col("_metadata.file_path").alias("file"),

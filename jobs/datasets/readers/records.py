@@ -16,6 +16,7 @@ from jobs.datasets.readers.lines import read_lines, shown
 from jobs.inputs.spark_tables import read_table
 from jobs.runtime.spark_errors import SPARK_ERRORS
 from jobs.settings.prepare import Encoding
+from udfs.stores.addresses import for_spark
 
 CORRUPT = "_corrupt"
 ROW_NUMBER = "_metadata.row_index"
@@ -85,7 +86,7 @@ def parquet_records(spark: SparkSession, paths: list[str], encoding: Encoding, f
         place = F.lit(source).alias("place")
         return Records(table.select(_null("bigint", "position"), place, _null("string", "problem"), record), 0, source)
     try:
-        table = spark.read.parquet(*paths)
+        table = spark.read.parquet(*map(for_spark, paths))
         record = _struct(table, source, fields)
         rows = table.select(F.col("_metadata.file_path").alias("file"), F.col(ROW_NUMBER).alias("row"), record)
         counts = table.groupBy(F.col("_metadata.file_path").alias("file")).count().collect()

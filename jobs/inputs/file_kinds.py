@@ -1,0 +1,69 @@
+"""What a file is, by its first bytes: names are what people make of them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from fusion.errors import InputError
+from udfs.stores.addresses import has_scheme, locate
+from udfs.stores.clients import file_system, retried
+
+PARQUET, GZIP = b"PAR1", b"\x1f\x8b"
+REFUSED = {
+    b"PK\x03\x04": "a zip archive",
+    b"BZh": "compressed by bzip2",
+    b"\xfd7zXZ": "compressed by xz",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd",
+    b"\x89HDF": "an HDF5 file",
+    b"ARROW1": "an Arrow file",
+}
+LOOKED_AT = 512
+
+
+def file_kind(path: str) -> str | None:
+    """`parquet` or `trec`; None for a folder, and where nothing is there to be looked at."""
+    first = first_bytes(path)
+    if first is None:
+        return None
+    if first.startswith(PARQUET):
+        return "parquet"
+    for magic, what in REFUSED.items():
+        if first.startswith(magic):
+            raise InputError(f"{path} is {what}; expected Parquet, or a TREC file as plain text or gzip")
+    if b"\0" in first and not first.startswith(GZIP):
+        raise InputError(f"{path} is neither Parquet nor text (plain or gzip): it begins with {first[:8]!r}")
+    return "trec"
+
+
+def first_bytes(path: str) -> bytes | None:
+    """The beginning of a file, None if it is no file or cannot be opened; who reads it then hears why."""
+    if not has_scheme(path) or path.startswith("file:"):
+        with suppress(OSError, ValueError):
+            file = Path(locate(path).path)
+            if file.is_file():
+                with file.open("rb") as stream:
+                    return stream.read(LOOKED_AT)
+        return None
+    return _first_bytes_of_object(path)
+
+
+@lru_cache(maxsize=256)
+def _first_bytes_of_object(path: str) -> bytes | None:
+    """Asked once: every look at a store is a request."""
+    place = locate(path)
+
+    def look() -> bytes:
+        with file_system(place).open_input_file(place.path) as stream:
+            return bytes(stream.read(LOOKED_AT))
+
+    with suppress(OSError):
+        return retried(place, "read", look)
+    return None
+
+
+def is_misnamed_gzip(path: str) -> bool:
+    """Whether a file is gzip by its bytes and not by its name, or the other way round."""
+    first = first_bytes(path)
+    return first is not None and first.startswith(GZIP) != path.endswith(".gz")

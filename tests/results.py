@@ -1,0 +1,23 @@
+"""What people see of a folder of results: plain paths, and not the housekeeping behind them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def plain_names(folder: Path) -> list[str]:
+    """The files and folders directly inside."""
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def plain_files(folder: Path) -> dict[str, bytes]:
+    """Every file with its content, by its path."""
+    contents = {}
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                path = Path(place, name)
+                contents[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return contents

@@ -1,0 +1,136 @@
+"""The client of a store: pyarrow's where it knows the store, fsspec's where it does not.
+
+What fails for the moment (a time-out, a store that asks to slow down, a connection reset) is tried again, later each
+time. What will not get better (no permission, no such bucket) is an error at once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyarrow import fs
+
+from fusion.errors import SetupError
+from udfs.stores.access import StoreAccess, current_access
+from udfs.stores.addresses import AZURE, FILE, GCS, HDFS, S3, Address
+
+T = TypeVar("T")
+PERMANENT = re.compile(
+    r"access.?denied|forbidden|\b403\b|\b401\b|unauthorized|no.?such.?bucket|invalid.?access.?key|signature|"
+    r"permission|credential|could not resolve|bucket does not exist|container.?not.?found|account.?not.?found|quota|"
+    r"no space left",
+    re.IGNORECASE,
+)
+TRANSIENT = re.compile(
+    r"time.?d?.?out|slow.?down|throttl|too many requests|\b429\b|\b50[0234]\b|internal|unavailable|curlcode|"
+    r"network|connect|reset|broken pipe|eof|end of file|temporar|partial|busy|request.?expired|in stream|\bi/o\b",
+    re.IGNORECASE,
+)
+FIRST_WAIT, LONGEST_WAIT = 0.2, 8.0
+"""Seconds before the second try, and at most before any other."""
+EXTRAS = {S3: "s3", GCS: "gcs", AZURE: "azure"}
+"""What to install for stores that this build of pyarrow does not know."""
+
+
+class StoreError(OSError):
+    """Raised when a store refuses, or has failed too often: which place, why, and what to check."""
+
+
+def file_system(place: Address) -> fs.FileSystem:
+    """The client of a place's store."""
+    if place.kind == FILE:
+        return fs.LocalFileSystem()
+    # Objects of S3 are found by bucket, whatever the bucket: one client is enough.
+    return _client(place.kind, "" if place.kind in (S3, GCS) else place.host, current_access(), os.getpid())
+
+
+@lru_cache(maxsize=16)
+def _client(kind: str, host: str, access: StoreAccess, process: int) -> fs.FileSystem:
+    """A client of its own for each process: those of a parent do not survive a fork."""
+    try:
+        if kind == S3:
+            return _s3(access)
+        if kind == GCS:
+            return _gcs(access)
+        if kind == AZURE:
+            account, key = host.partition(".")[0], access.azure_account_key
+            return fs.AzureFileSystem(account, account_key=key, sas_token=access.azure_sas_token)
+        if kind == HDFS:
+            return fs.HadoopFileSystem.from_uri(host)
+        return _fsspec(kind)
+    except (AttributeError, ImportError) as error:
+        extra = f": pip install 'xmtc-fusion[{EXTRAS[kind]}]'" if kind in EXTRAS else ""
+        raise SetupError(f"nothing here can open {kind}:// addresses ({error}){extra}") from None
+
+
+def _s3(access: StoreAccess) -> fs.FileSystem:
+    scheme, _, endpoint = (access.endpoint or "").rpartition("://")
+    options: dict[str, Any] = {"region": access.region or ("us-east-1" if endpoint else None)}
+    if endpoint:
+        options |= {"endpoint_override": endpoint.rstrip("/"), "scheme": scheme or "https"}
+    if access.secret_key is not None:
+        options |= {"access_key": access.access_key, "secret_key": access.secret_key}
+        options["session_token"] = access.session_token
+    retry = fs.AwsStandardS3RetryStrategy(max_attempts=3)
+    # A small object is then one put, which is there whole or not at all.
+    return fs.S3FileSystem(**options, connect_timeout=5, retry_strategy=retry, allow_delayed_open=True)
+
+
+def _gcs(access: StoreAccess) -> fs.FileSystem:
+    if access.gcs_endpoint is None:
+        return fs.GcsFileSystem()
+    scheme, _, endpoint = access.gcs_endpoint.rpartition("://")
+    return fs.GcsFileSystem(anonymous=True, scheme=scheme or "http", endpoint_override=endpoint)
+
+
+def _fsspec(scheme: str) -> fs.FileSystem:
+    import fsspec
+
+    try:
+        return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme)))
+    except ValueError as error:
+        raise ImportError(str(error)) from None
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether trying again may help."""
+    text = str(error)
+    if isinstance(error, FileNotFoundError | StoreError) or PERMANENT.search(text):
+        return False
+    return isinstance(error, ConnectionError | TimeoutError) or TRANSIENT.search(text) is not None
+
+
+def retried(place: Address, doing: str, action: Callable[[], T]) -> T:
+    """The result of an action on a place, tried again while that may help."""
+    if place.kind == FILE:
+        return action()
+    attempts, wait = current_access().attempts, FIRST_WAIT
+    for attempt in range(1, attempts + 1):
+        try:
+            return action()
+        except FileNotFoundError:
+            raise
+        except (OSError, pa.ArrowException) as error:
+            if attempt == attempts or not is_transient(error):
+                raise StoreError(_explained(place, doing, error, attempt)) from None
+        # Workers that failed together should not come back together.
+        time.sleep(wait * random.uniform(0.5, 1.0))
+        wait = min(2 * wait, LONGEST_WAIT)
+    raise AssertionError("unreachable")
+
+
+def _explained(place: Address, doing: str, error: BaseException, attempts: int) -> str:
+    text = str(error).strip().rstrip(".")
+    if isinstance(error, StoreError):
+        return text
+    if attempts > 1:
+        return f"cannot {doing} {place}: {text} ({attempts} attempts); check the network and the endpoint"
+    remedy = "check the name of the bucket, the endpoint and the permissions of the credentials (docs/storage.md)"
+    return f"cannot {doing} {place}: {text}; {remedy}"
