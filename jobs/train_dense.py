@@ -16,11 +16,12 @@ from typing import Any, Protocol
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from fusion.kernel.compiled import code_version
 from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.retrieval.fold_tasks import keep_reports, run_folds
 from jobs.retrieval.models import located_model
 from jobs.runtime.code import import_closure
-from jobs.runtime.folders import ResultFolder
+from jobs.runtime.folders import ResultFolder, remove_folder
 from jobs.runtime.progress import Progress
 from jobs.runtime.stages import fingerprint, run_stage, stage_fingerprint
 from jobs.runtime.workspace import VECTORS, Workspace
@@ -28,7 +29,7 @@ from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
 from udfs.encode import VECTORS_SCHEMA, Encoder, encode_texts, find_model, load_encoder, native_precision
-from udfs.finetune import finetune
+from udfs.finetune import Saving, finetune
 from udfs.fold_data import FoldSource
 from udfs.storage import absolute
 from udfs.vectors import train_projection
@@ -36,7 +37,7 @@ from udfs.vectors import train_projection
 WORDS, SCRATCH = "words.parquet", "scratch"
 SLICE_SECONDS = 10.0
 """About how long texts are encoded between two lines about the progress."""
-BUCKET = 128
+BUCKET = 256
 """About how many texts are encoded together: with more, less is padding; with fewer, workers are loaded more evenly."""
 ENCODING = ("udfs.encode",)
 """The code that decides what a text's vector is. What it imports does not: encoding takes hours, and the digests of the
@@ -229,24 +230,29 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
 
 
 def _train_full(work: DenseWork) -> None:
-    settings, encoder = work.settings, base_encoder(work.settings)
-    chosen = TRAINING | {"train", "max_length", "validation_texts"}
+    settings, encoder, code = work.settings, base_encoder(work.settings), import_closure(*LEARNING)
+    chosen = TRAINING | {"train", "max_length", "batch_size", "validation_texts"}
     key = {
         "prepared": work.prepared.fingerprint,
-        "model": encoder.fingerprint,
+        "model": [encoder.fingerprint, encoder.precision],
         "words": label_words(work).agg(content_digest()).collect()[0][0],
         "dense": settings.model_dump(mode="json", include=chosen),
     }
+
+    # Outside the stage, which vanishes if it is not finished; other settings or code have other states.
+    states = work.place.retriever_stage("dense", f"unfinished-{fingerprint([key, code_version(*code)])}")
+    saving = Saving(absolute(states), settings.checkpoint_seconds)
 
     def build(folder: ResultFolder) -> Mapping[str, Any]:
         load_encoder(encoder)
         label_words(work).write.parquet(f"{folder.uri}/{WORDS}")
         sources = [work.source(fold, Vectors((), ""), Vectors((), "")) for fold in work.prepared.folds]
         words = f"{folder.uri}/{WORDS}"
-        train = finetune(folder.uri, encoder, settings.training, settings.validation_texts, words)
+        train = finetune(folder.uri, encoder, settings.training, settings.validation_texts, words, saving)
         return keep_reports(folder, run_folds(work.spark, sources, train))
 
-    run_stage("fine-tune", work.place.dense_model, key, build, import_closure(*LEARNING))
+    run_stage("fine-tune", work.place.dense_model, key, build, code)
+    remove_folder(states)
 
 
 def _everywhere(vectors: Vectors) -> tuple[str, ...]:

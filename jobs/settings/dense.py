@@ -19,7 +19,7 @@ class DenseSettings(Section):
     model: str = "bundled:minilm"
     max_length: int = Field(96, ge=2)
     batch_size: int = Field(32, ge=1)
-    chunk_texts: int = Field(10_000, ge=1)
+    chunk_texts: int = Field(4_000, ge=1)
     threads: int = Field(1, ge=1)
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
 
@@ -34,6 +34,7 @@ class DenseSettings(Section):
     train_batch: int = Field(512, ge=2)
     dimension: int | None = Field(None, ge=1)
     validation_texts: int = Field(5000, ge=1)
+    checkpoint_seconds: float = Field(60, ge=0)
     seed: int = Field(0, ge=0)
 
     search: Literal["auto", "exact", "hnsw"] = "auto"
