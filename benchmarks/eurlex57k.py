@@ -26,7 +26,8 @@ from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Column, Dataset, PaperFigures, Report
 from jobs.reporting.paper import paper_figures
 from jobs.reporting.printing import markdown
-from jobs.reporting.tables import gain_table, grid_tables
+from jobs.reporting.summary_tables import gain_table
+from jobs.reporting.tables import grid_tables
 from jobs.results.stored import read_results
 from jobs.runtime.session import get_session
 from jobs.runtime.workspace import Workspace

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,12 @@ def test_in_a_notebook_a_cell_may_run_again() -> None:
     for _ in range(2):
         entry = retriever("of-a-notebook", indexes="i", scores="s", citation="c")(learn)
     assert RETRIEVERS["of-a-notebook"] is entry
+
+
+@pytest.mark.parametrize("name", ["retrievers", "eurlex57k", "retrieval"])
+def test_benchmarks_of_retrievers_can_be_started(name: str) -> None:
+    """They take too long to run here; that what they import exists is the least."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "usage:" in done.stdout
