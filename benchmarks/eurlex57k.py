@@ -1,14 +1,17 @@
 """The whole pipeline on EURLEX57K, and how the order of the cells compares with the paper's Eurlex-4K table.
 
     python -m benchmarks.eurlex57k --folder FOLDER [--work FOLDER] [--limit 20000] [--neighbours 256]
+                                   [--retrievers bm25,dense,static]
 
 FOLDER holds documents.parquet and labels.parquet (see conf/datasets/eurlex57k.yaml). Both datasets are EU law with
-EuroVoc labels. Beside the benchmark's table the whole report is written, to WORK/eurlex57k/report.
+EuroVoc labels. Beside the benchmark's table the whole report is written, to WORK/eurlex57k/report. What each retriever
+adds is measured by benchmarks.retrievers, in the same work folder.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +26,11 @@ from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Column, Dataset, PaperFigures, Report
 from jobs.reporting.paper import paper_figures
 from jobs.reporting.printing import markdown
-from jobs.reporting.tables import gain_table, grid_tables
+from jobs.reporting.summary_tables import gain_table
+from jobs.reporting.tables import grid_tables
 from jobs.results.stored import read_results
 from jobs.runtime.session import get_session
+from jobs.runtime.workspace import Workspace
 
 CONFIG = Path(__file__).parents[1] / "conf" / "datasets" / "eurlex57k.yaml"
 FAVOURITE = Cell("zmuv", "combmnz")
@@ -37,12 +42,14 @@ def main() -> None:
     parser.add_argument("--work", default="work")
     parser.add_argument("--limit", type=int, default=None)
     parser.add_argument("--neighbours", type=int, default=64, help="texts that BM25 takes labels from")
+    parser.add_argument("--retrievers", default="bm25,dense", help="names of the registry, separated by commas")
     arguments = parser.parse_args()
     settings = {
         "prepare.folder": arguments.folder,
         "prepare.limit": arguments.limit,
         "work.path": arguments.work,
         "sparse.neighbours": arguments.neighbours,
+        "retrievers": arguments.retrievers,
     }
     config = load_config(str(CONFIG), settings)
     pipeline.run(get_session(config.spark), config)
@@ -52,19 +59,22 @@ def main() -> None:
     ours = {column: {row.cell: row.values[column].mean for row in dataset.rows} for column in dataset.columns}
     paper = paper_figures("Eurlex-4K", ours)
     assert paper is not None
-    text = "\n".join(told(dataset, paper, weights(f"{arguments.work}/{config.dataset}/candidates"))) + "\n"
+    lists = {name: Workspace.of(config).candidate_lists(name) for name in config.retrievers}
+    text = "\n".join(told(dataset, paper, weights(lists))) + "\n"
     name = "eurlex57k" if arguments.neighbours == 64 else f"eurlex57k-{arguments.neighbours}-neighbours"
+    if config.retrievers != ["bm25", "dense"]:
+        name += "-" + "-".join(config.retrievers)
     (Path(__file__).parent / "results" / f"{name}.md").write_text(text)
     print(text)
 
 
-def weights(candidates: str) -> list[str]:
+def weights(candidates: Mapping[str, str]) -> list[str]:
     """What the best label of a list gets under each normalisation: the weight that a retriever has in a sum."""
     names = ("min-max", "sum", "zmuv")
     lines = ["| labels | retriever | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(names)]
     for group in ("tail", "head"):
-        for retriever in ("bm25", "dense"):
-            table = pq.read_table(f"{candidates}/{retriever}/lists.parquet", columns=["label_group", "scores"])
+        for retriever, lists_path in candidates.items():
+            table = pq.read_table(lists_path, columns=["label_group", "scores"])
             lists = [np.array(row["scores"]) for row in table.to_pylist() if row["label_group"] == group]
             best = {name: [NORMALIZATIONS[name].plain(of, 0)[0] for of in lists if len(of) > 2] for name in names}
             shown = " | ".join(f"{np.mean(values):.2f}" for values in best.values())

@@ -81,6 +81,13 @@ def prepare(config: Config) -> None:
     print(job.summary(job.run(_dataset_session(config), config), config.prepare.paper))
 
 
+def retrieve(config: Config) -> None:
+    from jobs import retrieve as job
+
+    for name, lists in job.run(_session(config), config).items():
+        print(f"{name} candidates are in {lists}")
+
+
 def retrieve_sparse(config: Config) -> None:
     from jobs import retrieve_sparse as job
 
@@ -104,7 +111,7 @@ def run(config: Config) -> None:
     from jobs.reporting.console import summary
 
     print(summary(job.run(_dataset_session(config), config), job.with_results(config)))
-    job.announce("report")
+    job.announce(config, job.REPORT)
     report(job.reported(config))
 
 
@@ -185,6 +192,7 @@ JOBS: dict[str, Callable[[Config], None]] = {
     "nightly": nightly,
     "doctor": doctor,
     "prepare": prepare,
+    "retrieve": retrieve,
     "retrieve_sparse": retrieve_sparse,
     "train_dense": train_dense,
     "retrieve_dense": retrieve_dense,
@@ -192,7 +200,7 @@ JOBS: dict[str, Callable[[Config], None]] = {
 }
 
 
-STAGED = ("run", "prepare", "retrieve_sparse", "train_dense", "retrieve_dense")
+STAGED = ("run", "prepare", "retrieve", "retrieve_sparse", "train_dense", "retrieve_dense")
 """Jobs that leave stages behind."""
 
 

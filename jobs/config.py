@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
-from fusion.errors import ConfigError
+from fusion.errors import ConfigError, unknown_name
 from fusion.grid import chosen_fusions, chosen_normalizations
+from jobs.retrievers import chosen_retrievers
 from jobs.settings import (
     EvaluateSettings,
     FuseSettings,
@@ -26,6 +27,7 @@ from jobs.settings.conf_files import conf_file
 from jobs.settings.dense import DenseSettings
 from jobs.settings.explain import ExplainSettings
 from jobs.settings.layers import Layer, layer_of, merged, origin_of
+from jobs.settings.linear import LinearSettings
 from jobs.settings.log import LogSettings
 from jobs.settings.names import checked_dataset
 from jobs.settings.nightly import NightlySettings
@@ -33,6 +35,7 @@ from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.report import ReportSettings
 from jobs.settings.secrets import REVEALED, is_secret
 from jobs.settings.sparse import SparseSettings
+from jobs.settings.static import StaticSettings
 from jobs.settings.storage import StorageSettings
 from udfs.stores.addresses import has_scheme
 from udfs.stores.objects import read_bytes
@@ -44,8 +47,12 @@ class Config(Section):
     dataset: str = "unnamed"
     work: WorkSettings = WorkSettings()
     prepare: PrepareSettings = PrepareSettings()
+    retrievers: list[str] = Field(default_factory=lambda: ["bm25", "dense"], min_length=1)
+    retriever_settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
     sparse: SparseSettings = SparseSettings()
     dense: DenseSettings = DenseSettings()
+    static: StaticSettings = StaticSettings()
+    linear: LinearSettings = LinearSettings()
     inputs: Inputs = Inputs()
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
@@ -62,6 +69,11 @@ class Config(Section):
     @classmethod
     def _name(cls, name: str) -> str:
         return checked_dataset(name)
+
+    @field_validator("retrievers", mode="before")
+    @classmethod
+    def _split(cls, names: object) -> object:
+        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
     def to_yaml(self) -> str:
         """For people and files: secrets are hidden."""
@@ -113,7 +125,18 @@ def _base_yaml() -> str:
     return conf_file("base.yaml").read_text(encoding="utf-8")
 
 
+def _check_retriever_settings(config: Config) -> list[str]:
+    """Settings of a retriever that is not chosen are most likely misspelt."""
+    chosen = [entry.name for entry in chosen_retrievers(config.retrievers) if entry.origin]
+    for name in config.retriever_settings:
+        if name not in chosen:
+            raise unknown_name("retriever of your own", name, chosen)
+    return chosen
+
+
 NAMES: dict[str, Callable[[Config], object]] = {
+    "retrievers": lambda config: chosen_retrievers(config.retrievers),
+    "retriever_settings": lambda config: config.retriever_settings and _check_retriever_settings(config),
     "grid.normalizations": lambda config: chosen_normalizations(config.grid.normalizations),
     "grid.fusions": lambda config: chosen_fusions(config.grid.fusions),
     "grid.cells": lambda config: config.grid.cells and config.grid.chosen,
@@ -122,7 +145,7 @@ NAMES: dict[str, Callable[[Config], object]] = {
     "nightly.watch.cells": lambda config: config.nightly.watch.watched,
     "nightly.watch.metrics": lambda config: config.nightly.watch.measures,
 }
-"""Settings that name algorithms and metrics, which are looked up now and not when Spark is running."""
+"""Settings that name retrievers, algorithms and metrics, which are looked up now and not when Spark is running."""
 
 
 def _checked(layers: Sequence[Layer]) -> Config:

@@ -16,6 +16,7 @@ from jobs.inputs.names import label_names, text_excerpts
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Tables
 from jobs.results.explanation import ExplainedText
+from jobs.retrievers import chosen_retrievers
 from jobs.runtime.credentials import job
 from jobs.runtime.engines import choose_engine
 from jobs.runtime.stages import stage_fingerprint
@@ -57,15 +58,13 @@ def with_stages(config: Config) -> Config:
     place = Workspace.of(config)
     if stage_fingerprint(place.prepared) is None:
         return config
-    # Their modules import Spark, which a user's own runs do not need.
+    # It imports Spark, which a user's own runs do not need.
     from jobs.run import evaluated
-    from udfs.bm25 import RETRIEVER as SPARSE
-    from udfs.vectors import RETRIEVER as DENSE
 
     finished = {
-        name: place.candidate_lists(name)
-        for name in (SPARSE, DENSE)
-        if stage_fingerprint(place.candidates(name)) is not None
+        entry.name: place.candidate_lists(entry.name)
+        for entry in chosen_retrievers(config.retrievers)
+        if stage_fingerprint(place.candidates(entry.name)) is not None
     }
     return evaluated(config, {**finished, **(config.inputs.candidates or {})})
 

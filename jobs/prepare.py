@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
+from fusion.label_groups import ALL
 from fusion.statistics.dataset_statistics import DatasetStatistics
 from fusion.statistics.summary import as_table
 from jobs.config import Config
@@ -50,12 +52,21 @@ def run(spark: SparkSession, config: Config) -> dict[str, Any]:
 
 
 def summary(statistics: Mapping[str, Any], paper: PaperStatistics | None = None) -> str:
-    """The dataset's row of the paper's table, the paper's own figures below ours."""
+    """The dataset's row of the paper's table, the paper's own figures below ours, and the share of cold test pairs."""
     columns = ["texts", "labels", "tail_per_text", "head_per_text", "texts_per_label"]
     rows = [[statistics["dataset"], "ours", *(_figure(statistics[column]) for column in columns)]]
     if paper is not None:
         rows.append(["", "paper", *(_figure(getattr(paper, column)) for column in columns)])
-    return as_table(["dataset", "", "texts N", "labels L", "tail/text", "head/text", "texts/label"], rows)
+    table = as_table(["dataset", "", "texts N", "labels L", "tail/text", "head/text", "texts/label"], rows)
+    return "\n".join([table, *_cold_line(statistics.get("cold_shares", {}))])
+
+
+def _cold_line(shares: Mapping[str, float]) -> list[str]:
+    """How many test pairs only a retriever over the words of labels can find."""
+    if not shares:
+        return []
+    groups = ", ".join(f"{100 * share:.1f}% of the {name} ones" for name, share in shares.items() if name != ALL)
+    return [f"labels without training texts: {100 * shares[ALL]:.1f}% of the test pairs ({groups})"]
 
 
 def _write_tables(
@@ -78,7 +89,7 @@ def _write_tables(
     row = DatasetStatistics.of(count, vocabulary.frequencies, vocabulary.groups, settings.folds)
     figures = _figures(spark, row, vocabulary.unused, folder)
     folder.remove(SCRATCH)
-    return {**figures, "read": dropped, "folds": folds}
+    return {**figures, "read": dropped, "cold_shares": cold_shares(folds), "folds": folds}
 
 
 def _read_once(
@@ -181,15 +192,11 @@ def _figures(spark: SparkSession, row: DatasetStatistics, unused: int, folder: R
     }
 
 
-def _fold_figures(spark: SparkSession, settings: PrepareSettings, folder: ResultFolder) -> list[dict[str, int]]:
-    """The texts of each role, and the labels that only test texts carry: no retriever can learn those."""
+def _fold_figures(spark: SparkSession, settings: PrepareSettings, folder: ResultFolder) -> list[dict[str, Any]]:
+    """The texts of each role, the labels that only test texts carry, and the cold pairs among the test pairs."""
     folds = spark.read.parquet(f"{folder.uri}/{FOLDS}")
     sizes = {(row["fold"], row["role"]): row["count"] for row in folds.groupBy("fold", "role").count().collect()}
-    samples = spark.read.parquet(f"{folder.uri}/{SAMPLES}").select("text_id", "label_ids")
-    tested = folds.where(F.col("role") == TEST).join(samples, "text_id")
-    spread = tested.select("fold", F.explode("label_ids").alias("label_id")).groupBy("label_id")
-    single = spread.agg(F.min("fold").alias("fold"), F.max("fold").alias("last")).where("fold = last")
-    unseen = {row["fold"]: row["count"] for row in single.groupBy("fold").count().collect()}
+    pairs = _pair_figures(spark, folder)
     figures = []
     for fold in range(settings.folds):
         roles = {role: int(sizes.get((fold, role), 0)) for role in (TRAIN, VALIDATION, TEST)}
@@ -201,8 +208,51 @@ def _fold_figures(spark: SparkSession, settings: PrepareSettings, folder: Result
                 )
         if settings.validation_share and not roles[VALIDATION]:
             log(f"prepare: fold {fold} has no validation texts; early stopping cannot work there")
-        figures.append({"fold": fold, **roles, "labels_only_in_test": int(unseen.get(fold, 0))})
+        figures.append({"fold": fold, **roles, **pairs[fold]})
     return figures
+
+
+def _pair_figures(spark: SparkSession, folder: ResultFolder) -> dict[int, dict[str, Any]]:
+    """By fold: labels that only test texts carry, and by label group the test pairs and the cold ones among them.
+
+    A pair of a test text and a label is cold if no training text of the fold carries the label: a retriever can find it
+    by the label's words alone.
+    """
+    folds, samples, labels = (spark.read.parquet(f"{folder.uri}/{name}") for name in (FOLDS, SAMPLES, LABELS))
+    carried = folds.join(samples, "text_id").select("fold", "role", F.explode("label_ids").alias("label_id"))
+    roles = {role: F.count_if(F.col("role") == role).alias(role) for role in (TRAIN, VALIDATION, TEST)}
+    counted = carried.groupBy("fold", "label_id").agg(*roles.values())
+    cold = F.col(TRAIN) == 0
+    rows = (
+        counted.join(labels.select("label_id", "label_group"), "label_id")
+        .groupBy("fold", "label_group")
+        .agg(
+            F.count_if(cold & (F.col(VALIDATION) == 0)).alias("only_in_test"),
+            F.sum(TEST).alias("test_pairs"),
+            F.sum(F.when(cold, F.col(TEST)).otherwise(0)).alias("cold_pairs"),
+        )
+        .collect()
+    )
+    figures: dict[int, dict[str, Any]] = defaultdict(
+        lambda: {"labels_only_in_test": 0, "test_pairs": {}, "cold_pairs": {}}
+    )
+    for row in sorted(rows):
+        of_fold = figures[row["fold"]]
+        of_fold["labels_only_in_test"] += int(row["only_in_test"])
+        for name in ("test_pairs", "cold_pairs"):
+            of_fold[name][row["label_group"]] = int(row[name])
+    return figures
+
+
+def cold_shares(folds: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The share of test pairs whose label no training text carries, over all folds: of all labels, and by group."""
+    groups = sorted({group for fold in folds for group in fold["test_pairs"]})
+    chosen = {ALL: groups, **{group: [group] for group in groups}}
+    cold, tested = (
+        {name: sum(fold[kind].get(group, 0) for fold in folds for group in some) for name, some in chosen.items()}
+        for kind in ("cold_pairs", "test_pairs")
+    )
+    return {name: cold[name] / max(tested[name], 1) for name in chosen}
 
 
 def _figure(value: float) -> str:

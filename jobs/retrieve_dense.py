@@ -18,17 +18,20 @@ from pyspark.sql import functions as F
 
 from fusion.retrieval.contrastive import dense_package
 from jobs import train_dense
+from jobs.retrieval.fold_tasks import run_folds
 from jobs.runtime.code import import_closure
 from jobs.runtime.credentials import job
 from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text
 from jobs.runtime.log import log
 from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
 from jobs.runtime.workspace import LISTS, VECTORS
-from jobs.train_dense import DenseConfig, DenseWork, Vectors, base_encoder, run_folds
+from jobs.settings.dense import DenseSettings
+from jobs.train_dense import DenseConfig, DenseWork, Vectors, base_encoder
 from udfs.candidate_rows import LISTS_SCHEMA
 from udfs.encode import MODEL_FOLDER
 from udfs.storage import absolute
-from udfs.vectors import HNSW, RETRIEVER, Index, Search, build_index, search_labels
+from udfs.vector_index import HNSW, Index
+from udfs.vectors import RETRIEVER, Search, build_index, search_labels
 
 ENTRY = "jobs.retrieve_dense"
 """This module and what it imports decide what the stages write."""
@@ -50,8 +53,11 @@ def run(spark: SparkSession, config: DenseConfig) -> str:
     return work.place.candidates(RETRIEVER)
 
 
-def fold_vectors(work: DenseWork) -> FoldVectors:
-    """The vectors that each fold searches with: those of the untrained model, or of the model tuned for the fold."""
+def fold_vectors(work: DenseWork, train_texts: bool = False) -> FoldVectors:
+    """The vectors that each fold searches with: those of the untrained model, or of the model tuned for the fold.
+
+    The latter are those of test texts, and of training texts where labels are made of them or they are asked for.
+    """
     if work.vectors is not None:
         return dict.fromkeys(work.prepared.folds, work.vectors)
     trained = input_fingerprint(work.place.dense_model)
@@ -60,7 +66,7 @@ def fold_vectors(work: DenseWork) -> FoldVectors:
         model = absolute(f"{stage_folder(work.place.dense_model)}/fold={fold}/{MODEL_FOLDER}")
         encoder = replace(base_encoder(work.settings), model=model, fingerprint=f"{trained}/{fold}")
         folder = work.place.fold_vectors(fold)
-        roles = ["test", "train"] if work.settings.train_texts else ["test"]
+        roles = ["test", "train"] if train_texts or work.settings.train_texts else ["test"]
         texts = reduce(DataFrame.unionByName, [work.prepared.texts(fold, role) for role in roles])
         rows = texts.select(F.col("text_id").alias("id"), "text")
         encoded = train_dense.encode_table(work, rows, encoder, folder, "texts")
@@ -68,21 +74,26 @@ def fold_vectors(work: DenseWork) -> FoldVectors:
     return vectors
 
 
-def _heads(work: DenseWork) -> str | None:
+def wanted_index(settings: DenseSettings) -> Index:
+    """How vectors are indexed."""
+    threshold = {"auto": settings.hnsw_threshold, "exact": None, "hnsw": 1}[settings.search]
+    return Index(threshold, settings.hnsw_links, settings.hnsw_build)
+
+
+def heads_folder(work: DenseWork) -> str | None:
+    """Where the heads of all folds are; None if vectors are searched as they are."""
     return absolute(stage_folder(work.place.dense_model)) if work.settings.train == "projection" else None
 
 
 def _index_stage(work: DenseWork, vectors: FoldVectors) -> None:
-    settings, heads = work.settings, _heads(work)
+    settings, heads, index = work.settings, heads_folder(work), wanted_index(work.settings)
     trained = input_fingerprint(work.place.dense_model) if heads else ""
-    threshold = {"auto": settings.hnsw_threshold, "exact": None, "hnsw": 1}[settings.search]
-    index = Index(threshold, settings.hnsw_links, settings.hnsw_build)
     key = {
         "prepared": work.prepared.fingerprint,
         "vectors": {str(fold): [texts.fingerprint, labels.fingerprint] for fold, (texts, labels) in vectors.items()},
         "model": trained,
         "label_text": settings.label_text,
-        "index": [threshold, settings.hnsw_links, settings.hnsw_build],
+        "index": [index.hnsw_from, index.links, index.build],
     }
 
     def build(folder: ResultFolder) -> Mapping[str, Any]:
@@ -119,23 +130,26 @@ def searched_texts(work: DenseWork, vectors: FoldVectors) -> DataFrame:
 def _lists_stage(work: DenseWork, vectors: FoldVectors) -> None:
     settings, index = work.settings, work.place.dense_index
     built = input_fingerprint(index)
-    search = Search(
-        absolute(stage_folder(index)), built, work.prepared.groups, _heads(work), settings.top, settings.hnsw_search
-    )
+    groups, heads = work.prepared.groups, heads_folder(work)
+    search = Search(absolute(stage_folder(index)), built, groups, heads, settings.top, settings.hnsw_search)
     key = {"index": built, "top": settings.top, "effort": settings.hnsw_search}
 
     def build(folder: ResultFolder) -> Mapping[str, Any]:
         texts = searched_texts(work, vectors)
-        # A fold's texts in few partitions each, so that a worker opens few indexes.
-        slots = -(-work.partitions // len(vectors))
-        slot = F.pmod(F.xxhash64("text_id"), F.lit(slots))
-        together = texts.repartition(work.partitions, "fold", slot).sortWithinPartitions("fold", "text_id")
-        together.mapInArrow(search_labels(search), LISTS_SCHEMA).write.parquet(f"{folder.uri}/{LISTS}")
+        ranked = by_fold(work, texts).mapInArrow(search_labels(search), LISTS_SCHEMA)
+        ranked.write.parquet(f"{folder.uri}/{LISTS}")
         lists = work.spark.read.parquet(f"{folder.uri}/{LISTS}")
         counts = {"texts": sum(work.prepared.test_texts.values()), "lists": lists.count()}
         return {**counts, **(recall(work, texts, lists, search) if _approximate(index) else {})}
 
     run_stage("dense candidates", work.place.candidates(RETRIEVER), key, build, import_closure(ENTRY))
+
+
+def by_fold(work: DenseWork, texts: DataFrame) -> DataFrame:
+    """Rows with a fold and a text_id, a fold's texts in few partitions each, so that a worker opens few indexes."""
+    slots = -(-work.partitions // len(work.prepared.folds))
+    slot = F.pmod(F.xxhash64("text_id"), F.lit(slots))
+    return texts.repartition(work.partitions, "fold", slot).sortWithinPartitions("fold", "text_id")
 
 
 def _approximate(index: str) -> bool:

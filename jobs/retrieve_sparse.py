@@ -1,14 +1,15 @@
 """Job `retrieve_sparse`: BM25 candidates of every fold's test texts, from an index of its training texts alone.
 
 For each fold two stages, so that a run that was stopped goes on where it was: `bm25/index/fold=N` holds the index,
-`bm25/lists/fold=N` the ranked labels of the test texts. `candidates/bm25` is all folds together.
+`bm25/lists/fold=N` the ranked labels of the test texts. `candidates/bm25` is all folds together. The retriever
+`bm25-labels` has the same stages below its own name.
 """
 
 from __future__ import annotations
 
 from functools import reduce
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -35,20 +36,20 @@ SLICE = 50_000
 
 
 @job
-def run(spark: SparkSession, config: Config) -> str:
-    """Retrieve, and return the folder of the candidates."""
+def run(spark: SparkSession, config: Config, retriever: str = RETRIEVER) -> str:
+    """Retrieve, and return the folder of the candidates, which carry the name of the retriever."""
     settings = config.sparse
     settings.tokenizer.tokenizer.check()
     place = Workspace.of(config)
     prepared = open_tables(spark, place.prepared, config.spark.partitions)
-    progress = Progress("bm25", sum(prepared.test_texts.values()), "texts scored")
+    progress = Progress(retriever, sum(prepared.test_texts.values()), "texts scored")
     lists = []
     with progress:
         for fold in prepared.folds:
-            index, scored = place.bm25_index(fold), place.bm25_lists(fold)
-            index_stage(prepared, fold, settings, index)
-            lists_stage(prepared, fold, settings, index, scored, progress)
-            lists.append(scored)
+            stages = FoldStages(retriever, fold, place.bm25_index(fold, retriever), place.bm25_lists(fold, retriever))
+            index_stage(prepared, settings, stages)
+            lists_stage(prepared, settings, stages, progress)
+            lists.append(stages.lists_path)
 
     def join_folds(folder: ResultFolder) -> dict[str, int]:
         tables = [spark.read.schema(LISTS_SCHEMA).parquet(f"{stage_folder(path)}/{LISTS}") for path in lists]
@@ -56,14 +57,24 @@ def run(spark: SparkSession, config: Config) -> str:
         rows.sortWithinPartitions("text_id", "fold", "label_group").write.parquet(f"{folder.uri}/{LISTS}")
         return {"lists": spark.read.parquet(f"{folder.uri}/{LISTS}").count()}
 
-    candidates = place.candidates(RETRIEVER)
+    candidates = place.candidates(retriever)
     key = {"lists": [input_fingerprint(path) for path in lists]}
-    run_stage("bm25 candidates", candidates, key, join_folds, import_closure(ENTRY))
+    run_stage(f"{retriever} candidates", candidates, key, join_folds, import_closure(ENTRY))
     return candidates
 
 
-def index_stage(prepared: DatasetTables, fold: int, settings: SparseSettings, path: str) -> None:
+class FoldStages(NamedTuple):
+    """The two stages of a retriever in a fold, and where they lie."""
+
+    retriever: str
+    fold: int
+    index_path: str
+    lists_path: str
+
+
+def index_stage(prepared: DatasetTables, settings: SparseSettings, stages: FoldStages) -> None:
     """Build the index of a fold."""
+    fold = stages.fold
     formula = Formula(settings.mode, settings.k1, settings.b)
     key: dict[str, Any] = {
         "prepared": prepared.fingerprint,
@@ -92,7 +103,7 @@ def index_stage(prepared: DatasetTables, fold: int, settings: SparseSettings, pa
             )
         return counts
 
-    run_stage(f"bm25 index of fold {fold}", path, key, build, import_closure(ENTRY))
+    run_stage(f"{stages.retriever} index of fold {fold}", stages.index_path, key, build, import_closure(ENTRY))
 
 
 def index_rows(prepared: DatasetTables, fold: int, settings: SparseSettings) -> DataFrame:
@@ -116,10 +127,9 @@ def index_rows(prepared: DatasetTables, fold: int, settings: SparseSettings) -> 
     return labels.unionByName(texts)
 
 
-def lists_stage(
-    prepared: DatasetTables, fold: int, settings: SparseSettings, index: str, path: str, progress: Progress
-) -> None:
+def lists_stage(prepared: DatasetTables, settings: SparseSettings, stages: FoldStages, progress: Progress) -> None:
     """Rank the labels for the test texts of a fold."""
+    retriever, fold, index, path = stages
     scoring = Scoring(settings.neighbours, settings.aggregation, settings.top)
     built = input_fingerprint(index)
     key = {
@@ -129,7 +139,8 @@ def lists_stage(
     texts = prepared.test_texts[fold]
 
     def build(folder: ResultFolder) -> dict[str, int]:
-        score = score_texts(absolute(stage_folder(index)), built, fold, settings.tokenizer.tokenizer, scoring)
+        place = absolute(stage_folder(index))
+        score = score_texts(place, built, fold, settings.tokenizer.tokenizer, scoring, retriever)
         queries = prepared.texts(fold, "test").select("text_id", "text")
         slices = max(1, -(-texts // SLICE))
         for number in range(slices):
@@ -141,7 +152,7 @@ def lists_stage(
         lists_written, texts_with_lists = written.agg(F.count("*"), F.countDistinct("text_id")).collect()[0]
         return {"texts": texts, "lists": lists_written, "texts_without_candidates": texts - texts_with_lists}
 
-    if not run_stage(f"bm25 lists of fold {fold}", path, key, build, import_closure(ENTRY)):
+    if not run_stage(f"{retriever} lists of fold {fold}", path, key, build, import_closure(ENTRY)):
         progress.skip(texts)
 
 

@@ -9,48 +9,48 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from jobs import evaluate, prepare, retrieve_dense, retrieve_sparse
+from jobs import evaluate, prepare, retrieve
 from jobs.config import Config
 from jobs.results.result import Result
+from jobs.retrievers import chosen_retrievers
 from jobs.runtime.credentials import job
 from jobs.runtime.log import log
 from jobs.runtime.workspace import Workspace
 from jobs.settings import OutputSettings
-from udfs.bm25 import RETRIEVER as SPARSE
-from udfs.vectors import RETRIEVER as DENSE
 
-STEPS = {
-    "prepare": "read the dataset and divide it into folds",
-    "sparse": "BM25: index the training texts of each fold, rank labels for its test texts",
-    "dense": "bi-encoder: encode texts and labels, train for each fold, rank labels for its test texts",
-    "evaluate": "fuse the candidates in every way of the grid and evaluate",
-    "report": "write the report",
+PREPARE, EVALUATE, REPORT = "prepare", "evaluate", "report"
+"""The steps beside the retrievers, each of which is a step of its own."""
+MEANING = {
+    PREPARE: "read the dataset and divide it into folds",
+    EVALUATE: "fuse the candidates in every way of the grid and evaluate",
+    REPORT: "write the report",
 }
 
 
-def announce(step: str) -> None:
-    """Say which step of the job begins."""
-    log(f"step {list(STEPS).index(step) + 1} of {len(STEPS)}: {STEPS[step]}")
+def announce(config: Config, step: str) -> None:
+    """Say which step of the job begins. A retriever's step has its name."""
+    indexes = {entry.name: entry.indexes for entry in chosen_retrievers(config.retrievers)}
+    steps = [PREPARE, *indexes, EVALUATE, REPORT]
+    about = MEANING.get(step) or f"{step}, which indexes {indexes[step]}"
+    log(f"step {steps.index(step) + 1} of {len(steps)}: {about}")
 
 
 @job
 def run(spark: SparkSession, config: Config) -> Result:
-    """Prepare, retrieve with BM25 and the bi-encoder (and what `inputs.candidates` brings), evaluate."""
+    """Prepare, retrieve (and take what `inputs.candidates` brings), evaluate."""
     config = with_candidates(spark, config, announce)
-    announce("evaluate")
+    announce(config, EVALUATE)
     return evaluate.run(spark, config)
 
 
 @job
-def with_candidates(spark: SparkSession, config: Config, begin: Callable[[str], object] = lambda step: None) -> Config:
+def with_candidates(
+    spark: SparkSession, config: Config, begin: Callable[[Config, str], object] = lambda config, step: None
+) -> Config:
     """All stages before the evaluation; the configuration with what they wrote as inputs."""
-    begin("prepare")
+    begin(config, PREPARE)
     log(prepare.summary(prepare.run(spark, config), config.prepare.paper))
-    begin("sparse")
-    retrieve_sparse.run(spark, config)
-    begin("dense")
-    retrieve_dense.run(spark, config)
-    lists = {name: Workspace.of(config).candidate_lists(name) for name in (SPARSE, DENSE)}
+    lists = retrieve.run(spark, config, lambda entry: begin(config, entry.name))
     brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
     return evaluated(config, {**lists, **brought})
 

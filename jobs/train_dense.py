@@ -7,38 +7,38 @@ each fold, the projection heads (`train: projection`) or the fine-tuned model (`
 
 from __future__ import annotations
 
-import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from fusion.errors import ConfigError, InputError, SetupError, XmtcError
-from fusion.retrieval.contrastive import CollapseError
+from fusion.kernel.compiled import code_version
 from jobs.datasets.tables import DatasetTables, open_tables
+from jobs.retrieval.fold_tasks import keep_reports, run_folds
+from jobs.retrieval.models import located_model
 from jobs.runtime.code import import_closure
 from jobs.runtime.credentials import job
-from jobs.runtime.folders import ResultFolder
-from jobs.runtime.log import log
+from jobs.runtime.folders import ResultFolder, remove_folder
 from jobs.runtime.progress import Progress
-from jobs.runtime.stages import fingerprint, input_fingerprint, run_stage, stage_fingerprint, stage_folder
+from jobs.runtime.stages import fingerprint, run_stage, stage_fingerprint, stage_folder
 from jobs.runtime.workspace import VECTORS, Workspace
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
-from udfs.encode import VECTORS_SCHEMA, Encoder, check_weights, encode_texts, find_model, load_encoder
-from udfs.finetune import finetune
+from udfs.encode import VECTORS_SCHEMA, Encoder, encode_texts, find_model, load_encoder, native_precision
+from udfs.finetune import Saving, finetune
+from udfs.fold_data import FoldSource
 from udfs.storage import absolute
-from udfs.vectors import REPORT_SCHEMA, FoldSource, over_folds, train_projection
+from udfs.vectors import train_projection
 
 WORDS, SCRATCH = "words.parquet", "scratch"
 SLICE_SECONDS = 10.0
 """About how long texts are encoded between two lines about the progress."""
-BUCKET = 128
+BUCKET = 256
 """About how many texts are encoded together: with more, less is padding; with fewer, workers are loaded more evenly."""
 ENCODING = ("udfs.encode",)
 """The code that decides what a text's vector is. What it imports does not: encoding takes hours, and the digests of the
@@ -114,20 +114,23 @@ def run(spark: SparkSession, config: DenseConfig) -> DenseWork:
 
 
 def base_encoder(settings: DenseSettings) -> Encoder:
-    """The model as it was before any training. The name of a model on the hub stands for itself."""
-    folder = find_model(settings.model)
-    checked = check_weights(settings.model)
-    identity = checked or (input_fingerprint(str(folder)) if folder else settings.model)
-    # Workers look in a folder of their own: they need the whole path, or a package's name.
-    model = settings.model if checked or folder is None else str(folder.absolute())
-    return Encoder(model, identity, settings.max_length, settings.batch_size, settings.threads)
+    """The model as it was before any training."""
+    precision = native_precision() if settings.precision == "auto" else settings.precision
+    model, identity = located_model(settings.model)
+    return Encoder(model, identity, settings.max_length, settings.batch_size, settings.threads, precision)
+
+
+def _identity(encoder: Encoder) -> list[Any]:
+    """What a text's vector depends on. That 32 bits are the rule is not mentioned."""
+    rounded = [] if encoder.precision == "float32" else [encoder.precision]
+    return [encoder.fingerprint, encoder.max_length, *rounded]
 
 
 def base_vectors(work: DenseWork) -> tuple[Vectors, Vectors]:
     """The vectors of all texts and labels by the untrained model."""
     encoder = base_encoder(work.settings)
     slug = re.sub(r"[^a-z0-9]+", "-", work.settings.model.lower().rpartition("/")[2]).strip("-")
-    folder = work.place.vectors(f"{slug}-{fingerprint([encoder.fingerprint, encoder.max_length])[:8]}")
+    folder = work.place.vectors(f"{slug}-{fingerprint(_identity(encoder))[:8]}")
     samples = work.prepared.samples.select(F.col("text_id").alias("id"), "text")
     return encode_table(work, samples, encoder, folder, "texts"), encode_label_words(work, encoder, folder)
 
@@ -162,8 +165,7 @@ def encode_table(work: DenseWork, rows: DataFrame, encoder: Encoder, folder: str
         for number, size, content in sorted(contents):
             path = f"{folder}/{what}-{number + 1:04}-of-{chunks:04}"
             # The number of buckets decides which texts are padded together.
-            used = [encoder.fingerprint, encoder.max_length, encoder.batch_size]
-            key = {"encoder": used, "texts": [size, content, buckets]}
+            key = {"encoder": [*_identity(encoder), encoder.batch_size], "texts": [size, content, buckets]}
             build = _encode_chunk(work, bucketed.where(chunk == number), encoder, what, progress)
             name = f"encode {what}" + (f", chunk {number + 1} of {chunks}" if chunks > 1 else "")
             if not run_stage(name, path, key, build, ENCODING):
@@ -224,55 +226,35 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
     def build(folder: ResultFolder) -> Mapping[str, Any]:
         sources = [work.source(fold, texts, labels) for fold in work.prepared.folds]
         train = train_projection(folder.uri, settings.training, settings.validation_texts)
-        return _trained(folder, run_folds(work.spark, sources, train))
+        return keep_reports(folder, run_folds(work.spark, sources, train))
 
     run_stage("train projections", work.place.dense_model, key, build, import_closure(*LEARNING))
 
 
 def _train_full(work: DenseWork) -> None:
-    settings, encoder = work.settings, base_encoder(work.settings)
-    chosen = TRAINING | {"train", "max_length", "validation_texts"}
+    settings, encoder, code = work.settings, base_encoder(work.settings), import_closure(*LEARNING)
+    chosen = TRAINING | {"train", "max_length", "batch_size", "validation_texts"}
     key = {
         "prepared": work.prepared.fingerprint,
-        "model": encoder.fingerprint,
+        "model": [encoder.fingerprint, encoder.precision],
         "words": label_words(work).agg(content_digest()).collect()[0][0],
         "dense": settings.model_dump(mode="json", include=chosen),
     }
+
+    # Outside the stage, which vanishes if it is not finished; other settings or code have other states.
+    states = work.place.retriever_stage("dense", f"unfinished-{fingerprint([key, code_version(*code)])}")
+    saving = Saving(absolute(states), settings.checkpoint_seconds)
 
     def build(folder: ResultFolder) -> Mapping[str, Any]:
         load_encoder(encoder)
         label_words(work).write.parquet(f"{folder.uri}/{WORDS}")
         sources = [work.source(fold, Vectors((), ""), Vectors((), "")) for fold in work.prepared.folds]
         words = f"{folder.uri}/{WORDS}"
-        train = finetune(folder.uri, encoder, settings.training, settings.validation_texts, words)
-        return _trained(folder, run_folds(work.spark, sources, train))
+        train = finetune(folder.uri, encoder, settings.training, settings.validation_texts, words, saving)
+        return keep_reports(folder, run_folds(work.spark, sources, train))
 
-    run_stage("fine-tune", work.place.dense_model, key, build, import_closure(*LEARNING))
-
-
-def run_folds(spark: SparkSession, sources: Sequence[FoldSource], work: Callable[[FoldSource], Any]) -> dict[int, Any]:
-    """The reports of the work on all folds, one task each; the first error of a fold is raised here."""
-    # As many partitions as rows: range puts one into each.
-    tasks = spark.range(0, len(sources), 1, len(sources))
-    rows = sorted(tasks.mapInArrow(over_folds(sources, work), REPORT_SCHEMA).collect())
-    known: dict[str, type[XmtcError]] = {
-        kind.__name__: kind for kind in (CollapseError, ConfigError, InputError, SetupError)
-    }
-    for row in rows:
-        if row["problem"]:
-            kind, message = json.loads(row["problem"])
-            raise known.get(kind, XmtcError)(message)
-    return {row["fold"]: json.loads(row["report"]) for row in rows}
-
-
-def _trained(folder: ResultFolder, reports: Mapping[int, Any]) -> Mapping[str, Any]:
-    """Tell how training went, and keep it beside the models."""
-    for fold, report in reports.items():
-        mrr, best = report["mrr"], report["best"]
-        gain = f"{mrr[best]:.3f} after epoch {best} of {len(mrr) - 1}" if best else "which no epoch improved"
-        log(f"train: fold {fold}, validation MRR {mrr[0]:.3f} before training, {gain}")
-    folder.write_text("report.json", json.dumps(reports, indent=2) + "\n")
-    return {"folds": len(reports)}
+    run_stage("fine-tune", work.place.dense_model, key, build, code)
+    remove_folder(states)
 
 
 def _everywhere(vectors: Vectors) -> tuple[str, ...]:

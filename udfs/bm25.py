@@ -17,17 +17,16 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import bm25s
 import numpy as np
-import pyarrow as pa
 
 from fusion.retrieval.label_scores import Aggregation, TextLabels, label_scores
 from fusion.retrieval.postings import Postings, Ranked, nearest
 from fusion.retrieval.tokens import Tokenizer
 from fusion.types import Array, Int32s, Ints
-from udfs.candidate_rows import Batches
+from udfs.candidate_rows import Batches, list_rows
 from udfs.storage import readable_folder
 
 Mode = Literal["texts", "labels"]
@@ -115,7 +114,7 @@ def open_index(uri: str, fingerprint: str) -> Index:
 
 
 def score_texts(
-    uri: str, fingerprint: str, fold: int, tokenizer: Tokenizer, scoring: Scoring
+    uri: str, fingerprint: str, fold: int, tokenizer: Tokenizer, scoring: Scoring, retriever: str
 ) -> Callable[[Batches], Batches]:
     """For `mapInArrow`: from rows (text_id, text) to rows of ranked labels, as LISTS_SCHEMA says.
 
@@ -126,25 +125,9 @@ def score_texts(
         for batch in batches:
             index = open_index(uri, fingerprint)
             for begin in range(0, batch.num_rows, _CHUNK):
-                part = batch.slice(begin, _CHUNK)
-                texts = [tokenizer(text or "") for text in part["text"].to_pylist()]
-                yield list_rows(fold, part["text_id"], index.groups, index.rank(texts, scoring))
+                chunk = batch.slice(begin, _CHUNK)
+                texts = [tokenizer(text or "") for text in chunk["text"].to_pylist()]
+                lists = index.rank(texts, scoring)
+                yield list_rows(fold, retriever, chunk["text_id"], index.groups, lists)
 
     return run
-
-
-def list_rows(fold: int, text_id: pa.Array, groups: tuple[str, ...], lists: Ranked) -> pa.RecordBatch:
-    """One row for each list that is not empty."""
-    kept = np.flatnonzero(np.diff(lists.offset))
-    query, group = np.divmod(kept, len(groups))
-    # What lies between two kept lists is empty, so the next one's beginning is this one's end.
-    offset = pa.array(np.append(lists.offset[kept], lists.offset[-1]), pa.int32())
-    columns: dict[str, Any] = {
-        "fold": pa.array(np.full(len(kept), fold, np.int32)),
-        "retriever": pa.array([RETRIEVER] * len(kept), pa.string()),
-        "text_id": text_id.take(pa.array(query)).cast(pa.int64()),
-        "label_group": pa.array(groups, pa.string()).take(pa.array(group)),
-        "label_ids": pa.ListArray.from_arrays(offset, pa.array(lists.item)),
-        "scores": pa.ListArray.from_arrays(offset, pa.array(lists.score)),
-    }
-    return pa.RecordBatch.from_pydict(columns)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,8 @@ from udfs.storage import local_folder, readable_folder
 
 VECTORS_SCHEMA = "id long, vector array<float>"
 MODEL_FOLDER = "model"
+Precision = Literal["float32", "bfloat16"]
+"""How the products inside a model are rounded."""
 
 
 class Bundle(NamedTuple):
@@ -57,6 +59,7 @@ class Encoder:
     max_length: int
     batch_size: int
     threads: int = 1
+    precision: Precision = "float32"
 
 
 def find_model(model: str) -> Path | None:
@@ -103,6 +106,13 @@ def check_weights(model: str) -> str | None:
     return bundle.sha256
 
 
+def native_precision() -> Precision:
+    """bfloat16 if this machine multiplies in it, float32 otherwise."""
+    cpu = dense_package("torch").cpu
+    fast = [getattr(cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")]
+    return "bfloat16" if any(supported is not None and supported() for supported in fast) else "float32"
+
+
 @lru_cache(maxsize=1)
 def load_encoder(encoder: Encoder) -> Any:
     """The model, loaded once per Python worker."""
@@ -123,11 +133,13 @@ def load_encoder(encoder: Encoder) -> Any:
     return model
 
 
-def encode(model: Any, texts: list[str], batch_size: int) -> Singles:
-    """Unit vectors of texts."""
-    vectors = model.encode(
-        texts, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True, normalize_embeddings=True
-    )
+def encode(model: Any, texts: list[str], batch_size: int, precision: Precision = "float32") -> Singles:
+    """Unit vectors of texts. In bfloat16 only products of matrices are rounded, to 8 bits; sums are not."""
+    torch = dense_package("torch")
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+        vectors = model.encode(
+            texts, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True, normalize_embeddings=True
+        )
     return np.asarray(vectors, np.float32)
 
 
@@ -141,7 +153,8 @@ def encode_texts(encoder: Encoder) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         for rows in whole_buckets(batches):
             model = load_encoder(encoder)
-            vectors = encode(model, [text or "" for text in rows["text"].to_pylist()], encoder.batch_size)
+            texts = [text or "" for text in rows["text"].to_pylist()]
+            vectors = encode(model, texts, encoder.batch_size, encoder.precision)
             offsets = pa.array(np.arange(len(rows) + 1) * vectors.shape[1], pa.int32())
             lists = pa.ListArray.from_arrays(offsets, pa.array(vectors.ravel(), pa.float32()))
             yield pa.RecordBatch.from_pydict({"id": rows["id"].combine_chunks(), "vector": lists})

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow.dataset as ds
 
 from fusion.errors import InputError
 from fusion.retrieval.contrastive import (
     LabelSets,
     Training,
+    cached_step,
     check_collapse,
     dense_package,
     epoch_rate,
     first_dispersion,
     mean_reciprocal_rank,
-    pair_loss,
+    negatives,
 )
+from fusion.retrieval.projection import deterministic
 from fusion.types import Singles
+from udfs.checkpoints import Checkpoints
 from udfs.encode import MODEL_FOLDER, Encoder, encode, load_encoder
+from udfs.fold_data import FoldSource, label_sets, read_rows, read_texts, role_texts
 from udfs.storage import writable_folder
-from udfs.vectors import FoldSource, label_sets, read_rows, role_texts
+
+LONGEST_GRADIENT = 1.0
+"""Longer gradients are shortened to this, so that one strange batch cannot undo many others."""
 
 
 class PairTexts(NamedTuple):
@@ -34,8 +38,15 @@ class PairTexts(NamedTuple):
     known: LabelSets
 
 
+class Saving(NamedTuple):
+    """Where the states of unfinished trainings are kept, by fold, and how many seconds of work may be lost."""
+
+    folder: str
+    seconds: float
+
+
 def finetune(
-    folder: str, encoder: Encoder, training: Training, validation_texts: int, label_words: str
+    folder: str, encoder: Encoder, training: Training, validation_texts: int, label_words: str, saving: Saving
 ) -> Callable[[FoldSource], dict[str, Any]]:
     """The work of `over_folds` that fine-tunes the encoder for a fold and saves it to `folder`/fold=N/model.
 
@@ -48,14 +59,14 @@ def finetune(
         for number, text in zip(words["id"].to_pylist(), words["text"].to_pylist(), strict=True):
             labels[number] = text
         train, validation = (
-            PairTexts(_texts(source, role, most), labels, label_sets(source, role_texts(source, role, most)))
-            for role, most in (("train", None), ("validation", validation_texts))
+            PairTexts(read_texts(source, ids), labels, label_sets(source, ids))
+            for ids in (role_texts(source, "train"), role_texts(source, "validation", validation_texts))
         )
         load_encoder.cache_clear()
-        model = load_encoder(encoder)
+        model = on_own_gpu(load_encoder(encoder), source.fold)
+        checkpoints = Checkpoints(f"{saving.folder}/fold={source.fold}", saving.seconds)
         try:
-            with tempfile.TemporaryDirectory(prefix="xmtc-fusion-") as scratch:
-                report = fit(model, train, validation, training, encoder.batch_size, scratch, f"fold {source.fold}")
+            report = fit(model, train, validation, training, encoder, checkpoints, f"fold {source.fold}")
         finally:
             # The model in memory is no longer the one that was loaded.
             load_encoder.cache_clear()
@@ -66,10 +77,81 @@ def finetune(
     return work
 
 
-def _texts(source: FoldSource, role: str, most: int | None) -> list[str]:
-    ids = role_texts(source, role, most)
-    rows = read_rows(f"{source.prepared}/samples.parquet", ["text_id", "text"], ds.field("text_id").isin(ids))
-    return [text or "" for text in rows.sort_by("text_id")["text"].to_pylist()]
+def on_own_gpu(model: Any, fold: int) -> Any:
+    """The model on a GPU that it shares with as few other folds as possible, where there is any."""
+    cuda = dense_package("torch").cuda
+    return model.to(f"cuda:{fold % cuda.device_count()}") if cuda.is_available() else model
+
+
+class _Run:
+    """A training: the model, its optimizer, and how far it is."""
+
+    def __init__(self, model: Any, train: PairTexts, training: Training, encoder: Encoder) -> None:
+        self.torch = dense_package("torch")
+        self.model, self.train, self.training, self.encoder = model, train, training, encoder
+        self.optimizer = self.torch.optim.AdamW(model.parameters(), lr=training.learning_rate_high)
+        texts, labels = train.known.pairs()
+        named = np.array([bool(train.label_texts[label]) for label in labels], np.bool_)
+        self.texts, self.labels = texts[named], labels[named]
+        self.steps = -(-len(self.texts) // training.train_batch)
+        self.epoch, self.step = 1, 0
+        self.mrr: list[float] = []
+        self.best = 0
+        self.best_state: Mapping[str, Any] = {}
+        self.torch.manual_seed(training.seed)
+
+    def learn(self) -> None:
+        """One step of the current epoch. The order of the pairs depends on the seed and the epoch alone."""
+        training = self.training
+        order = np.random.default_rng([training.seed, self.epoch]).permutation(len(self.texts))
+        batch = order[self.step * training.train_batch : (self.step + 1) * training.train_batch]
+        texts, labels = self.texts[batch], self.labels[batch]
+        rate = epoch_rate(self.step, self.steps, training.learning_rate_low, training.learning_rate_high)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.model.train()
+        sides = [self.train.texts[i] for i in texts], [self.train.label_texts[i] for i in labels]
+        mask = self.torch.from_numpy(negatives(labels, self.train.known.take(texts))).to(self.model.device)
+        self.optimizer.zero_grad()
+        cached_step(self._vectors, sides, mask, training.temperature, self.encoder.batch_size)
+        self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), LONGEST_GRADIENT)
+        self.optimizer.step()
+        self.model.eval()
+        self.step += 1
+
+    def _vectors(self, texts: list[str]) -> Any:
+        device = self.model.device.type
+        # Releases before 6 know it as `tokenize`.
+        tokenized = getattr(self.model, "preprocess", None) or self.model.tokenize
+        features = dense_package("sentence_transformers.util").batch_to_device(tokenized(texts), self.model.device)
+        rounded = device == "cuda" or self.encoder.precision == "bfloat16"
+        with self.torch.autocast(device, self.torch.bfloat16, enabled=rounded):
+            return self.model(features)["sentence_embedding"].float()
+
+    def judged(self, mrr: float) -> None:
+        """Take in the validation MRR of the current weights, and keep them if they are the best."""
+        self.mrr.append(mrr)
+        if mrr > max(self.mrr[:-1], default=-1.0):
+            self.best = len(self.mrr) - 1
+            self.best_state = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "model": self.model.state_dict(),
+            "best_model": self.best_state,
+            "optimizer": self.optimizer.state_dict(),
+            "random": self.torch.get_rng_state(),
+            "progress": [self.epoch, self.step, self.best],
+            "mrr": self.mrr,
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.best_state = state["best_model"]
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.torch.set_rng_state(state["random"])
+        self.epoch, self.step, self.best = state["progress"]
+        self.mrr = list(state["mrr"])
 
 
 def fit(
@@ -77,67 +159,40 @@ def fit(
     train: PairTexts,
     validation: PairTexts,
     training: Training,
-    batch_size: int,
-    scratch: str,
+    encoder: Encoder,
+    checkpoints: Checkpoints,
     where: str,
 ) -> dict[str, Any]:
-    """Fine-tune the model by sentence-transformers' trainer with NT-Xent, and leave it as it was at its best epoch."""
-    package, torch = dense_package("sentence_transformers"), dense_package("torch")
-    transformers, datasets = dense_package("transformers"), dense_package("datasets")
-    dense_package("accelerate")
-    evaluation = dense_package("sentence_transformers.evaluation")
-    texts, labels = train.known.pairs()
-    named = np.array([bool(train.label_texts[label]) for label in labels], np.bool_)
-    texts, labels = texts[named], labels[named]
-    if not len(texts) or not validation.texts:
+    """Fine-tune the model with NT-Xent, and leave it as it was at its best epoch, that before training included.
+
+    Batches of any size fit the memory, since gradients are cached (see `cached_step`). A training that was killed goes
+    on from its last checkpoint and ends with the same weights.
+    """
+    run = _Run(model, train, training, encoder)
+    if not len(run.texts) or not validation.texts:
         raise InputError(f"{where}: fine-tuning needs training texts that have labels with names, and validation texts")
 
     def vectors() -> tuple[Singles, Singles]:
-        return encode(model, validation.texts, batch_size), encode(model, validation.label_texts, batch_size)
+        return encode(model, validation.texts, encoder.batch_size), encode(
+            model, validation.label_texts, encoder.batch_size
+        )
 
     start = first_dispersion(*vectors(), where)
-    mrr = [mean_reciprocal_rank(*vectors(), validation.known)]
-
-    class ValidationMrr(evaluation.SentenceEvaluator):  # type: ignore[name-defined]
-        def __call__(self, *_: Any, **__: Any) -> dict[str, float]:
+    saved = checkpoints.load()
+    if saved is None:
+        run.judged(mean_reciprocal_rank(*vectors(), validation.known))
+    else:
+        run.resume(saved)
+    with deterministic(run.torch, run.torch.get_num_threads()):
+        while run.epoch <= training.epochs and run.epoch - run.best <= training.patience:
+            while run.step < run.steps:
+                run.learn()
+                if checkpoints.due:
+                    checkpoints.save(run.state())
             seen, targets = vectors()
-            check_collapse(seen, targets, start, f"{where}, epoch {len(mrr)}")
-            mrr.append(mean_reciprocal_rank(seen, targets, validation.known))
-            return {"mrr": mrr[-1]}
-
-    steps = -(-len(texts) // training.train_batch)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=training.learning_rate_high)
-    low, high = training.learning_rate_low, training.learning_rate_high
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: epoch_rate(step, steps, low, high) / high)
-    pairs = {"text": [train.texts[i] for i in texts], "name": [train.label_texts[i] for i in labels]}
-    trainer = package.SentenceTransformerTrainer(
-        model=model,
-        args=_trainer_arguments(training, scratch),
-        train_dataset=datasets.Dataset.from_dict({**pairs, "label": list(range(len(texts)))}),
-        loss=pair_loss(model, texts, labels, train.known, training.temperature),
-        evaluator=ValidationMrr(),
-        callbacks=[transformers.EarlyStoppingCallback(training.patience)],
-        optimizers=(optimizer, schedule),
-    )
-    trainer.train()
-    return {"mrr": mrr, "best": int(np.argmax(mrr[1:])) + 1}
-
-
-def _trainer_arguments(training: Training, scratch: str) -> Any:
-    """Judge and save the model after every epoch, keep the best one, and print nothing."""
-    return dense_package("sentence_transformers").SentenceTransformerTrainingArguments(
-        output_dir=scratch,
-        num_train_epochs=training.epochs,
-        per_device_train_batch_size=training.train_batch,
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        save_total_limit=1,
-        load_best_model_at_end=True,
-        metric_for_best_model="eval_mrr",
-        greater_is_better=True,
-        seed=training.seed,
-        dataloader_pin_memory=dense_package("torch").cuda.is_available(),
-        report_to="none",
-        disable_tqdm=True,
-        logging_strategy="no",
-    )
+            check_collapse(seen, targets, start, f"{where}, epoch {run.epoch}")
+            run.judged(mean_reciprocal_rank(seen, targets, validation.known))
+            run.epoch, run.step = run.epoch + 1, 0
+            checkpoints.save(run.state())
+    model.load_state_dict(run.best_state)
+    return {"mrr": run.mrr, "best": run.best}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,87 +10,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from fusion.errors import InputError, XmtcError
-from fusion.retrieval.contrastive import LabelSets, Training, dense_package
-from fusion.retrieval.projection import Examples, Head, LabelParts, combined, described, rank_rows, train_heads
-from fusion.types import Array, Ints, Singles
+from fusion.errors import InputError
+from fusion.retrieval.contrastive import Training
+from fusion.retrieval.projection import Examples, Head, LabelParts, combined, described, train_heads
+from fusion.types import Ints, Singles
 from udfs.candidate_rows import Batches
-from udfs.storage import client_of, readable_folder, writable_folder
+from udfs.fold_data import FoldSource, label_sets, read_rows, role_texts
+from udfs.storage import readable_folder, writable_folder
+from udfs.vector_index import GroupIndex, Index, write_groups
 
 RETRIEVER = "dense"
-REPORT_SCHEMA = "fold int, report string, problem string"
-EXACT, HNSW = "exact", "hnsw"
-"""How the labels of a group are searched."""
 HEADS_FILE = "heads.npz"
-MARGIN = 16
-"""Labels searched beyond the wanted ones, so that rounding inside faiss cannot decide who is among them."""
-
-
-@dataclass(frozen=True)
-class FoldSource:
-    """Where a worker finds what belongs to one fold."""
-
-    fold: int
-    prepared: str
-    text_vectors: tuple[str, ...]
-    label_vectors: tuple[str, ...]
-    """Empty if the words of labels do not count."""
-    train_texts: bool
-    """Whether the mean of a label's training texts is a part of it."""
-    model: str | None = None
-    """The folder of the heads; None if vectors are searched as they are."""
-
-
-@dataclass(frozen=True)
-class Index:
-    """How the labels of a fold are indexed: HNSW from so many labels of a group on, None for never."""
-
-    hnsw_from: int | None
-    links: int
-    build: int
-
-
-def over_folds(sources: Sequence[FoldSource], work: Callable[[FoldSource], Any]) -> Callable[[Batches], Batches]:
-    """For `mapInArrow` on a column `id` of positions in `sources`: a report of each, or the error it ended with."""
-
-    def run(batches: Batches) -> Batches:
-        for batch in batches:
-            for source in (sources[i] for i in batch["id"].to_pylist()):
-                report, problem = None, None
-                try:
-                    report = json.dumps(work(source))
-                except XmtcError as error:
-                    problem = json.dumps([type(error).__name__, str(error)])
-                columns = {"fold": pa.array([source.fold], pa.int32())}
-                texts = {"report": pa.array([report], pa.string()), "problem": pa.array([problem], pa.string())}
-                yield pa.RecordBatch.from_pydict({**columns, **texts})
-
-    return run
-
-
-def read_rows(uri: str, columns: Sequence[str], where: Any = None) -> pa.Table:
-    """Some columns and rows of a Parquet folder."""
-    filesystem, path = client_of(uri)
-    return ds.dataset(path, filesystem=filesystem, format="parquet").to_table(list(columns), filter=where)
-
-
-def role_texts(source: FoldSource, role: str, most: int | None = None) -> Ints:
-    """The ids of the texts that have a role in the fold, ascending; if they are too many, evenly spread ones."""
-    wanted = (ds.field("fold") == source.fold) & (ds.field("role") == role)
-    ids = np.sort(read_rows(f"{source.prepared}/folds.parquet", ["text_id"], wanted)["text_id"].to_numpy())
-    return ids[:: -(-len(ids) // most)] if most and len(ids) > most else ids
-
-
-def label_sets(source: FoldSource, ids: Ints) -> LabelSets:
-    """The labels of some texts, in the order of the ids, which are ascending."""
-    rows = read_rows(f"{source.prepared}/samples.parquet", ["text_id", "label_ids"], ds.field("text_id").isin(ids))
-    rows = rows.sort_by("text_id").combine_chunks()
-    sizes = pc.list_value_length(rows["label_ids"]).to_numpy()
-    labels = pc.list_flatten(rows["label_ids"]).to_numpy().astype(np.int64)
-    return LabelSets(np.concatenate(([0], np.cumsum(sizes))), labels)
 
 
 def matrix(vectors: pa.ListArray) -> Singles:
@@ -178,68 +109,10 @@ def build_index(folder: str, index: Index, fingerprint: str) -> Callable[[FoldSo
             vectors = combined(parts)
         else:
             vectors = read_heads(readable_folder(source.model, fingerprint))[1](np.hstack(parts))
-        groups = np.array(labels["label_group"].to_pylist())
-        report: dict[str, Any] = {}
         with writable_folder(f"{folder}/fold={source.fold}") as place:
-            for group in np.unique(groups):
-                chosen = np.flatnonzero(known & (groups == group))
-                np.save(place / f"{group}.labels.npy", chosen.astype(np.int32))
-                np.save(place / f"{group}.vectors.npy", vectors[chosen])
-                approximate = index.hnsw_from is not None and len(chosen) >= index.hnsw_from
-                report[str(group)] = {"labels": len(chosen), "search": HNSW if approximate else EXACT}
-                if approximate:
-                    _write_hnsw(vectors[chosen], index, place / f"{group}.hnsw")
-        return report
+            return write_groups(place, np.array(labels["label_group"].to_pylist()), known, vectors, index)
 
     return work
-
-
-def _write_hnsw(vectors: Singles, index: Index, path: Path) -> None:
-    faiss = dense_package("faiss")
-    # With several threads the graph would depend on who comes first.
-    faiss.omp_set_num_threads(1)
-    graph = faiss.IndexHNSWFlat(vectors.shape[1], index.links, faiss.METRIC_INNER_PRODUCT)
-    graph.hnsw.efConstruction = index.build
-    graph.add(vectors)
-    faiss.write_index(graph, str(path))
-
-
-class GroupIndex:
-    """The labels of one group. Vectors are mapped, so the workers of a machine share them."""
-
-    def __init__(self, place: Path, group: str, effort: int, exact: bool) -> None:
-        self.faiss = dense_package("faiss")
-        self.faiss.omp_set_num_threads(1)
-        self.labels = np.load(place / f"{group}.labels.npy")
-        self.vectors = np.asarray(np.load(place / f"{group}.vectors.npy", mmap_mode="r"))
-        graph = place / f"{group}.hnsw"
-        self.graph = None if exact or not graph.exists() else self.faiss.read_index(str(graph))
-        self.effort = effort
-
-    def search(self, queries: Singles, top: int) -> tuple[Array, Array, Ints]:
-        """The nearest labels of all queries and their cosines, best first, and the number of each query's."""
-        size = min(top, len(self.labels))
-        if not size or not len(queries):
-            return np.empty(0, np.int32), np.empty(0, np.float32), np.zeros(len(queries), np.int64)
-        best, scores = self._nearest(queries, size, min(size + MARGIN, len(self.labels)))
-        there = best >= 0
-        return self.labels[best[there]], scores[there], there.sum(axis=1)
-
-    def _nearest(self, queries: Singles, size: int, wanted: int) -> tuple[Ints, Singles]:
-        if self.graph is not None:
-            self.graph.hnsw.efSearch = max(self.effort, 2 * wanted)
-            _, rows = self.graph.search(queries, wanted)
-            return rank_rows(queries, self.vectors, rows, size)
-        inner = self.faiss.METRIC_INNER_PRODUCT
-        near, rows = self.faiss.knn(queries, self.vectors, wanted, metric=inner)
-        best, scores = rank_rows(queries, self.vectors, rows, size)
-        # faiss sums in an order of its own, and picks among equals as it likes. Where the last one found is as good
-        # as the last one wanted, up to rounding, there may be more like it.
-        doubt = np.flatnonzero(near[:, -1] > near[:, size - 1] - queries.shape[1] * np.finfo(np.float32).eps)
-        if len(doubt) and wanted < len(self.labels):
-            more = min(4 * wanted, len(self.labels))
-            best[doubt], scores[doubt] = self._nearest(np.ascontiguousarray(queries[doubt]), size, more)
-        return best, scores
 
 
 @dataclass(frozen=True)

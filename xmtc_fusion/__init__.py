@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from jobs.config import Config as Config
     from jobs.config import load_config as load_config
     from jobs.monitoring.history import History as History
+    from jobs.retrievers import RETRIEVERS as RETRIEVERS
+    from jobs.retrievers.own import retriever as retriever
     from jobs.runtime.workspace import Workspace as Workspace
+    from udfs.fold_data import FoldTexts as FoldTexts
     from xmtc_fusion import notebook as notebook
     from xmtc_fusion.evaluating import evaluate as evaluate
     from xmtc_fusion.evaluation import Evaluation as Evaluation
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from xmtc_fusion.whole_jobs import nightly as nightly
     from xmtc_fusion.whole_jobs import prepare as prepare
     from xmtc_fusion.whole_jobs import report as report
+    from xmtc_fusion.whole_jobs import retrieve as retrieve
     from xmtc_fusion.whole_jobs import retrieve_dense as retrieve_dense
     from xmtc_fusion.whole_jobs import retrieve_sparse as retrieve_sparse
     from xmtc_fusion.whole_jobs import run as run
@@ -51,11 +55,13 @@ MODULES = {
     "Evaluation": "xmtc_fusion.evaluation",
     "Explanation": "xmtc_fusion.explaining",
     "FUSIONS": "fusion",
+    "FoldTexts": "udfs.fold_data",
     "History": "jobs.monitoring.history",
     "InputError": "fusion.errors",
     "METRICS": "fusion",
     "NORMALIZATIONS": "fusion",
     "OutputError": "fusion.errors",
+    "RETRIEVERS": "jobs.retrievers",
     "SetupError": "fusion.errors",
     "Workspace": "jobs.runtime.workspace",
     "XmtcError": "fusion.errors",
@@ -72,8 +78,10 @@ MODULES = {
     "notebook": "xmtc_fusion",
     "prepare": "xmtc_fusion.whole_jobs",
     "report": "xmtc_fusion.whole_jobs",
+    "retrieve": "xmtc_fusion.whole_jobs",
     "retrieve_dense": "xmtc_fusion.whole_jobs",
     "retrieve_sparse": "xmtc_fusion.whole_jobs",
+    "retriever": "jobs.retrievers.own",
     "run": "xmtc_fusion.whole_jobs",
     "train_dense": "xmtc_fusion.whole_jobs",
 }

@@ -29,6 +29,16 @@ def prepare(
     return job.run(_session(resolved, spark), resolved)
 
 
+def retrieve(
+    config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
+) -> dict[str, str]:
+    """Candidates of every fold's test texts by all configured retrievers; the table of each."""
+    from jobs import retrieve as job
+
+    resolved = configured(config, settings or {})
+    return job.run(_session(resolved, spark), resolved)
+
+
 def retrieve_sparse(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
     """BM25 candidates of every fold's test texts; the table they are in."""
     from jobs import retrieve_sparse as job

@@ -5,6 +5,7 @@ PyTorch is imported when it is needed, so that everything sparse works without i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from math import floor
@@ -108,23 +109,38 @@ def nt_xent(texts: Any, labels: Any, negative: Any, temperature: float) -> Any:
     return (logits.logsumexp(dim=1) + logits.logsumexp(dim=0) - 2 * positive).mean() / 2
 
 
-def pair_loss(model: Any, texts: Ints, labels: Ints, known: LabelSets, temperature: float) -> Any:
-    """NT-Xent as a loss of sentence-transformers: pair p is (texts[p], labels[p]), and p is its `label` there."""
+def cached_step(
+    vectors: Callable[[list[str]], Any],
+    sides: tuple[list[str], list[str]],
+    negative: Any,
+    temperature: float,
+    chunk: int,
+) -> float:
+    """The gradient of NT-Xent over a batch of pairs of texts, for a model that can take only `chunk` texts at a time.
+
+    The vectors of all chunks are made without gradients, the loss gives the gradient of every vector, and with that
+    each chunk is done again and passed back. Memory is that of one chunk, and the result that of the whole batch: a
+    chunk is repeated with the random numbers of its first time. The loss is returned.
+
+    Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", RepL4NLP 2021.
+    """
     torch = dense_package("torch")
-
-    class PairLoss(torch.nn.Module):  # type: ignore[name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            # The trainer puts its wrapped model here.
-            self.model = model
-
-        def forward(self, features: Any, pairs: Any) -> Any:
-            sides = [self.model(side)["sentence_embedding"] for side in features]
-            numbers = pairs.cpu().numpy()
-            mask = torch.from_numpy(negatives(labels[numbers], known.take(texts[numbers])))
-            return nt_xent(sides[0], sides[1], mask.to(sides[0].device), temperature)
-
-    return PairLoss()
+    chunks = [[side[n : n + chunk] for n in range(0, len(side), chunk)] for side in sides]
+    states, pieces = [], list[Any]()
+    with torch.no_grad():
+        for texts in chunks[0] + chunks[1]:
+            states.append(torch.get_rng_state())
+            pieces.append(vectors(texts))
+    last = torch.get_rng_state()
+    leaves = [piece.requires_grad_() for piece in pieces]
+    half = len(chunks[0])
+    loss = nt_xent(torch.cat(leaves[:half]), torch.cat(leaves[half:]), negative, temperature)
+    loss.backward()
+    for texts, state, leaf in zip(chunks[0] + chunks[1], states, leaves, strict=True):
+        torch.set_rng_state(state)
+        vectors(texts).backward(leaf.grad)
+    torch.set_rng_state(last)
+    return float(loss.detach())
 
 
 def triangular_rate(position: float, half_cycle: float, low: float, high: float) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from fusion.kernel.compiled import compiled
 from fusion.kernel.ranking import top
 from fusion.retrieval.postings import Ranked, frozen
-from fusion.types import Array, Int32s, Ints
+from fusion.types import Array, Int32s, Ints, Singles
 
 Aggregation = Literal["max", "sum"]
 
@@ -39,6 +39,18 @@ def label_scores(
     offset, label, score = _pools(*neighbours, *fixed, groups, aggregation == "sum")
     chosen, begin = top(score, offset, n)
     return Ranked(begin, label[chosen], score[chosen])
+
+
+def matrix_lists(scores: Singles, group: Array, groups: int, n: int) -> Ranked:
+    """The n best labels of each group, for every row of a matrix (texts x labels); NaN is no candidate."""
+    by_group = np.argsort(group, kind="stable").astype(np.int32)
+    pool = np.ascontiguousarray(scores[:, by_group])
+    candidate = ~np.isnan(pool)
+    sizes = [candidate[:, group[by_group] == g].sum(axis=1) for g in range(groups)]
+    offset = np.concatenate(([0], np.cumsum(np.stack(sizes, axis=1).ravel())))
+    label = np.broadcast_to(by_group, pool.shape)[candidate]
+    chosen, begin = top(pool[candidate], offset, n)
+    return Ranked(begin, label[chosen], pool[candidate][chosen])
 
 
 def reference(

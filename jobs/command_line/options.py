@@ -25,6 +25,7 @@ MASTER = Shortcut(
 FOLDER = Shortcut("--folder", "prepare.folder", "FOLDER", "where the dataset's files are")
 WORK = Shortcut("--work", "work.path", "FOLDER", "where the stages are kept")
 RUN = Shortcut("--run", "inputs.candidates", "NAME=SOURCE", "a retriever and its run; one --run per retriever")
+RETRIEVERS = Shortcut("--retrievers", "retrievers", "NAMES", "separated by commas; files of your own end in .py")
 METRICS = Shortcut(
     "--metrics", "evaluate.metrics", "NAMES", "metrics, separated by commas: ndcg@10,map (docs/metrics.md)"
 )

@@ -17,6 +17,7 @@ from jobs.command_line.options import (
     NIGHTLY,
     REPORT,
     RESULTS,
+    RETRIEVERS,
     STAGES,
     Shortcut,
 )
@@ -86,7 +87,7 @@ HELP = {
             "run --config conf/datasets/debtags.yaml",
             "run --config conf/datasets/eurlex-4k.yaml --folder ~/eurlex --work /data/work",
         ],
-        [*STAGES, METRICS, *RESULTS],
+        [*STAGES, RETRIEVERS, METRICS, *RESULTS],
     ),
     "report": JobHelp(
         "tables, figures and one page from the results of evaluations",
@@ -122,6 +123,15 @@ HELP = {
             "prepare --config my.yaml --set prepare.limit=1000",
         ],
         STAGES,
+    ),
+    "retrieve": JobHelp(
+        "candidates of all retrievers that are configured",
+        "Bring the candidates of every retriever in `retrievers` up to date. Needs prepare.",
+        [
+            "retrieve --config conf/datasets/debtags.yaml",
+            "retrieve --config my.yaml --retrievers bm25,static,linear",
+        ],
+        [RETRIEVERS, *STAGES],
     ),
     "retrieve_sparse": JobHelp(
         "BM25 candidates of every fold's test texts",

@@ -185,5 +185,6 @@ def _configuration(config: Config) -> str:
     chosen = config.model_dump(mode="json")
     chosen["prepare"].pop("folder")
     watch = chosen["nightly"]["watch"]
-    sections = {name: chosen[name] for name in ("dataset", "prepare", "sparse", "dense", "grid", "evaluate")}
+    retrieval = ("retrievers", "retriever_settings", "sparse", "dense", "static", "linear")
+    sections = {name: chosen[name] for name in ("dataset", "prepare", *retrieval, "grid", "evaluate")}
     return fingerprint(json.loads(json.dumps({**sections, "watch": watch})))

@@ -9,6 +9,7 @@ Stages and results are folders with versions (jobs/runtime/versions.py); the pat
                  vectors/<model>     vectors of texts and labels, in chunks
                  dense/model         what was trained for each fold
                  dense/index         the label vectors of each fold
+                 <name>/model        what another retriever has learned from each fold
                  candidates/<name>   the lists of a retriever, all folds together
                  results             the figures of `run`
                  report              their report
@@ -102,11 +103,15 @@ class Workspace:
     def statistics(self) -> str:
         return f"{self.prepared}/{STATISTICS}"
 
-    def bm25_index(self, fold: int) -> str:
-        return f"{self.folder}/bm25/index/fold={fold}"
+    def bm25_index(self, fold: int, retriever: str = "bm25") -> str:
+        return self.retriever_stage(retriever, f"index/fold={fold}")
 
-    def bm25_lists(self, fold: int) -> str:
-        return f"{self.folder}/bm25/lists/fold={fold}"
+    def bm25_lists(self, fold: int, retriever: str = "bm25") -> str:
+        return self.retriever_stage(retriever, f"lists/fold={fold}")
+
+    def retriever_stage(self, retriever: str, stage: str) -> str:
+        """A stage on the way to a retriever's candidates, such as its index or what it has learned."""
+        return f"{self.folder}/{retriever}/{stage}"
 
     def vectors(self, model: str) -> str:
         """The vectors that one encoder has made; `model` is its name there."""

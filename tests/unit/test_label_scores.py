@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusion.retrieval.label_scores import TextLabels, label_scores, reference
+from fusion.retrieval.label_scores import TextLabels, label_scores, matrix_lists, reference
 from fusion.retrieval.postings import Postings, Ranked, nearest
 
 GROUPS = ("head", "tail")
@@ -91,3 +91,18 @@ def test_aggregation_by_hand() -> None:
     assert (entries(best, 0), entries(best, 1)) == ([(0, 3), (1, 3), (3, 3)], [(4, 3)])
     added = label_scores(neighbours, carried, group, 2, "sum", 2)
     assert (entries(added, 0), entries(added, 1)) == ([(1, 6), (0, 3)], [(4, 3)])
+
+
+@pytest.mark.parametrize("n", [1, 3, 64])
+def test_lists_of_a_matrix(n: int) -> None:
+    """Against a sort in plain Python: ties by label id, labels without a score left out, groups apart."""
+    rng = np.random.default_rng(7)
+    scores = (rng.integers(0, 4, (6, 15)) / 4).astype(np.float32)
+    scores[rng.random((6, 15)) < 0.3] = np.nan
+    scores[2] = np.nan
+    group = rng.integers(0, 2, 15)
+    lists = matrix_lists(scores, group, 2, n)
+    for text, g in [(text, g) for text in range(6) for g in range(2)]:
+        possible = [label for label in range(15) if group[label] == g and not np.isnan(scores[text, label])]
+        best = sorted(possible, key=lambda label: (-scores[text, label], label))[:n]
+        assert entries(lists, 2 * text + g) == [(label, scores[text, label]) for label in best]

@@ -21,7 +21,18 @@ FORBIDDEN = {
 }
 ROOMS = {
     "fusion": {"normalizations", "fusions", "metrics", "kernel", "statistics", "retrieval"},
-    "jobs": {"settings", "datasets", "inputs", "results", "reporting", "monitoring", "runtime", "command_line"},
+    "jobs": {
+        "settings",
+        "datasets",
+        "retrievers",
+        "retrieval",
+        "inputs",
+        "results",
+        "reporting",
+        "monitoring",
+        "runtime",
+        "command_line",
+    },
     "udfs": {"stores"},
 }
 LONGEST = 60

@@ -1,0 +1,209 @@
+"""Texts as bags of tokens, their sums of token vectors, and the way back from gradients of sums to token vectors.
+
+With E the token vectors, w the token weights and c(i, t) how often token t is in text i:
+
+    sum(i) = sum over tokens t of c(i, t) max(w(t), 0) E(t)
+
+A batch is worked on token by token: a token's vector is read once, changed once, and everything that belongs to the
+texts of a batch fits a core's cache. Tokens that are not in the batch are not touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fusion.kernel.compiled import compiled
+from fusion.types import Int32s, Ints, Singles
+
+FIRST_DECAY, SECOND_DECAY, DAMPING = 0.9, 0.999, 1e-8
+"""Adam's usual constants."""
+WEIGHT_DECAY = 0.01
+
+
+Rates = tuple[float, float]
+"""The learning rates of token vectors and of token weights."""
+
+
+class Bags(NamedTuple):
+    """Text i has the tokens `token[offset[i]:offset[i + 1]]`, ascending, each so often as `times` says."""
+
+    offset: Ints
+    token: Int32s
+    times: Singles
+
+
+def joined(first: Bags, second: Bags) -> Bags:
+    """The bags of both, one after the other."""
+    offset = np.concatenate((first.offset, second.offset[1:] + first.offset[-1]))
+    return Bags(offset, np.concatenate((first.token, second.token)), np.concatenate((first.times, second.times)))
+
+
+def document_frequencies(bags: Bags, tokens: int) -> Ints:
+    """In how many texts each token is."""
+    return np.bincount(bags.token, minlength=tokens)
+
+
+def bag_sums(bags: Bags, table: Singles) -> Singles:
+    """The sum of each text's rows of `table`, which holds token vectors with their weights."""
+    return _bag_sums(bags.offset, bags.token, bags.times, table)
+
+
+class Columns(NamedTuple):
+    """A batch by token: token u of the batch is `token[u]`, in the batch's texts `row[start[u]:start[u + 1]]`."""
+
+    token: Int32s
+    start: Ints
+    row: Int32s
+    times: Singles
+
+
+def columns_of(bags: Bags, texts: Ints, tokens: int) -> Columns:
+    """The bags of some texts, token by token."""
+    return Columns(*_columns(bags.offset, bags.token, bags.times, texts, tokens))
+
+
+@dataclass
+class Adam:
+    """A parameter, one row for each token or label, and Adam's moments of it. Rows without a gradient stay as they are.
+
+    Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, with the decoupled weight decay of
+    Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019.
+    """
+
+    value: Singles
+    first: Singles
+    second: Singles
+
+    @classmethod
+    def of(cls, start: Singles) -> Adam:
+        return cls(start.copy(), np.zeros_like(start), np.zeros_like(start))
+
+    def step(self, rows: Ints, gradient: Singles, number: int, rate: float) -> None:
+        """One step for some rows, which are distinct. Steps are numbered from 1."""
+        _adam(self.value, self.first, self.second, rows, gradient, rate, *corrections(number))
+
+
+def corrections(number: int) -> tuple[float, float]:
+    """What Adam divides its moments by at a step, since they start at zero."""
+    return 1 - FIRST_DECAY**number, 1 - SECOND_DECAY**number
+
+
+def forward(columns: Columns, vectors: Singles, weights: Singles, texts: int) -> Singles:
+    """The sums of the texts of a batch."""
+    return _forward(*columns, vectors, weights, texts)
+
+
+def backward(columns: Columns, gradient: Singles, vectors: Adam, weights: Adam, number: int, rates: Rates) -> None:
+    """From the gradient of the sums to one step of token vectors and of token weights, which are one column."""
+    _backward(
+        *columns,
+        gradient,
+        *(vectors.value, vectors.first, vectors.second),
+        *(weights.value, weights.first, weights.second),
+        *rates,
+        *corrections(number),
+    )
+
+
+@compiled
+def _bag_sums(offset, token, count, table):  # type: ignore[no-untyped-def]
+    sums = np.zeros((offset.size - 1, table.shape[1]), np.float32)
+    for i in range(offset.size - 1):
+        for e in range(offset[i], offset[i + 1]):
+            c = count[e]
+            for k in range(table.shape[1]):
+                sums[i, k] += c * table[token[e], k]
+    return sums
+
+
+@compiled
+def _columns(offset, token, count, texts, tokens):  # type: ignore[no-untyped-def]
+    place = np.zeros(tokens + 1, np.int64)
+    for i in texts:
+        for e in range(offset[i], offset[i + 1]):
+            place[token[e] + 1] += 1
+    distinct = 0
+    for t in range(tokens):
+        distinct += place[t + 1] > 0
+    present = np.empty(distinct, np.int32)
+    start = np.zeros(distinct + 1, np.int64)
+    u = 0
+    for t in range(tokens):
+        if place[t + 1] > 0:
+            present[u] = t
+            start[u + 1] = start[u] + place[t + 1]
+            u += 1
+        place[t + 1] += place[t]
+    row = np.empty(place[tokens], np.int32)
+    times = np.empty(place[tokens], np.float32)
+    for n in range(texts.size):
+        for e in range(offset[texts[n]], offset[texts[n] + 1]):
+            row[place[token[e]]] = n
+            times[place[token[e]]] = count[e]
+            place[token[e]] += 1
+    return present, start, row, times
+
+
+@compiled
+def _forward(token, start, row, count, vectors, weights, texts):  # type: ignore[no-untyped-def]
+    sums = np.zeros((texts, vectors.shape[1]), np.float32)
+    for u in range(token.size):
+        weight = weights[token[u], 0]
+        if weight > 0:
+            vector = vectors[token[u]]
+            for e in range(start[u], start[u + 1]):
+                c = count[e] * weight
+                text = sums[row[e]]
+                for k in range(vector.size):
+                    text[k] += c * vector[k]
+    return sums
+
+
+@compiled
+def _backward(  # type: ignore[no-untyped-def]
+    token, start, row, count, gradient, vectors, first, second, weights, w_first, w_second, rate, w_rate, c1, c2
+):
+    total = np.empty(vectors.shape[1], np.float32)
+    for u in range(token.size):
+        t = token[u]
+        weight = weights[t, 0]
+        if weight <= 0:
+            # Neither its vector nor its weight has any effect any more.
+            continue
+        total[:] = 0
+        for e in range(start[u], start[u + 1]):
+            c = count[e]
+            text = gradient[row[e]]
+            for k in range(total.size):
+                total[k] += c * text[k]
+        slope = np.float32(0)
+        vector = vectors[t]
+        for k in range(total.size):
+            slope += total[k] * vector[k]
+        for k in range(total.size):
+            total[k] *= weight
+        _adam_row(vector, first[t], second[t], total, rate, c1, c2)
+        total[0] = slope
+        _adam_row(weights[t], w_first[t], w_second[t], total[:1], w_rate, c1, c2)
+
+
+@compiled
+def _adam(value, first, second, rows, gradient, rate, c1, c2):  # type: ignore[no-untyped-def]
+    for n in range(rows.size):
+        _adam_row(value[rows[n]], first[rows[n]], second[rows[n]], gradient[n], rate, c1, c2)
+
+
+@compiled
+def _adam_row(value, first, second, gradient, rate, c1, c2):  # type: ignore[no-untyped-def]
+    kept = np.float32(1 - rate * WEIGHT_DECAY)
+    size = np.float32(rate / c1)
+    scale = np.float32(1 / np.sqrt(c2))
+    for k in range(value.size):
+        g = gradient[k]
+        first[k] = np.float32(FIRST_DECAY) * first[k] + np.float32(1 - FIRST_DECAY) * g
+        second[k] = np.float32(SECOND_DECAY) * second[k] + np.float32(1 - SECOND_DECAY) * g * g
+        root = np.sqrt(second[k]) * scale + np.float32(DAMPING)
+        value[k] = kept * value[k] - size * first[k] / root

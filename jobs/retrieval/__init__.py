@@ -1,0 +1,1 @@
+"""The stages of the retrievers: what `jobs.retrievers` runs."""

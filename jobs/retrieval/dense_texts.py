@@ -1,0 +1,76 @@
+"""The stages of `dense-texts`: the vectors of each fold's training texts, and the labels of the nearest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from fusion.retrieval.contrastive import dense_package
+from jobs import train_dense
+from jobs.retrieval.fold_tasks import run_folds
+from jobs.retrieve_dense import FoldVectors, by_fold, fold_vectors, heads_folder, searched_texts, wanted_index
+from jobs.runtime.code import import_closure
+from jobs.runtime.folders import ResultFolder
+from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
+from jobs.runtime.workspace import LISTS
+from jobs.train_dense import DenseConfig, DenseWork
+from udfs.bm25 import Scoring
+from udfs.candidate_rows import LISTS_SCHEMA
+from udfs.storage import absolute
+from udfs.text_neighbours import RETRIEVER, index_texts, search_texts
+from udfs.vectors import Search
+
+ENTRY = "jobs.retrieval.dense_texts"
+"""This module and what it imports decide what the stages write."""
+
+
+def run(spark: SparkSession, config: DenseConfig) -> str:
+    """Retrieve, and return the folder of the candidates."""
+    dense_package("faiss")
+    work = train_dense.run(spark, config)
+    vectors = fold_vectors(work, train_texts=True)
+    index = work.place.retriever_stage(RETRIEVER, "index")
+    _index_stage(work, vectors, index)
+    return _lists_stage(work, vectors, index)
+
+
+def _index_stage(work: DenseWork, vectors: FoldVectors, path: str) -> None:
+    heads, index = heads_folder(work), wanted_index(work.settings)
+    trained = input_fingerprint(work.place.dense_model) if heads else ""
+    key = {
+        "prepared": work.prepared.fingerprint,
+        "vectors": {str(fold): texts.fingerprint for fold, (texts, _) in vectors.items()},
+        "model": trained,
+        "index": [index.hnsw_from, index.links, index.build],
+    }
+
+    def build(folder: ResultFolder) -> Mapping[str, Any]:
+        sources = [
+            replace(work.source(fold, *vectors[fold]), model=heads and f"{heads}/fold={fold}") for fold in vectors
+        ]
+        reports = run_folds(work.spark, sources, index_texts(folder.uri, work.prepared.groups, index, trained))
+        return {"folds": len(reports), "texts": sum(reports.values())}
+
+    run_stage(f"{RETRIEVER} index", path, key, build, import_closure(ENTRY))
+
+
+def _lists_stage(work: DenseWork, vectors: FoldVectors, index: str) -> str:
+    settings, candidates = work.settings, work.place.candidates(RETRIEVER)
+    built, heads = input_fingerprint(index), heads_folder(work)
+    search = Search(
+        absolute(stage_folder(index)), built, work.prepared.groups, heads, settings.top, settings.hnsw_search
+    )
+    scoring = Scoring(settings.neighbours, settings.aggregation, settings.top)
+    key = {"index": built, "scoring": [scoring.neighbours, scoring.aggregation, scoring.top, settings.hnsw_search]}
+
+    def build(folder: ResultFolder) -> Mapping[str, Any]:
+        texts = by_fold(work, searched_texts(work, vectors))
+        texts.mapInArrow(search_texts(search, scoring), LISTS_SCHEMA).write.parquet(f"{folder.uri}/{LISTS}")
+        lists = work.spark.read.parquet(f"{folder.uri}/{LISTS}").count()
+        return {"texts": sum(work.prepared.test_texts.values()), "lists": lists}
+
+    run_stage(f"{RETRIEVER} candidates", candidates, key, build, import_closure(ENTRY))
+    return candidates

@@ -1,0 +1,77 @@
+"""The stages of a retriever that is a Python function: what it learned from each fold, and its candidates."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.config import Config
+from jobs.datasets.tables import DatasetTables, open_tables
+from jobs.retrieval.fold_tasks import run_folds
+from jobs.runtime.code import import_closure
+from jobs.runtime.folders import ResultFolder
+from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
+from jobs.runtime.workspace import LISTS, Workspace
+from udfs.candidate_rows import LISTS_SCHEMA
+from udfs.fold_data import FoldSource
+from udfs.learned import Learn, learn_fold, score_lists
+from udfs.storage import absolute
+
+ENTRY = "jobs.retrieval.learned"
+"""This module and what it imports decide what the stages write."""
+TOP = 64
+"""The length of the lists, per label group, unless the retriever's settings have a `top`."""
+
+
+def run(
+    spark: SparkSession, config: Config, retriever: str, learn: Learn, code: str, settings: Mapping[str, Any]
+) -> str:
+    """Learn and retrieve, unless that was done before; the folder of the candidates.
+
+    `code` stands for the function and everything that it calls: if it changes, the stages are built again.
+    """
+    place = Workspace.of(config)
+    prepared = open_tables(spark, place.prepared, config.spark.partitions)
+    _carry_source(learn)
+    model = place.retriever_stage(retriever, "model")
+    key: dict[str, Any] = {"prepared": prepared.fingerprint, "code": code, "settings": dict(settings)}
+
+    def build_model(folder: ResultFolder) -> Mapping[str, Any]:
+        sources = [FoldSource(fold, absolute(stage_folder(place.prepared)), (), (), False) for fold in prepared.folds]
+        reports = run_folds(spark, sources, learn_fold(folder.uri, retriever, learn, settings))
+        return {"folds": len(reports), "texts": sum(report["texts"] for report in reports.values())}
+
+    run_stage(f"{retriever} model", model, key, build_model, import_closure(ENTRY))
+    learned = input_fingerprint(model)
+    candidates = place.candidates(retriever)
+    top = int(settings.get("top", TOP))
+
+    def build_lists(folder: ResultFolder) -> Mapping[str, Any]:
+        score = score_lists(absolute(stage_folder(model)), learned, retriever, prepared.groups, top)
+        lists = test_texts(prepared).mapInArrow(score, LISTS_SCHEMA)
+        lists.write.parquet(f"{folder.uri}/{LISTS}")
+        written = spark.read.parquet(f"{folder.uri}/{LISTS}").count()
+        return {"texts": sum(prepared.test_texts.values()), "lists": written}
+
+    key = {"model": learned, "top": top}
+    run_stage(f"{retriever} candidates", candidates, key, build_lists, import_closure(ENTRY))
+    return candidates
+
+
+def test_texts(prepared: DatasetTables) -> DataFrame:
+    """The test texts of all folds: fold, text_id, text; a fold's texts one after another in each partition."""
+    tests = prepared.fold_rows.where(F.col("role") == "test").select(F.col("fold").cast("int"), "text_id")
+    rows = prepared.samples.select("text_id", "text").join(tests, "text_id").select("fold", "text_id", "text")
+    return prepared.repartitioned(rows).sortWithinPartitions("fold", "text_id")
+
+
+def _carry_source(learn: Learn) -> None:
+    """Workers have no such file: send the code of its module along with the function."""
+    module = sys.modules.get(learn.__module__)
+    if module is not None and not module.__name__.startswith(("__main__", "jobs.", "udfs.", "fusion.")):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

@@ -1,0 +1,57 @@
+"""A retriever of one's own: a function that learns from a fold's training texts and returns what scores labels."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fusion.errors import ConfigError
+from fusion.kernel.compiled import digest
+from jobs.retrievers.base import RETRIEVERS, Retriever
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from jobs.config import Config
+    from udfs.learned import Learn
+
+TAKEN = frozenset({"prepared", "vectors", "candidates", "results", "report", "nightly", "all"})
+"""Folders and words that mean something else."""
+
+
+def retriever(name: str, *, indexes: str, scores: str, citation: str) -> Callable[[Learn], Retriever]:
+    """Register a function as a retriever.
+
+    The function gets a `FoldTexts`: the fold's training and validation texts with their labels, the words of all
+    labels, and the settings under `retriever_settings.<name>`. It returns a function from a list of texts to a matrix
+    (texts x labels) of scores, NaN where a label is no candidate. Lists, label groups, folds, stages and partitions are
+    taken care of, and so is leakage: it never sees a test text while it learns.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name) or name in TAKEN:
+        raise ConfigError(f"a retriever cannot be called {name!r}: small letters, digits and hyphens, and no {TAKEN}")
+
+    def register(learn: Learn) -> Retriever:
+        module = sys.modules.get(learn.__module__)
+        origin = str(getattr(module, "__file__", None) or learn.__module__)
+
+        def work(spark: SparkSession, config: Config) -> str:
+            from jobs.retrieval import learned
+
+            settings = config.retriever_settings.get(name, {})
+            return learned.run(spark, config, name, learn, digest(_source(learn)), settings)
+
+        return RETRIEVERS.add(Retriever(name, indexes, scores, citation, f"retriever_settings.{name}", work, origin))
+
+    return register
+
+
+def _source(learn: Learn) -> str:
+    """The text of the function's file; of the function alone where it was written in a notebook."""
+    module = sys.modules.get(learn.__module__)
+    try:
+        return inspect.getsource(module if module is not None and hasattr(module, "__file__") else learn)
+    except (OSError, TypeError):
+        raise ConfigError(f"the retriever's function {learn.__qualname__} has no source that could be read") from None

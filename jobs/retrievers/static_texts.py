@@ -1,0 +1,28 @@
+"""Retriever `static-texts`: the labels of the training texts nearest to a text in the space of `static`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobs.retrievers.base import built_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from jobs.config import Config
+
+NAME = "static-texts"
+
+
+@built_in(
+    NAME,
+    indexes="the vectors of the fold's training texts by the model of `static`",
+    scores="the maximum (or sum) of the cosine over the nearest training texts that carry the label",
+    citation="Zhang and Zhou, ML-KNN: A lazy learning approach to multi-label learning, 2007, for the idea",
+    section="static",
+)
+def static_texts(spark: SparkSession, config: Config) -> str:
+    """Nearest training texts."""
+    from jobs.retrieval import static as stages
+
+    return stages.run(spark, config, NAME)

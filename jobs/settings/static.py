@@ -1,0 +1,43 @@
+"""The settings of the static bi-encoder."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from fusion.retrieval.label_scores import Aggregation
+from fusion.retrieval.static import StaticTraining
+from jobs.settings import Section
+
+LabelWord = Literal["name", "alt_names", "description"]
+
+
+class StaticSettings(Section):
+    """Token vectors and token weights: where they start, how they are trained, how labels are searched."""
+
+    model: str = "bundled:minilm"
+    max_length: int = Field(512, ge=2)
+    label_text: list[LabelWord] = Field(default_factory=lambda: list[LabelWord](["name"]), min_length=1)
+
+    temperature: float = Field(0.07, gt=0)
+    learning_rate: float = Field(2e-3, gt=0)
+    epochs: int = Field(8, ge=1)
+    patience: int = Field(3, ge=1)
+    train_batch: int = Field(512, ge=2)
+    validation_texts: int = Field(5000, ge=1)
+    seed: int = Field(0, ge=0)
+
+    frequency_bias: float = Field(0.02, ge=0)
+    neighbours: int = Field(64, ge=1)
+    aggregation: Aggregation = "max"
+    top: int = Field(64, ge=1)
+
+    @field_validator("label_text", mode="before")
+    @classmethod
+    def _split(cls, words: object) -> object:
+        return [word.strip() for word in words.split(",")] if isinstance(words, str) else words
+
+    @property
+    def training(self) -> StaticTraining:
+        return StaticTraining(**{name: getattr(self, name) for name in StaticTraining.__dataclass_fields__})

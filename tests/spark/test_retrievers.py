@@ -1,0 +1,211 @@
+"""Every retriever of the registry, and one from a file: its lists, on any number of partitions, without leakage.
+
+bm25 and dense have the same tests in files of their own, beside those of their jobs.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from fusion.errors import InputError
+from jobs import retrieve, train_dense
+from jobs.config import Config, load_config
+from jobs.retrievers import RETRIEVERS
+from tests.retrieval_data import FOLDS, LABELS, TEXTS, WORDS, make_data, read_lists, tiny_bert, word, write_prepared
+from udfs.static import LABELS as STATIC
+
+OWN = Path(__file__).parents[2] / "docs" / "own_retriever.py"
+ELSEWHERE = {"bm25", "dense"}
+NAMES = [*(entry.name for entry in RETRIEVERS if not entry.origin and entry.name not in ELSEWHERE), "name-words"]
+TOP = 5
+Lists = dict[str, list[tuple[Any, ...]]]
+
+
+def configure(work: Path, model: Path, partitions: int = 2, **settings: Any) -> Config:
+    learning = {"model": str(model), "train_batch": 32, "epochs": 3, "top": TOP, "neighbours": 20}
+    return load_config(
+        None,
+        {
+            "dataset": "made",
+            "work.path": str(work),
+            "spark.partitions": partitions,
+            "retrievers": [*NAMES[:-1], str(OWN)],
+            "retriever_settings": {"name-words": {"top": TOP}},
+            "sparse.top": TOP,
+            "sparse.neighbours": 20,
+            "linear.top": TOP,
+            "dense": {**learning, "max_length": 16, "batch_size": 8, "learning_rate_high": 0.02},
+            "static": {**learning, "max_length": 16, "learning_rate": 0.02},
+            **settings,
+        },
+    )
+
+
+def retrieved(spark, config: Config) -> Lists:
+    return {name: read_lists(str(Path(table).parent)) for name, table in retrieve.run(spark, config).items()}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return tiny_bert(tmp_path_factory.mktemp("tiny-bert"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def for_few_texts(spark):
+    """Several buckets per chunk, even here; and queries on 120 rows are interpreted sooner than compiled."""
+    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+    before = {name: spark.conf.get(name) for name in conf}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_dense, "BUCKET", 8)
+        for name, value in conf.items():
+            spark.conf.set(name, value)
+        yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.fixture(scope="module")
+def done(spark, model, tmp_path_factory) -> tuple[Path, Lists]:
+    """The folder and the lists of all retrievers, on one partition."""
+    work = tmp_path_factory.mktemp("work")
+    write_prepared(work, make_data())
+    return work, retrieved(spark, configure(work, model, partitions=1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lists_are_whole(done, name: str) -> None:
+    """Every test text has its lists, best first, of labels of the right group, none longer than asked for."""
+    lists = done[1][name]
+    assert {(fold, text) for fold, _, text, *_ in lists} <= {(t % FOLDS, t) for t in range(TEXTS)}
+    assert len(lists) >= TEXTS / 2
+    for _, retriever, _, group, labels, scores in lists:
+        assert retriever == name
+        assert 1 <= len(labels) <= TOP
+        assert all((label < 8) == (group == "head") for label in labels)
+        assert sorted(zip((-score for score in scores), labels, strict=True)) == [
+            (-score, label) for score, label in zip(scores, labels, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "dense-texts"])
+def test_labels_that_texts_speak_of_come_first(done, name: str) -> None:
+    """Better than chance by far: the first head label is one of the text's in most lists that could have one.
+
+    The encoder of dense-texts has random weights, so that its neighbours mean little.
+    """
+    data = make_data()
+    first = [row[4][0] in data["labels"][row[2]] for row in done[1][name] if row[3] == "head"]
+    possible = [any(label < 8 for label in data["labels"][row[2]]) for row in done[1][name] if row[3] == "head"]
+    assert sum(first) / sum(possible) > 0.45
+
+
+@pytest.fixture(scope="module")
+def on_eight(spark, model, tmp_path_factory) -> Lists:
+    work = tmp_path_factory.mktemp("eight")
+    write_prepared(work, make_data())
+    return retrieved(spark, configure(work, model, partitions=8))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_lists_on_8_partitions(done, on_eight, name: str) -> None:
+    assert on_eight[name] == done[1][name]
+
+
+@pytest.fixture(scope="module")
+def with_others(spark, model, tmp_path_factory) -> Lists:
+    """Other texts and labels in every second test text of fold 0."""
+    data = make_data()
+    rng = np.random.default_rng(9)
+    for text in range(0, TEXTS, 2 * FOLDS):
+        size = len(data["texts"][text].split())
+        data["texts"][text] = " ".join(word(n) for n in rng.integers(0, WORDS, size))
+        data["labels"][text] = [int(rng.integers(LABELS))]
+    work = tmp_path_factory.mktemp("others")
+    write_prepared(work, data)
+    return retrieved(spark, configure(work, model))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_test_text_reaches_its_fold(done, with_others, name: str) -> None:
+    """What other test texts of a fold say and carry changes no list there; where they are training texts it does."""
+    before, after = done[1][name], with_others[name]
+
+    def kept(lists: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return [row for row in lists if row[0] == 0 and row[2] % (2 * FOLDS)]
+
+    assert kept(after) == kept(before)
+    assert [row for row in after if row[0] == 1] != [row for row in before if row[0] == 1]
+
+
+def test_what_is_done_is_not_done_again(spark, model, done, tmp_path, capfd) -> None:
+    shutil.copytree(done[0], tmp_path / "work")
+    capfd.readouterr()
+    assert retrieved(spark, configure(tmp_path / "work", model)) == done[1]
+    said = capfd.readouterr().err
+    assert "static tokens: up to date" in said
+    assert "train static: up to date" in said
+    assert "name-words model: up to date" in said
+    # Longer lists need neither new tokens nor new training.
+    chosen = {"retrievers": [STATIC, str(OWN)], "static.top": 3, "retriever_settings": {"name-words": {"top": TOP}}}
+    retrieve.run(spark, configure(tmp_path / "work", model, **chosen))
+    said = capfd.readouterr().err
+    assert "train static: up to date" in said
+    assert "static candidates: up to date" not in said
+    assert "name-words candidates: up to date" in said
+
+
+def test_how_training_went_is_kept(done) -> None:
+    report = json.loads((done[0] / "made/static/model/report.json").read_text())
+    assert list(report) == ["0", "1"]
+    assert all(max(fold["mrr"]) > fold["mrr"][0] for fold in report.values())
+
+
+def test_the_nearest_texts_decide_static_texts(done) -> None:
+    """Against brute force over the saved vectors."""
+    place = done[0] / "made/static/model/fold=0"
+    vectors = np.load(place / "texts.vectors.npy").astype(np.float64)
+    data = make_data()
+    train = [t for t in range(TEXTS) if data["roles"][0][t] == "train"]
+    assert len(vectors) == len(train)
+    model = done[0] / "made/static/tokens/texts.parquet"
+    tokens = {row["id"]: row for row in pq.read_table(model).to_pylist()}
+    from udfs.static_files import read_vectors
+
+    table = read_vectors(place / "model/0_StaticEmbedding/model.safetensors")
+    text = next(t for t in range(TEXTS) if data["roles"][0][t] == "test")
+    query = np.array(tokens[text]["counts"]) @ table[tokens[text]["tokens"]]
+    cosines = vectors @ (query / np.linalg.norm(query))
+    nearest = np.argsort(-cosines, kind="stable")[:20]
+    best: dict[int, float] = {}
+    for n in nearest:
+        for label in data["labels"][train[n]]:
+            best[label] = max(best.get(label, -1.0), cosines[n])
+    for row in (row for row in done[1]["static-texts"] if (row[0], row[2]) == (0, text)):
+        wanted = sorted((score for label, score in best.items() if (label < 8) == (row[3] == "head")), reverse=True)
+        np.testing.assert_allclose(row[5], wanted[:TOP], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return lambda texts: [[0.0]]", r"have the shape \(1, 1\), expected"),
+        ("return lambda texts: [[float('inf')] * len(fold.labels) for _ in texts]", "a score is infinite"),
+        ("raise KeyError('gone')", r"retriever broken, fold 0: KeyError: 'gone'"),
+    ],
+)
+def test_own_retrievers_that_do_not_work(spark, model, done, tmp_path, body: str, message: str) -> None:
+    file = tmp_path / "broken.py"
+    decorator = "@xf.retriever('broken', indexes='i', scores='s', citation='c')"
+    file.write_text(f"import xmtc_fusion as xf\n\n\n{decorator}\ndef learn(fold):\n    {body}\n")
+    shutil.copytree(done[0] / "made/prepared", tmp_path / "made/prepared")
+    config = configure(tmp_path, model, retrievers=[str(file)], retriever_settings={})
+    with pytest.raises(InputError, match=message):
+        retrieve.run(spark, config)
+    assert not (tmp_path / "made/candidates").exists()

@@ -1,0 +1,125 @@
+"""Full fine-tuning: cached gradients, a collapse, and a training that goes on after a kill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fusion.retrieval.contrastive import CollapseError, LabelSets, cached_step, negatives, nt_xent
+from jobs.settings.dense import DenseSettings
+from tests.retrieval_data import LABELS, make_data, tiny_bert, word
+from udfs.checkpoints import Checkpoints
+from udfs.encode import Encoder, load_encoder
+from udfs.finetune import PairTexts, fit
+
+CHUNK = 8
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tiny_bert(tmp_path_factory.mktemp("tiny-bert"))
+
+
+def fresh(folder: Path) -> Any:
+    load_encoder.cache_clear()
+    return load_encoder(encoder(folder))
+
+
+def encoder(folder: Path) -> Encoder:
+    return Encoder(str(folder), "tiny", 16, CHUNK)
+
+
+def pair_texts() -> PairTexts:
+    data = make_data()
+    offsets = np.concatenate(([0], np.cumsum([len(some) for some in data["labels"]])))
+    known = LabelSets(offsets, np.concatenate([np.array(some) for some in data["labels"]]))
+    return PairTexts(data["texts"], [word(5 * n) for n in range(LABELS)], known)
+
+
+def settings(**chosen: Any) -> Any:
+    return DenseSettings(**{"train_batch": 32, "epochs": 2, "learning_rate_high": 1e-3, **chosen}).training
+
+
+def trained(folder: Path, checkpoints: Checkpoints, **chosen: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    model, pairs = fresh(folder), pair_texts()
+    report = fit(model, pairs, pairs, settings(**chosen), encoder(folder), checkpoints, "fold 7")
+    return report, {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def test_cached_gradients_are_those_of_the_whole_batch(folder) -> None:
+    pairs = pair_texts()
+    texts, labels = (side[:20] for side in pairs.known.pairs())
+    sides = [pairs.texts[i] for i in texts], [pairs.label_texts[i] for i in labels]
+    mask = torch.from_numpy(negatives(labels, pairs.known.take(texts)))
+    model = fresh(folder).eval()
+
+    def vectors(some: list[str]) -> Any:
+        return model(model.preprocess(some))["sentence_embedding"]
+
+    loss = nt_xent(vectors(sides[0]), vectors(sides[1]), mask, 0.07)
+    loss.backward()
+    whole = {name: value.grad.clone() for name, value in model.named_parameters() if value.grad is not None}
+    model.zero_grad()
+    assert cached_step(vectors, sides, mask, 0.07, 6) == pytest.approx(loss.item(), rel=1e-5)
+    assert whole
+    for name, value in model.named_parameters():
+        if name in whole:
+            torch.testing.assert_close(value.grad, whole[name], rtol=1e-3, atol=1e-5)
+
+
+def test_a_chunk_is_repeated_with_its_random_numbers(folder) -> None:
+    """With dropout, the second time must see what the first one saw."""
+    seen: dict[str, list[Any]] = {}
+    model = fresh(folder).train()
+
+    def vectors(some: list[str]) -> Any:
+        out = model(model.preprocess(some))["sentence_embedding"]
+        seen.setdefault(some[0], []).append(out.detach().clone())
+        return out
+
+    sides = [word(n) for n in range(6)], [word(n) for n in range(6, 12)]
+    cached_step(vectors, sides, torch.ones((6, 6), dtype=torch.bool), 0.07, 2)
+    assert len(seen) == 6
+    for first, second in seen.values():
+        torch.testing.assert_close(first, second)
+
+
+class Killed(Checkpoints):
+    """Saves after every step, and is killed right after one of them."""
+
+    left = 3
+
+    @property
+    def due(self) -> bool:
+        return True
+
+    def save(self, state: dict[str, Any]) -> None:
+        super().save(state)
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("left", [3, 8, 9])
+def test_a_killed_training_ends_the_same(folder, tmp_path, left) -> None:
+    """In the middle of the first epoch, at its end, and in the second one."""
+    report, weights = trained(folder, Checkpoints(str(tmp_path / "whole"), 1e9))
+    assert report["mrr"][report["best"]] > report["mrr"][0]
+    killed = Killed(str(tmp_path / "killed"), 0)
+    killed.left = left
+    with pytest.raises(KeyboardInterrupt):
+        trained(folder, killed)
+    torch.manual_seed(123)
+    again, resumed = trained(folder, Checkpoints(str(tmp_path / "killed"), 1e9))
+    assert again == report
+    for name, value in weights.items():
+        torch.testing.assert_close(resumed[name], value, rtol=0, atol=1e-6)
+
+
+def test_a_collapse_is_caught(folder, tmp_path) -> None:
+    with pytest.raises(CollapseError, match=r"fold 7, epoch \d: .*learning_rate_high"):
+        trained(folder, Checkpoints(str(tmp_path), 1e9), learning_rate_high=0.5, epochs=4)
