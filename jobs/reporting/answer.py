@@ -230,7 +230,7 @@ def tie_line(dataset: Dataset, standing: Standing) -> str:
     so what that test says stands beside a test over folds."""
     if not standing.value.bold:
         return f"{_tied(standing)}, of {standing.cells} cells"
-    place = "the best" if standing.value.best else "not told from the best"
+    place = "the best" if standing.value.best else "not told apart from the best"
     test = f" by the {SHORT_TESTS[dataset.test]}" if tested(dataset) else ""
     line = f"{place} of {standing.cells} cells, {_tied(standing)}{test}"
     others = _others_in_ranks(dataset, standing)

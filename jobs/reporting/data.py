@@ -71,7 +71,7 @@ class Value:
     best: bool
     """Whether this is the best of the fused cells."""
     bold: bool
-    """Best, or not told from it by the deciding test."""
+    """Best, or not told apart from it by the deciding test."""
     against_best: Comparison | None
     """None for the best cell itself."""
 
@@ -177,7 +177,7 @@ class Standing:
     best: Cell
     best_value: Value
     others_tied: int
-    """Distinct results beside its own that are best or not told from the best; counted if it is one of them."""
+    """Distinct results beside its own that are best or not told apart from the best; counted if it is one of them."""
     cells: int
     """Distinct results of fusion."""
     singles: dict[str, Value]

@@ -26,7 +26,10 @@ def examples_section(datasets: Sequence[Dataset], left_out: bool) -> str:
     shown = [dataset for dataset in datasets if dataset.examples]
     if not shown:
         return ""
-    note = f"{SIGN} and bold: a relevant label. Labels are followed by their scores. At most ten labels of a list."
+    note = (
+        f"{SIGN} and bold: a relevant label. Labels are followed by their scores. "
+        "At most ten labels of each list are shown."
+    )
     parts = "".join(map(_dataset, shown))
     if left_out:
         note, parts = "Left out to keep this page small; the table examples.parquet of the results has them.", ""

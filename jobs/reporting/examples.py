@@ -11,7 +11,7 @@ from fusion.grid import Cell
 from fusion.statistics.extremes import HELPED, OUTCOMES
 from jobs.reporting.data import Column, Dataset
 from jobs.reporting.formats import MINUS, cell_name, measure_name, percent, points
-from jobs.reporting.tables import Entry, Table
+from jobs.reporting.tables import Entry, Table, group_order
 from jobs.results.examples import FUSED, RELEVANT
 
 SHOWN = 5
@@ -100,9 +100,10 @@ def read_examples(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]:
 
 
 def shown_examples(dataset: Dataset) -> list[GroupExamples]:
-    """Those that a report shows, by label group."""
+    """Those that a report shows, by label group, all labels first."""
     groups = []
-    for group in dict.fromkeys(example.column.label_group for example in dataset.examples):
+    names = dict.fromkeys(example.column.label_group for example in dataset.examples)
+    for group in sorted(names, key=lambda name: -group_order(name)):
         of_group = [example for example in dataset.examples if example.column.label_group == group]
         by_outcome = {
             outcome: tuple(one for one in of_group if one.outcome == outcome and one.place <= SHOWN)

@@ -34,8 +34,19 @@ def read_labels(rows: Iterable[Mapping[str, Any]]) -> tuple[LabelChange, ...]:
 
 
 def label_tables(dataset: Dataset) -> Iterator[tuple[str, Table]]:
-    """One table per label group, all labels first, and retriever, with a title: the labels helped, then those hurt."""
-    ordered = sorted(dataset.labels, key=lambda one: (-group_order(one.label_group), one.label_group))
+    """One table per label group and retriever, with a title: the labels helped, then those hurt. All labels come first,
+    and the better retriever."""
+    standings = dataset.recommendation.standings if dataset.recommendation else ()
+    better = {(one.column.label_group, one.better_single) for one in standings}
+    ordered = sorted(
+        dataset.labels,
+        key=lambda one: (
+            -group_order(one.label_group),
+            one.label_group,
+            (one.label_group, one.retriever) not in better,
+            one.retriever,
+        ),
+    )
     for (group, retriever), changes in groupby(ordered, key=lambda one: (one.label_group, one.retriever)):
         of_table = list(changes)
         first = of_table[0]

@@ -32,7 +32,7 @@ from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, w
 from jobs.runtime.safe_text import code_span, csv_cells, fenced
 
 FIGURES = {
-    "grid": "All fusions: bold figures are not told from the best, which is framed",
+    "grid": "All fusions: bold figures are not told apart from the best, which is framed",
     "gain": "Gain of the best fusion over the better single retriever, with 95% intervals",
     "frequency": "Relevant labels found, by label frequency, with 95% intervals",
     "ranks": "Mean ranks; bars join cells that are not told apart",
@@ -47,7 +47,7 @@ LATEX |= {MINUS: "$-$", NOTHING: "--", BEST: "underlined"}
 
 
 def dataset_csv(dataset: Dataset) -> str:
-    """A line a cell, shares of 1 in full precision: tail_ndcg@10_mean, tail_ndcg@10_std and so on."""
+    """One line per cell, shares of 1 in full precision: tail_ndcg@10_mean, tail_ndcg@10_std and so on."""
     columns: dict[Column, str] = {}
     for column in dataset.columns:
         ideal = "" if column.ideal == ALL else f"_ideal-{column.ideal}"

@@ -18,7 +18,8 @@ def how_to_read(report: Report) -> dict[str, str]:
         decides += f" {names}: one fold leaves nothing for a test over folds, so the tests over texts decide."
     others = "; and the ".join(meaning for test, meaning in TESTS.items() if test != report.test)
     return {
-        "Recommended": f"{REGRET_RULE}. Only the paper's protocol counts (ideal ranking over all labels of a text).",
+        "Recommended": f"{REGRET_RULE[0].upper()}{REGRET_RULE[1:]}. Only the paper's protocol counts (ideal ranking "
+        "over all labels of a text).",
         "Better, worse": "With several folds a gain is called better or worse only if the folds and the texts both say "
         "so; with one fold the texts decide. Gains stand with their 95% interval over the texts.",
         "Bold": f"{decides} Beside it stand the {others}. The test weighs a distance by how much it varies: a lower "

@@ -57,7 +57,7 @@ def gain_table(report: Report, dataset: Dataset) -> Table:
 
 def _rests_on(dataset: Dataset) -> str:
     if len(dataset.folds) > 1:
-        return "Better or worse only where folds and texts both say so."
+        return "Called better or worse only where folds and texts both say so."
     return "One fold leaves nothing for a test over folds: better or worse by the test over texts."
 
 
@@ -76,7 +76,7 @@ def tie_table(report: Report, dataset: Dataset) -> Table:
         lines.append(line)
     return Table(
         "ties",
-        f"Fusions, of {len(cells)}, that are best or not told from the best (alpha = {report.alpha:g}); "
+        f"Fusions, of {len(cells)}, that are best or not told apart from the best (alpha = {report.alpha:g}); "
         "the test in bold decides the bold face.",
         [("", "test"), *((column.label_group, measure_name(column)) for column in columns)],
         "l" + "r" * len(columns),
@@ -97,7 +97,7 @@ def agreement_table(dataset: Dataset) -> Table:
     header = list(dict.fromkeys(name for line in lines for name in line))
     return Table(
         "agreement",
-        "Relevant labels found, and candidates that two retrievers have in common, in percent; candidates a text.",
+        "Relevant labels found, and candidates that two retrievers have in common, in percent; candidates per text.",
         [(name,) for name in header],
         "l" + "r" * (len(header) - 1),
         [[[Entry(line.get(name, NOTHING)) for name in header] for line in lines]],
@@ -105,7 +105,7 @@ def agreement_table(dataset: Dataset) -> Table:
 
 
 def paper_tables(dataset: Dataset) -> Iterator[Table]:
-    """The paper's figures beside ours, a table a label group."""
+    """The paper's figures beside ours, one table per label group."""
     paper = dataset.paper
     if paper is None:
         return

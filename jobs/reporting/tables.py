@@ -104,7 +104,7 @@ def bold_face(report: Report, dataset: Dataset) -> str:
     test = f"{TESTS[dataset.test]}; alpha = {report.alpha:g}"
     if report.test != dataset.test:
         test += "; one fold leaves nothing for a test over folds"
-    return f"Bold: the best fusion of a column ({BEST}) and those not told from it by the deciding test ({test})."
+    return f"Bold: the best fusion of a column ({BEST}) and those not told apart from it by the deciding test ({test})."
 
 
 def tested(dataset: Dataset) -> bool:
@@ -127,12 +127,12 @@ def out_of_order(dataset: Dataset, columns: Collection[Column]) -> str:
     if not cases:
         return ""
     _, column, bold, plain = max(cases, key=lambda case: case[0])
-    what = {"folds": "by how much it differs from fold to fold", "queries": "how far texts differ in it"}
+    against = {"folds": "how much it varies from fold to fold", "queries": "how much it varies from text to text"}
     return (
         f"{column_name(column)}: {figure(bold.values[column])} of {cell_name(bold.cell)} is bold and "
         f"{figure(plain.values[column])} of {cell_name(plain.cell)} is not. The test weighs a cell's distance from the "
-        f"best {what.get(dataset.test, what['queries'])}: a small but steady distance is told, a larger unsteady one "
-        "is not."
+        f"best against {against.get(dataset.test, against['queries'])}: a small but steady distance counts as a "
+        "difference, a larger but unsteady one does not."
     )
 
 

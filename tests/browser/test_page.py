@@ -141,7 +141,7 @@ def test_values_tell_more_on_hover_and_focus(page, report):
 
 FIGURES = [
     ("grid", 1, ["all nDCG@10", "to the best", "random signs"]),
-    ("ranks", 0, ["zmuv+combmnz", "mean rank", "not told from"]),
+    ("ranks", 0, ["zmuv+combmnz", "mean rank", "not told apart from"]),
     ("gain", 2, ["all nDCG@10: better", "zmuv+combmnz", "bm25 alone", "effect size", "folds"]),
     ("ceiling", 2, ["all nDCG@10", "best cell", "ceiling"]),
     ("bands", 7, ["all labels of 13\N{EN DASH}27 texts", "bm25 alone", "zmuv+combmnz", "% [", "pairs15,451"]),

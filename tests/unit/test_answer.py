@@ -56,7 +56,9 @@ def test_ties_are_counted_once_per_result_and_name_their_test() -> None:
         f"the best of 40 cells, tied with 3 others by the t-test over folds; {over_texts}"
     )
     second = replace(standing, value=replace(standing.value, best=False))
-    assert tie_line(dataset, second).startswith("not told from the best of 40 cells, tied with 3 others by the t-test")
+    assert tie_line(dataset, second).startswith(
+        "not told apart from the best of 40 cells, tied with 3 others by the t-test"
+    )
     below = replace(second, value=replace(second.value, bold=False, mean=standing.best_value.mean - 0.012))
     assert tie_line(dataset, below) == "1.2 below the best, zmuv+combmnz, of 40 cells"
     by_texts = sample_report(test="queries").datasets[0]

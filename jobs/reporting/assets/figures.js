@@ -167,7 +167,7 @@ function drawRanks(set, width) {
       label: narrow && row.normalization === "(any)" ? `(any) ${row.fusion}` : row.name, note: rank.toFixed(1), strong: number === set.recommended,
       draw: (x, y) => [line(x(low), y, x(rank), y, { class: "grid-line" }), shape(row.single ? 1 : 0, x(rank), y, { fill: row.single ? colour(1) : colour(0) })],
       lines: () => [row.name, ["mean rank", rank.toFixed(2)], ["place", String(i + 1)],
-        ["not told from", ranking.ties.filter((tie) => tie.includes(number)).flat().filter((other) => other !== number).filter((other, n, all) => all.indexOf(other) === n)
+        ["not told apart from", ranking.ties.filter((tie) => tie.includes(number)).flat().filter((other) => other !== number).filter((other, n, all) => all.indexOf(other) === n)
           .map((other) => set.rows[other].name).join(", ") || "no other"]],
     };
   });
