@@ -87,8 +87,8 @@ if made_up:
 # MAGIC %md
 # MAGIC On the third night the first retriever is worse: somebody has broken it. The message says which figures fell,
 # MAGIC from where to where, and that the data (here: the rankings) changed, not the configuration or the code. On the
-# MAGIC fourth it is repaired, but other packages have come in. No figure fell, but most of the texts are not those of the
-# MAGIC baseline, and the tags are distributed differently: an alarm about the data.
+# MAGIC fourth it is repaired, but other packages have come in. No figure fell, but most of the texts are not those of
+# MAGIC the baseline, and the tags are distributed differently: an alarm about the data.
 
 # COMMAND ----------
 
@@ -103,9 +103,9 @@ if made_up:
 # MAGIC %md
 # MAGIC ## The history
 # MAGIC
-# MAGIC Delta tables, or tables of a catalog. `runs` holds a row for each complete run of a dataset: the verdict, what it
-# MAGIC was compared with, and fingerprints of its inputs, configuration and code. A dataset that was missing or failed has a
-# MAGIC row with the reason. `xf.History` gives the rows that count; here they become views for SQL.
+# MAGIC Delta tables, or tables of a catalog. `runs` holds a row for each complete run of a dataset: the verdict, what
+# MAGIC it was compared with, and fingerprints of its inputs, configuration and code. A dataset that was missing or
+# MAGIC failed has a row with the reason. `xf.History` gives the rows that count; here they become views for SQL.
 
 # COMMAND ----------
 
@@ -231,8 +231,8 @@ show_page(f"{place}/nightly/{run_ids[-1]}/trend.html")
 # MAGIC     nightly:
 # MAGIC       baseline: "2026-03-02"
 # MAGIC
-# MAGIC or for one run with `--baseline 2026-03-02`, or once and for all with `xmtc-fusion nightly pin 2026-03-02`. After a
-# MAGIC change that is meant (new data, another model), accept the first run that has it:
+# MAGIC or for one run with `--baseline 2026-03-02`, or for good with `xmtc-fusion nightly pin 2026-03-02`. After
+# MAGIC a change that is meant (new data, another model), accept the first run that has it:
 # MAGIC `xmtc-fusion nightly accept 2026-03-05 --because "new packages"`. For one run, a baseline does the same:
 
 # COMMAND ----------
