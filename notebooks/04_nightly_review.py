@@ -231,9 +231,9 @@ show_page(f"{place}/nightly/{run_ids[-1]}/trend.html")
 # MAGIC     nightly:
 # MAGIC       baseline: "2026-03-02"
 # MAGIC
-# MAGIC or for one run with `--baseline 2026-03-02`, or once and for all with `xmtc-fusion nightly pin 2026-03-02`.
-# MAGIC After a change that is meant (new data, another model), accept the first run that has it: `xmtc-fusion nightly
-# MAGIC accept 2026-03-05 --because "new packages"`. For one run, a baseline does the same:
+# MAGIC or for one run with `--baseline 2026-03-02`, or for good with `xmtc-fusion nightly pin 2026-03-02`. After
+# MAGIC a change that is meant (new data, another model), accept the first run that has it:
+# MAGIC `xmtc-fusion nightly accept 2026-03-05 --because "new packages"`. For one run, a baseline does the same:
 
 # COMMAND ----------
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
 
 LEASE, LEASE_FILE = "xmtc-fusion-nightly", "lease.json"
-KEPT_LOG = {"delta.logRetentionDuration": "interval 400 days"}
-"""How far back one can ask what the history held."""
+LOG_SETTINGS = {"delta.logRetentionDuration": "interval 400 days", "delta.checkpointInterval": "10"}
+"""How far back one can ask what the history held, and how many entries of the log are read one by one at most."""
 MANY_FILES = 64
 """Small files of a table that is read whole, from which on they are joined."""
 
@@ -55,16 +55,17 @@ class DeltaTables:
         from deltalake import write_deltalake
 
         self._make_folder()
+        table = self._open(name)
         write_deltalake(
-            self._uri(name),
+            self._uri(name) if table is None else table,
             rows,
             mode="append",
             schema_mode="merge",
             partition_by=["run_id"] if name in PARTITIONED else None,
-            configuration=KEPT_LOG,
+            configuration=LOG_SETTINGS if table is None else None,
             storage_options=self._options,
         )
-        table = self._open(name)
+        table = table or self._open(name)
         assert table is not None
         self._flush(table)
         if name not in PARTITIONED:
@@ -195,7 +196,7 @@ class DeltaTables:
         self._make_folder()
         schema = pa.schema([*KEYS.items(), *COLUMNS[RUNS].items()])
         return DeltaTable.create(
-            self._uri(RUNS), schema, mode="error", configuration=KEPT_LOG, storage_options=self._options
+            self._uri(RUNS), schema, mode="error", configuration=LOG_SETTINGS, storage_options=self._options
         )
 
     def _make_folder(self) -> None:

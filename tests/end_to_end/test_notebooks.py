@@ -143,14 +143,15 @@ def test_bring_your_own_runs(run: Any, work: Path, capsys: pytest.CaptureFixture
 
 def test_nightly_review(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
     left = run("04_nightly_review")
-    assert [night.exit_code for night in left["nights"]] == [0, 0, 10, 12, 0]
+    assert [night.exit_code for night in left["nights"]] == [0, 0, 10, 14, 0]
     found = {row["run_id"]: (row["verdict"], row["baseline"]) for row in left["verdicts"].collect()}
-    assert found["2026-03-04"] == ("regression", "2026-03-03") and found["2026-03-05"] == ("data drift", "2026-03-03")
+    assert found["2026-03-04"] == ("regression", "2026-03-03") and found["2026-03-05"] == ("data check", "2026-03-03")
     changed = {row["run_id"]: sorted(row["inputs"]) for row in left["changed"].collect() if row["verdict"] != "ok"}
     assert changed == {"2026-03-04": ["first"], "2026-03-05": ["first", "judgements", "second"]}
     means = {(row["run_id"], row["label_group"]): row["mean"] for row in left["trend"].collect()}
     assert means["2026-03-04", "tail"] < means["2026-03-03", "tail"] == means["2026-03-02", "tail"]
     assert {row["quantity"] for row in left["drifted"].collect()} == {"label frequencies"}
+    assert {row["run_id"] for row in left["failed"].collect() if row["quantity"] == "gone_texts"} == {"2026-03-05"}
     worst = left["losses"].first()
     assert (worst["normalization"], worst["fusion"]) == ("single", "first") and worst["change"] < -10
     assert "fell from" in capsys.readouterr().out
