@@ -15,6 +15,7 @@ def change_page(compared: SideBySide) -> str:
     """The page."""
     groups = words.groups(compared)
     tables = [words.decisive_table(compared, group) for group in groups]
+    settings = words.settings_table(compared)
     measures = [words.measures_table(compared, group) for group in groups]
     return Template(asset("changes.html")).substitute(
         title=escape(compared.title),
@@ -29,6 +30,7 @@ def change_page(compared: SideBySide) -> str:
             if table
         ),
         reading="".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in words.READING.items()),
+        settings=table_html(settings) if settings else "",
         runs="".join(f"<li>{escape(words.run_lines(side))}</li>" for side in (compared.before, compared.after)),
         version=escape(compared.version),
     )
@@ -47,5 +49,11 @@ def change_markdown(compared: SideBySide) -> str:
         parts += folded("Every cell and measure", [markdown(table) for table in every if table])
     parts += ["## How to read this", "".join(f"- **{name}**: {mark(text)}\n" for name, text in words.READING.items())]
     runs = "".join(f"- {mark(words.run_lines(side))}\n" for side in (compared.before, compared.after))
-    parts += ["## What was compared", runs, f"Made by xmtc-fusion {compared.version}."]
+    settings = words.settings_table(compared)
+    parts += [
+        "## What was compared",
+        runs,
+        *([markdown(settings)] if settings else []),
+        f"Made by xmtc-fusion {compared.version}.",
+    ]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"

@@ -93,7 +93,7 @@ def notes(compared: SideBySide) -> list[str]:
     for side in (compared.before, compared.after):
         only = compared.only_in(side)
         lines += [f"Only in {side.name}: {joined([cell_name(cell) for cell in only])}."] if only else []
-    different = [f"{name} ({one!r} and {other!r})" for name, one, other in compared.settings]
+    different = [name for name, _, _ in compared.settings]
     lines.append(f"Settings that differ: {joined(different)}." if different else "No setting differs.")
     if compared.before.dataset.version != compared.after.dataset.version:
         lines.append(f"The code differs, too: {compared.before.dataset.version} and {compared.after.dataset.version}.")
@@ -193,6 +193,15 @@ def _entry(change: Change | None) -> Entry:
     return Entry("=" if change.same else points(difference), bold=change.outcome in ("better", "worse"))
 
 
+def settings_table(compared: SideBySide) -> Table | None:
+    """The settings that differ, with both values."""
+    if not compared.settings:
+        return None
+    lines = [[Entry(name), Entry(str(one)), Entry(str(other))] for name, one, other in compared.settings]
+    header = ("setting that differs", compared.before.name, compared.after.name)
+    return Table("settings", "", [(name,) for name in header], "lll", [lines])
+
+
 def terminal(compared: SideBySide) -> str:
     """The lines that matter."""
     parts = [f"{sides(compared)}\n{headline(compared)}"]
@@ -204,6 +213,10 @@ def terminal(compared: SideBySide) -> str:
             rows = [[line[0].text, "", *(entry.text for entry in line[1:])] for line in table.blocks[0]]
             parts.append(f"{table.caption}\n{as_table(header, rows)}")
     parts.append("\n".join(notes(compared)))
+    settings = settings_table(compared)
+    if settings is not None:
+        lines = [[entry.text for entry in line] for line in settings.blocks[0]]
+        parts.append(as_table([name for (name,) in settings.header], lines))
     return plain("\n\n".join(parts))
 
 

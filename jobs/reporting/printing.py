@@ -200,10 +200,10 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
     name = cell_name(dataset.recommendation.cell)
     standings = dataset.recommendation.standings
     parts = [f"### Recommended: {mark(name)}"]
-    for one in standings:
-        parts.append(
-            f"- {labels_of(one.column.label_group)}: {mark(standing_line(one))}; {mark(tie_line(dataset, one))}"
-        )
+    lines = [
+        f"{labels_of(one.column.label_group)}: {standing_line(one)}; {tie_line(dataset, one)}" for one in standings
+    ]
+    parts.append("".join(f"- {mark(line)}\n" for line in lines))
     winners = winners_table(dataset)
     parts += folded("The winner of each column", [markdown(winners)]) if winners else []
     lines = [*loss_lines(dataset), *unseen_lines(dataset)]

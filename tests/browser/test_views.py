@@ -124,3 +124,11 @@ def test_figures_on_a_phone_have_readable_headings_and_numbers(visit, whole):
     # The axis of the mean ranks has two numbers at least, below the rows.
     texts = page.locator("#ranks .plot svg > text.soft").all_text_contents()
     assert texts[-1] == "mean rank" and len([text for text in texts[:-1] if text.isdigit()]) >= 2
+
+
+def test_folded_tables_are_printed(visit, whole):
+    page = visit(whole)
+    tables = page.locator("#losses details:not([open]) table")
+    assert tables.count() > 2 and not tables.first.is_visible()
+    page.emulate_media(media="print")
+    assert tables.first.is_visible() and tables.first.bounding_box()["height"] > 100

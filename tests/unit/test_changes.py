@@ -99,7 +99,10 @@ def test_other_texts_are_refused(folders: tuple[str, str], tmp_path: Path) -> No
     assert "1,024 blocks in the first and 64 in the second" in blocks.texts["all"].refused
     without = compared(folders[0], saved(tmp_path / "without", settings={"evaluate.details": False}))
     assert "holds no sums by block of texts" in without.texts["all"].refused
-    assert "evaluate.details (True and False)" in " ".join(notes(without))
+    assert "Settings that differ: evaluate.details." in notes(without)
+    (line,) = [line for line in terminal(without).splitlines() if line.startswith("evaluate.details")]
+    assert line.split() == ["evaluate.details", "True", "False"]
+    assert "| evaluate.details | True | False |" in change_markdown(without) and ">False<" in change_page(without)
 
 
 def test_other_cells_and_measures(folders: tuple[str, str], tmp_path: Path) -> None:
