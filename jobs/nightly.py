@@ -70,6 +70,8 @@ def rerun(spark: SparkSession | None, config: Config, run_id: str, dataset: str 
     if not rows:
         raise ConfigError(f"there is no night {run_id!r} of {dataset or 'any dataset'} in {history.place}")
     asked = {row["file"] or row["dataset"]: partial(_recorded_config, config, row) for row in rows}
+    # Tolerance, level and what is watched are those of the night, too.
+    config = next((_recorded_config(config, row) for row in rows if row["settings"] is not None), config)
     with held_lease(history.storage, run_id, settings.lease, settings.wait, settings.break_lock) as lease:
         history.take_over()
         night = _night(spark, config, Asked(history, lease, run_id, asked))
@@ -89,7 +91,7 @@ def _recorded_config(config: Config, row: Row) -> Config:
             raise ConfigError(f"{row['dataset']}: an earlier version did not record its settings: run the night again")
         return overlaid(config, row["file"])
     recorded = make_config(yaml.safe_load(row["settings"]), f"the history of {row['run_id']}")
-    kept = {"alerts": config.nightly.alerts, "mlflow": config.nightly.mlflow, "history": config.nightly.history}
+    kept = {name: getattr(config.nightly, name) for name in ("alerts", "mlflow", "history", "keep", "wait", "lease")}
     return recorded.model_copy(update={"nightly": recorded.nightly.model_copy(update=kept), "work": config.work})
 
 
