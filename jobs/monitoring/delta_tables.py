@@ -85,7 +85,6 @@ class DeltaTables:
         )
 
     def sql(self, query: str) -> pa.Table:
-        """The answer to a query over all tables, with every attempt in them."""
         from deltalake import QueryBuilder
 
         builder = QueryBuilder()
@@ -140,7 +139,7 @@ class DeltaTables:
         runs = self._open(RUNS)
         try:
             runs = runs or self._create_runs()
-            if (runs.transaction_version(LEASE) or 0) + 1 != holder.number:
+            if (runs.transaction_version(LEASE) or 0) >= holder.number:
                 return False
             told = {"lease": json.dumps(holder.as_dict())}
             once = _once(custom_metadata=told, app_transactions=[Transaction(LEASE, holder.number)])
@@ -199,10 +198,14 @@ class DeltaTables:
 
     def _open(self, name: str) -> DeltaTable | None:
         from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
 
-        if not DeltaTable.is_deltatable(self._uri(name), storage_options=self._options):
-            return None
-        return DeltaTable(self._uri(name), storage_options=self._options)
+        try:
+            if not DeltaTable.is_deltatable(self._uri(name), storage_options=self._options):
+                return None
+            return DeltaTable(self._uri(name), storage_options=self._options)
+        except (DeltaError, OSError) as error:
+            raise OutputError(f"cannot read the table {name} of the history {self.place}: {error}") from None
 
     def _create_runs(self) -> DeltaTable:
         from deltalake import DeltaTable
