@@ -24,7 +24,7 @@ from jobs.monitoring.drift import drift
 from jobs.monitoring.history import ACCEPT, PIN, History, Row
 from jobs.monitoring.history_tables import FencedError
 from jobs.monitoring.lease import Lease, held_lease
-from jobs.monitoring.night import CHECK, FAILED, MISSING, OK, Absent, Night
+from jobs.monitoring.night import CHECK, FAILED, MISSING, OK, Absent, Night, differing_inputs
 from jobs.monitoring.night_verdict import message, summary_of
 from jobs.monitoring.publishing import publish
 from jobs.monitoring.recording import now, record, retain
@@ -70,9 +70,18 @@ def rerun(spark: SparkSession | None, config: Config, run_id: str, dataset: str 
     if not rows:
         raise ConfigError(f"there is no night {run_id!r} of {dataset or 'any dataset'} in {history.place}")
     asked = {row["file"] or row["dataset"]: partial(_recorded_config, config, row) for row in rows}
+    # Tolerance, level and what is watched are those of the night, too.
+    config = next((_recorded_config(config, row) for row in rows if row["settings"] is not None), config)
     with held_lease(history.storage, run_id, settings.lease, settings.wait, settings.break_lock) as lease:
         history.take_over()
-        return _night(spark, config, Asked(history, lease, run_id, asked))
+        night = _night(spark, config, Asked(history, lease, run_id, asked))
+    recorded_data = {row["dataset"]: row["data"] for row in rows if row["data"]}
+    for name, evaluated in night.evaluated.items():
+        was, now_is = recorded_data.get(name), evaluated.fingerprints["data"]
+        if was is not None and was != now_is:
+            inputs = ", ".join(differing_inputs(was, now_is))
+            night.problems.append(f"{name}: the inputs are not those that the night had: {inputs}")
+    return night
 
 
 def _recorded_config(config: Config, row: Row) -> Config:
@@ -82,7 +91,7 @@ def _recorded_config(config: Config, row: Row) -> Config:
             raise ConfigError(f"{row['dataset']}: an earlier version did not record its settings: run the night again")
         return overlaid(config, row["file"])
     recorded = make_config(yaml.safe_load(row["settings"]), f"the history of {row['run_id']}")
-    kept = {"alerts": config.nightly.alerts, "mlflow": config.nightly.mlflow, "history": config.nightly.history}
+    kept = {name: getattr(config.nightly, name) for name in ("alerts", "mlflow", "history", "keep", "wait", "lease")}
     return recorded.model_copy(update={"nightly": recorded.nightly.model_copy(update=kept), "work": config.work})
 
 
@@ -116,7 +125,7 @@ def _night(spark: SparkSession | None, config: Config, asked: Asked) -> Night:
         except Exception as error:
             evaluated = night.evaluated.pop(name)
             night.absent[evaluated.file] = Absent(name, FAILED, _reason(error))
-            night.changes = {watched: found for watched, found in night.changes.items() if watched.dataset != name}
+            night.changes = {key: change for key, change in night.changes.items() if key.dataset != name}
     night.fallen = alarms(night.changes, settings.alpha)
     night.finished = now()
     _explain(history, config, night)
@@ -229,17 +238,17 @@ def _compare(history: History, night: Night, evaluated: Evaluated, compared: lis
     name, settings = evaluated.dataset, evaluated.config.nightly
     measures = settings.watch.measures
     figures = watched_figures(evaluated.queries(), measures)
-    found: dict[Watched, Change] = {}
+    compared_figures: dict[Watched, Change] = {}
     for row in compared:
         before = history.read_attempts("query_figures", {(row["run_id"], name, row["attempt"])})
-        found |= changes(before, evaluated.queries(), measures, name, row["run_id"], night.tolerance)
+        compared_figures |= changes(before, evaluated.queries(), measures, name, row["run_id"], night.tolerance)
     key = {(row["run_id"], name, row["attempt"]) for row in compared[:1]}
     moved = drift(
         history.read_attempts("drift", key), history.read_attempts("label_counts", key), evaluated, settings.drift
     )
     costs = cost_checks(night.stages[name], history.read_attempts("run_log", key), settings.cost)
     night.figures[name], night.drift[name], night.costs[name] = figures, moved, costs
-    night.changes |= found
+    night.changes |= compared_figures
     if compared:
         night.baselines[name] = compared[0]
 

@@ -94,5 +94,5 @@ def _welch(a: Sums, b: Sums) -> tuple[float, float]:
 
 def alarms(changes: Mapping[Key, Change], alpha: float) -> dict[Key, float]:
     """The figures whose drop is beyond the tolerance, with their corrected p-values."""
-    tested = holm({key: found.p for key, found in changes.items() if not math.isnan(found.p)})
+    tested = holm({key: change.p for key, change in changes.items() if not math.isnan(change.p)})
     return {key: p for key, p in tested.items() if p < alpha}

@@ -1,1 +1,1 @@
-"""What the nightly run is made of: re-evaluation, baseline, history, lock, trend."""
+"""What the nightly run is made of: data checks, re-evaluation, baseline, history, lease, alerts, trend."""

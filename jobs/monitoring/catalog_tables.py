@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.errors import ConfigError
-from jobs.monitoring.history_tables import COLUMNS, RUNS, FencedError, Holder
+from jobs.monitoring.history_tables import COLUMNS, EVENTS, RUNS, FencedError, Holder
 from jobs.runtime.spark_errors import SPARK_ERRORS
 
 if TYPE_CHECKING:
@@ -69,6 +69,13 @@ class CatalogTables:
             place = table.schema.get_field_index("attempt")
             table = table.set_column(place, "attempt", pc.fill_null(table["attempt"], 0))
         return table
+
+    def sql(self, query: str) -> pa.Table:
+        for name in (*COLUMNS, *EVENTS):
+            rows = self._table(name)
+            if rows is not None:
+                rows.createOrReplaceTempView(name)
+        return self._spark.sql(query).toArrow()
 
     def commit(self, rows: pa.Table) -> None:
         self._check()

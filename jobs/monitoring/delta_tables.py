@@ -85,7 +85,6 @@ class DeltaTables:
         )
 
     def sql(self, query: str) -> pa.Table:
-        """The answer to a query over all tables, with every attempt in them."""
         from deltalake import QueryBuilder
 
         builder = QueryBuilder()
@@ -135,17 +134,23 @@ class DeltaTables:
 
     def take(self, holder: Holder) -> bool:
         from deltalake import Transaction, write_deltalake
-        from deltalake.exceptions import DeltaError
+        from deltalake.exceptions import CommitFailedError, DeltaError
 
+        runs = self._open(RUNS)
         try:
-            runs = self._open(RUNS) or self._create_runs()
-            if (runs.transaction_version(LEASE) or 0) + 1 != holder.number:
+            runs = runs or self._create_runs()
+            if (runs.transaction_version(LEASE) or 0) >= holder.number:
                 return False
             told = {"lease": json.dumps(holder.as_dict())}
             once = _once(custom_metadata=told, app_transactions=[Transaction(LEASE, holder.number)])
             write_deltalake(runs, _no_rows(runs), mode="append", commit_properties=once)
-        except DeltaError:
+        except CommitFailedError:
             return False
+        except (DeltaError, OSError) as error:
+            if runs is None and self._open(RUNS) is not None:
+                # Somebody else has made the table at the same time.
+                return False
+            raise OutputError(f"cannot write to the history {self.place}: {error}") from None
         self._flush(runs)
         self._runs, self._number = runs, holder.number
         self.beat(holder)
@@ -174,7 +179,15 @@ class DeltaTables:
         self._runs = None
         written = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
         if written is None or written.number <= holder.number:
-            write_json(f"{self.place}/{LEASE_FILE}", {**holder.as_dict(), "beat": 0.0})
+            given_back = {**holder.as_dict(), "beat": 0.0}
+            try:
+                write_json(f"{self.place}/{LEASE_FILE}", given_back)
+            except OutputError:
+                if not self._local:
+                    raise
+                # On a full disk, the old file makes room for the new one.
+                Path(self.place, LEASE_FILE).unlink(missing_ok=True)
+                write_json(f"{self.place}/{LEASE_FILE}", given_back)
 
     def _fenced(self) -> FencedError:
         other = self.holder()
@@ -185,10 +198,14 @@ class DeltaTables:
 
     def _open(self, name: str) -> DeltaTable | None:
         from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
 
-        if not DeltaTable.is_deltatable(self._uri(name), storage_options=self._options):
-            return None
-        return DeltaTable(self._uri(name), storage_options=self._options)
+        try:
+            if not DeltaTable.is_deltatable(self._uri(name), storage_options=self._options):
+                return None
+            return DeltaTable(self._uri(name), storage_options=self._options)
+        except (DeltaError, OSError) as error:
+            raise OutputError(f"cannot read the table {name} of the history {self.place}: {error}") from None
 
     def _create_runs(self) -> DeltaTable:
         from deltalake import DeltaTable

@@ -110,6 +110,10 @@ class History:
         rows = rows_of(table, attempts)
         return rows if len(rows) else None
 
+    def sql(self, query: str) -> pa.Table:
+        """The answer to a query over all tables by their names, with every attempt in them."""
+        return self.storage.sql(query)
+
     def append(self, name: str, rows: pa.Table, run_id: str, dataset: str, attempt: int) -> None:
         """Rows of a night, which count once the attempt is committed."""
         if len(rows):

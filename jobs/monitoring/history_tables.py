@@ -117,6 +117,9 @@ class Storage(Protocol):
     def read(self, name: str, run_ids: list[str] | None = None) -> pa.Table | None:
         """The rows of some runs, or all of them; None if there is no such table."""
 
+    def sql(self, query: str) -> pa.Table:
+        """The answer to a query over all tables by their names, with every attempt in them."""
+
     def commit(self, rows: pa.Table) -> None:
         """Append to `runs` under the lease that was taken; FencedError if another one was taken since."""
 

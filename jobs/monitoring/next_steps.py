@@ -65,9 +65,9 @@ def _texts(history: History, night: Night, dataset: str) -> Iterator[str]:
 def _retriever(night: Night, dataset: str) -> Iterator[str]:
     """The single retriever that moved most, if one moved by more than the tolerance."""
     singles: list[tuple[float, Watched]] = [
-        (found.difference, watched)
-        for watched, found in night.changes.items()
-        if watched.dataset == dataset and watched.normalization == SINGLE and abs(found.difference) > night.tolerance
+        (change.difference, watched)
+        for watched, change in night.changes.items()
+        if watched.dataset == dataset and watched.normalization == SINGLE and abs(change.difference) > night.tolerance
     ]
     if singles:
         difference, watched = max(singles, key=lambda single: abs(single[0]))

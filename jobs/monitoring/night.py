@@ -100,8 +100,13 @@ class Night:
         """The inputs that are not what they were, or that only one of the two nights has."""
         if "data" not in self.changed(dataset):
             return []
-        was, now = json.loads(self.baselines[dataset]["data"]), json.loads(self.evaluated[dataset].fingerprints["data"])
-        return sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
+        return differing_inputs(self.baselines[dataset]["data"], self.evaluated[dataset].fingerprints["data"])
+
+
+def differing_inputs(before: str, after: str) -> list[str]:
+    """The inputs that differ between two fingerprints of data, or that only one of them has."""
+    was, now = json.loads(before), json.loads(after)
+    return sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
 
 
 def summary(night: Night, headline: str) -> dict[str, Any]:

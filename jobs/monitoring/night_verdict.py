@@ -42,7 +42,7 @@ def verdict_of(night: Night) -> NightVerdict:
             )
         )
     absent = tuple(
-        AbsentDataset(found.dataset, found.verdict, path, found.reason) for path, found in night.absent.items()
+        AbsentDataset(missing.dataset, missing.verdict, path, missing.reason) for path, missing in night.absent.items()
     )
     problems = [f"the night is not in the history: {night.unrecorded}"] if night.unrecorded is not None else []
     return NightVerdict(
@@ -61,18 +61,18 @@ def message(night: Night) -> str:
 
 
 def _watched(night: Night, watched: Watched) -> WatchedChange:
-    found = night.changes[watched]
-    p = night.fallen.get(watched, found.p)
+    change = night.changes[watched]
+    p = night.fallen.get(watched, change.p)
     return WatchedChange(
         Column(watched.label_group, watched.metric, watched.k),
         Cell(watched.normalization, watched.fusion),
         watched.against,
-        found.baseline,
-        found.tonight,
-        Comparison(found.difference, found.low, found.high, p_queries=p, texts=found.texts),
-        found.paired,
-        found.new,
-        found.gone,
+        change.baseline,
+        change.tonight,
+        Comparison(change.difference, change.low, change.high, p_queries=p, texts=change.texts),
+        change.paired,
+        change.new,
+        change.gone,
         watched in night.fallen,
     )
 

@@ -59,13 +59,13 @@ def trend_page(history: History, settings: NightlySettings, night: NightVerdict)
     runs = history.runs()
     ids = list(dict.fromkeys(row["run_id"] for row in runs))[-SHOWN:]
     rows = history.read("watched", ids)
-    found = rows.to_pylist() if rows is not None else []
+    watched = rows.to_pylist() if rows is not None else []
     absent = [
         (row["dataset"], f"{row['run_id']}: no figures, {row['verdict']}: {row['reason']}")
         for row in runs
         if row["reason"] is not None and row["run_id"] in ids
     ]
-    return drawn(trends(found, runs, ids), absent, settings.tolerance / 100, night)
+    return drawn(trends(watched, runs, ids), absent, settings.tolerance / 100, night)
 
 
 def trends(watched: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> list[Trend]:
@@ -88,9 +88,9 @@ def trends(watched: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any
     return sorted(series.values(), key=lambda trend: (trend.dataset, trend.name))
 
 
-def drawn(found: Sequence[Trend], absent: Sequence[tuple[str, str]], tolerance: float, night: NightVerdict) -> str:
+def drawn(series: Sequence[Trend], absent: Sequence[tuple[str, str]], tolerance: float, night: NightVerdict) -> str:
     """The page. Figures that fell tonight come first."""
-    fallen = [trend for trend in found if trend.fell(night.run_id)]
+    fallen = [trend for trend in series if trend.fell(night.run_id)]
     parts = []
     if fallen:
         parts.append(f"<h2>Fell in {escape(night.run_id)}</h2>")
@@ -98,7 +98,7 @@ def drawn(found: Sequence[Trend], absent: Sequence[tuple[str, str]], tolerance: 
     others: dict[str, list[str]] = defaultdict(list)
     for dataset, reason in absent:
         others[dataset].append(f'<p class="absent">{escape(reason)}</p>')
-    for trend in found:
+    for trend in series:
         if trend not in fallen:
             others[trend.dataset].append(_figure(trend, tolerance))
     for dataset in sorted(others):
@@ -157,7 +157,7 @@ def _chart(trend: Trend, tolerance: float) -> str:
     if floor is not None:
         parts.append(scale.level("floor", floor))
     parts.append(f'<polyline class="mean" points="{scale.path(means, forward)}"/>')
-    parts += [_mark(trend, run_id, scale.x(n), scale.y(means[n])) for n, run_id in enumerate(ids)]
+    parts += [_dot(trend, run_id, scale.x(n), scale.y(means[n])) for n, run_id in enumerate(ids)]
     for n in {0, len(ids) - 1}:
         side = "end" if n else "start"
         parts.append(
@@ -170,18 +170,18 @@ def _chart(trend: Trend, tolerance: float) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def _mark(trend: Trend, run_id: str, x: float, y: float) -> str:
+def _dot(trend: Trend, run_id: str, x: float, y: float) -> str:
     """A night: a dot; an open square for the baseline; a diamond where the figure fell."""
     point = trend.points[run_id]
-    told = f"{run_id}: {percent(point.mean, 2)} {interval(point.low, point.high, 2).replace('+', '')}"
-    told += f", {count(point.texts, 'text')}"
-    told += ", the baseline" if run_id == trend.baseline else ""
-    told += ", fell" if point.fell else ""
+    label_text = f"{run_id}: {percent(point.mean, 2)} {interval(point.low, point.high, 2).replace('+', '')}"
+    label_text += f", {count(point.texts, 'text')}"
+    label_text += ", the baseline" if run_id == trend.baseline else ""
+    label_text += ", fell" if point.fell else ""
     if point.new or point.gone:
-        told += f", {count(point.new or 0)} texts new or judged otherwise, {count(point.gone or 0)} gone"
+        label_text += f", {count(point.new or 0)} texts new or judged otherwise, {count(point.gone or 0)} gone"
     kind = "alarm" if point.fell else "baseline" if run_id == trend.baseline else "night"
     turn = f' transform="rotate(45 {x:.1f} {y:.1f})"' if kind == "alarm" else ""
     square = f'x="{x - 5:.1f}" y="{y - 5:.1f}" width="10" height="10"'
     corner = ' rx="5"' if kind == "night" else ""
-    label = f'role="img" tabindex="0" aria-label="{escape(told)}"'
-    return f'<rect class="{kind}" {square}{corner}{turn} {label}><title>{escape(told)}</title></rect>'
+    label = f'role="img" tabindex="0" aria-label="{escape(label_text)}"'
+    return f'<rect class="{kind}" {square}{corner}{turn} {label}><title>{escape(label_text)}</title></rect>'

@@ -95,13 +95,24 @@ def test_a_night_is_made_again_from_what_was_recorded(site: Site, capsys: pytest
     first = site.history().read("watched", ["bad"])
     assert first is not None
     site.dataset.unlink()
-    command = next(line for line in str(site.run("gone")).splitlines()) and f"nightly rerun bad --work {site.work}"
-    assert main(shlex.split(command)) == 10
+    assert main(shlex.split(f"nightly rerun bad --dataset sample --work {site.work}")) == 10
     assert "alarm: run bad: exit code 10" in capsys.readouterr().err
     again = site.history().read("watched", ["bad"])
     assert again is not None
     assert again.drop_columns(["attempt"]).sort_by(SORTED).equals(first.drop_columns(["attempt"]).sort_by(SORTED))
     assert again["attempt"][0].as_py() > first["attempt"][0].as_py()
+
+
+def test_a_rerun_has_the_tolerance_of_the_night_and_says_if_the_inputs_differ(
+    tmp_path: Path, texts: Texts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Site(tmp_path, texts)
+    site.run("good")
+    site.degrade(0.25)
+    assert site.run("tolerant", nightly__tolerance=90).exit_code == 0
+    told(site, capsys, "rerun", "tolerant", "--dataset", "sample")
+    site.degrade(0.5)
+    assert "sample: the inputs are not those that the night had: candidates" in told(site, capsys, "rerun", "tolerant")
 
 
 SORTED = [(name, "ascending") for name in ("normalization", "fusion", "label_group")]

@@ -92,7 +92,9 @@ def contents(site: Site) -> dict[str, list[str]]:
 
 
 def pages(site: Site) -> set[str]:
-    return {path.relative_to(site.work).as_posix() for path in (site.work / "nightly").rglob("*") if path.is_file()}
+    """The files of all nights, without what was being written when a driver was killed, which is swept later."""
+    files = [path.relative_to(site.work) for path in (site.work / "nightly").rglob("*") if path.is_file()]
+    return {file.as_posix() for file in files if not any(part.startswith(".") for part in file.parts)}
 
 
 SCENARIOS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {

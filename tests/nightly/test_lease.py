@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -179,3 +180,27 @@ def test_a_paused_holder_is_fenced(tmp_path: Path) -> None:
                 slow.forget(["fast"], lost.number)
     assert [found["run_id"] for found in History(place).runs()] == ["fast"]
     assert storage.holder().number == 2  # type: ignore[union-attr]
+
+
+def test_a_history_out_of_a_backup_has_a_lease_again(tmp_path: Path) -> None:
+    """The file of the lease is newer than the tables: the next number follows the larger one."""
+    place = tmp_path / "history"
+    storage = DeltaTables(str(place))
+    for run_id in ("1", "2", "3"):
+        with held_lease(storage, run_id, 30):
+            if run_id == "1":
+                shutil.copytree(place / "runs", tmp_path / "backup")
+    shutil.rmtree(place / "runs")
+    (tmp_path / "backup").rename(place / "runs")
+    with held_lease(storage, "4", 30) as lease:
+        assert lease.number == 4
+
+
+def test_a_history_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    place = tmp_path / "history"
+    with held_lease(DeltaTables(str(place)), "1", 30):
+        pass
+    for entry in (place / "runs" / "_delta_log").iterdir():
+        entry.write_text("no JSON")
+    with pytest.raises(OutputError, match="cannot read the table runs of the history"):
+        History(str(place)).runs()

@@ -70,9 +70,9 @@ def test_a_rerun_is_a_further_attempt(site: Site) -> None:
 
 
 def test_a_history_answers_sql(site: Site) -> None:
-    storage = site.history().storage
-    assert isinstance(storage, DeltaTables)
-    means = storage.sql("SELECT run_id, avg(value) AS mean FROM metrics WHERE fusion = 'combmnz' GROUP BY run_id")
+    means = site.history().sql(
+        "SELECT run_id, avg(value) AS mean FROM metrics WHERE fusion = 'combmnz' GROUP BY run_id"
+    )
     assert "night-1" in means["run_id"].to_pylist()
     assert all(0 < mean < 1 for mean in means["mean"].to_pylist())
 

@@ -49,6 +49,8 @@ def test_history_in_catalog_tables(spark: SparkSession, tmp_path: Path) -> None:
         assert [row["attempt"] for row in history.attempts()] == [1, 2, 3]
         counted = spark.sql("select run_id, count(*) as attempts from nights.xmtc_runs group by run_id order by run_id")
         assert [tuple(row) for row in counted.collect()] == [("a", 1), ("b", 2)]
+        answer = history.sql("SELECT run_id, count(*) AS attempts FROM runs GROUP BY run_id ORDER BY run_id")
+        assert answer["attempts"].to_pylist() == [1, 2]
         with held_lease(history.storage, "c", 60) as lease:
             with pytest.raises(OutputError, match=r"run c .* is at work"), held_lease(history.storage, "d", 60):
                 pass
