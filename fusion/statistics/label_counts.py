@@ -149,7 +149,7 @@ def _best(scores, key, offset, k):  # type: ignore[no-untyped-def]
     for p in range(pools):
         size = 0
         # Of those that are chosen so far.
-        lowest = scores[offset[p]]
+        lowest = -np.inf
         for c in range(offset[p], offset[p + 1]):
             if not scores[c] > -np.inf or (size == k and scores[c] < lowest):
                 continue
