@@ -81,7 +81,8 @@ class ViewFigures:
         """Add the figures of all texts that count, where nobody else asks for them."""
         texts = np.flatnonzero(counted & self.hit)
         for begin in range(0, len(texts), TEXTS_AT_A_TIME):
-            self.of(texts[begin : begin + TEXTS_AT_A_TIME])
+            chosen = texts[begin : begin + TEXTS_AT_A_TIME]
+            self.figures.of(chosen, self._group, self.sums, keep=False)
 
 
 class FurtherSums:
@@ -142,14 +143,13 @@ def view_texts(batch: Batch, evaluation: Evaluated, hits: Hits, relevant: Sequen
     hit_gains: dict[Gain, Floats] = {}
     nonrelevant, numbers = None, None
     if hits.grade is not None:
-        hits, nonrelevant, numbers = _graded(batch, evaluation.rules, hits, group)
+        hits, others, others_number = _graded(batch, evaluation.rules, hits, group)
+        if any(isinstance(entry, TextMetric) and entry.nonrelevant for entry in entries):
+            nonrelevant, numbers = others, others_number
         assert hits.grade is not None
         hit_gains["one"] = (hits.grade >= evaluation.rules.threshold).astype(np.float64)
         hit_gains["grade"] = evaluation.rules.gain_of(hits.grade)
         gains["grade"] = _ideal_grades(batch, evaluation.rules, group)
-    if any(isinstance(entry, TextMetric) and entry.nonrelevant for entry in entries) and nonrelevant is None:
-        # Without grades nothing is judged not relevant.
-        nonrelevant, numbers = hits.where(np.zeros(len(hits.text), np.bool_)), np.zeros_like(relevant[0])
     if "propensity" in kinds:
         assert evaluation.propensities is not None
         of_hits = evaluation.propensities.of(batch.fold[hits.text], batch.decode(hits.label))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,8 +12,6 @@ from fusion.kernel.blocks import PoolView, Scope, TextBlock, pool_views
 from fusion.kernel.ranking import quicksort_ranks, ranks_by_key, relevant_ranks, tied_ranks
 from fusion.types import Array, Floats, Int32s, Ints, Singles
 from fusion.worth import Ties
-
-Seen: TypeAlias = Callable[..., None]
 
 
 class Hits(NamedTuple):
@@ -49,7 +46,11 @@ class Ranked(Protocol):
 
     columns: frozenset[int]
 
-    def add(self, pool_view: PoolView, first: int, column: int, scores: Array, key: Int32s | None = None) -> None: ...
+    def add(self, pool_view: PoolView, first: int, column: int, scores: Array, key: Int32s | None = None) -> None:
+        """The scores of a block of texts, the first of which is `first`."""
+
+    def add_list(self, pool_view: PoolView, first: int, column: int, position: Int32s) -> None:
+        """The positions in a single list."""
 
 
 def find_hits(
@@ -73,12 +74,10 @@ def find_hits(
             repeated.append(pools.repeated + first)
             shape = len(grid.columns) + len(pools.position)
             tables = [np.empty((1 + expected, len(c.relevant), shape), np.int32) for c in shared]
-            seen = None if best is None else partial(best.add, first=first)
-            wanted = frozenset[int]() if best is None else best.columns
             if tie_order is None:
-                _rank_by_order(grid, shared, tables, wanted, seen)
+                _rank_by_order(grid, shared, tables, first, best)
             else:
-                _rank_by_scores(grid, shared, tables, tie_order, wanted, seen)
+                _rank_by_scores(grid, shared, tables, tie_order, first, best)
             for pool_view, table in zip(shared, tables, strict=True):
                 label, text = pools.label[pool_view.relevant_candidate], pool_view.relevant_source + first
                 grade = None if texts.judged is None else texts.grades_of(text, label)
@@ -107,22 +106,25 @@ def _joined_hits(view: str, of_blocks: Sequence[Hits]) -> Hits:
 
 
 def _rank_by_order(
-    grid: Grid, shared: Sequence[PoolView], tables: Sequence[Int32s], wanted: frozenset[int], seen: Seen | None
+    grid: Grid, shared: Sequence[PoolView], tables: Sequence[Int32s], first: int, best: Ranked | None
 ) -> None:
     """Fill in the ranks [0, relevant candidate, column] by the one total order."""
     pools = shared[0].pools
     for column, fused in grid.fused(pools, shared[0].normalized):
         for pool_view, table in zip(shared, tables, strict=True):
             table[0, :, column] = _ranks(pool_view, fused)
-            if seen is not None and column in wanted:
-                seen(pool_view, column=column, scores=fused)
+            if best is not None and column in best.columns:
+                best.add(pool_view, first, column, fused)
     for r, position in enumerate(pools.position):
         column = len(grid.columns) + r
         lists_only = np.where(position >= 0, -position, np.nan).astype(np.float32)
         for pool_view, table in zip(shared, tables, strict=True):
             table[0, :, column] = _ranks(pool_view, lists_only)
-            if seen is not None and column in wanted:
-                seen(pool_view, column=column, scores=lists_only)
+            if best is not None and column in best.columns:
+                if pool_view.member is None:
+                    best.add_list(pool_view, first, column, position)
+                else:
+                    best.add(pool_view, first, column, lists_only)
 
 
 def _rank_by_scores(
@@ -130,8 +132,8 @@ def _rank_by_scores(
     shared: Sequence[PoolView],
     tables: Sequence[Int32s],
     order: TieOrder,
-    wanted: frozenset[int],
-    seen: Seen | None,
+    first: int,
+    best: Ranked | None,
 ) -> None:
     """The same with another order of equal scores, which single lists must be read by, too. `tables[.][1]` gets the
     number of candidates that share a score, where the expected value is wanted."""
@@ -142,15 +144,15 @@ def _rank_by_scores(
     for column, fused in grid.fused(pools, shared[0].normalized, np.float64 if order.ties == "ranx" else np.float32):
         for pool_view, table in zip(shared, tables, strict=True):
             table[:, :, column] = _ranks_with_ties(pool_view, fused, order.ties, key)
-            if seen is not None and column in wanted:
-                seen(pool_view, column=column, scores=fused, key=key)
+            if best is not None and column in best.columns:
+                best.add(pool_view, first, column, fused, key)
     for r, position in enumerate(pools.position):
         column = len(grid.columns) + r
         listed = np.where(position >= 0, pools.score[r], np.nan).astype(precision)
         for pool_view, table in zip(shared, tables, strict=True):
             table[:, :, column] = _ranks_with_ties(pool_view, listed, order.ties, key)
-            if seen is not None and column in wanted:
-                seen(pool_view, column=column, scores=listed, key=key)
+            if best is not None and column in best.columns:
+                best.add(pool_view, first, column, listed, key)
 
 
 def _ranks(pool_view: PoolView, scores: Singles) -> Int32s:

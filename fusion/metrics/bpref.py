@@ -14,7 +14,8 @@ from fusion.worth import JudgedTexts, Worth
     nonrelevant=True,
 )
 def bpref(k: int, texts: JudgedTexts) -> Worth:
-    assert texts.nonrelevant is not None and texts.nonrelevant_above is not None
-    # Where nothing is judged not relevant, nothing can stand above a hit.
+    if texts.nonrelevant is None or texts.nonrelevant_above is None:
+        # Nothing is judged not relevant, so nothing can stand above a hit.
+        return Worth(np.ones(k), over=texts.relevant)
     most = np.maximum(np.minimum(texts.relevant, texts.nonrelevant), 1)
     return Worth(np.empty(0), over=texts.relevant, terms=1 - texts.nonrelevant_above(most))

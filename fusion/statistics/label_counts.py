@@ -50,6 +50,14 @@ class BestLabels:
         text = np.repeat(pool_view.pools.source, sizes) + first
         self._gathered[pool_view.view, column].append(Listed(text, pool_view.pools.label[candidate], rank))
 
+    def add_list(self, pool_view: PoolView, first: int, column: int, position: Int32s) -> None:
+        """The same of a single list, in which every candidate of the view has a position, or -1."""
+        entry = np.flatnonzero((position >= 0) & (position < self.k))
+        pool = np.searchsorted(pool_view.offset, entry, side="right") - 1
+        text = pool_view.pools.source[pool] + first
+        listed = Listed(text, pool_view.pools.label[entry], position[entry] + np.int32(1))
+        self._gathered[pool_view.view, column].append(listed)
+
     def of(self, view: str, column: int) -> Listed:
         gathered = self._gathered[view, column]
         nothing = Listed(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
@@ -79,8 +87,13 @@ class LabelCounts:
 
     def packed(self) -> Iterator[tuple[tuple[int, str, int], Ints, Ints]]:
         """All that waits: which vector, the places in it, and the counts there."""
-        for key, places in self._waiting.items():
-            yield (key, *np.unique(np.concatenate(places), return_counts=True))
+        for key, waiting in self._waiting.items():
+            places = np.concatenate(waiting)
+            if places.max(initial=0) > 4 * len(places):
+                yield (key, *np.unique(places, return_counts=True))
+            else:
+                counts = np.bincount(places)
+                yield key, np.flatnonzero(counts), counts[counts > 0]
         self._waiting.clear()
         self.entries = 0
 
@@ -135,8 +148,10 @@ def _best(scores, key, offset, k):  # type: ignore[no-untyped-def]
     begin = 0
     for p in range(pools):
         size = 0
+        # Of those that are chosen so far.
+        lowest = -np.inf
         for c in range(offset[p], offset[p + 1]):
-            if not scores[c] > -np.inf:
+            if not scores[c] > -np.inf or (size == k and scores[c] < lowest):
                 continue
             place = size
             while place > 0:
@@ -153,6 +168,7 @@ def _best(scores, key, offset, k):  # type: ignore[no-untyped-def]
             for lower in range(size - 1, place, -1):
                 chosen[begin + lower] = chosen[begin + lower - 1]
             chosen[begin + place] = c
+            lowest = scores[chosen[begin + size - 1]]
         for place in range(size):
             rank[begin + place] = place + 1
         sizes[p] = size

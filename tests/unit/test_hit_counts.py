@@ -63,7 +63,7 @@ def test_parts_add_up_to_the_whole(blocks: int) -> None:
     texts = to_texts(random_texts(rng, TEXTS), random_relevant(rng, TEXTS))
     layout = Layout(("bm25", "dense"), ("tail", "head"), GROUPS)
     cells = (Cell("zmuv", "combmnz"), Cell("rank", "isr"))
-    measures = (Measure("ndcg", 3), Measure("precision", 10))
+    measures = (Measure("ndcg", 3), Measure("precision", 10), Measure("map", 0), Measure("recall", 300))
     evaluation = Evaluation(layout, cells, layout.views, "group", measures, Details(COUNTED, blocks, 100, 0))
     with_places, whole = counted(evaluation, texts, [slice(0, TEXTS)])
     assert with_places == (blocks == 1024)

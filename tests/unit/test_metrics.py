@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -375,3 +376,28 @@ def test_what_contradicts_a_preset_is_refused() -> None:
     ]:
         with pytest.raises(xf.ConfigError, match=message):
             xf.load_config(None, settings)
+
+
+def test_the_report_takes_every_metric(sample: Sample, tmp_path: Path) -> None:
+    """Also those that only some cells have, that have no cut-off, and no figure per text."""
+    measures = [f"{entry.name}@5" if entry.cutoff == "needed" else entry.name for entry in METRICS]
+    settings = {"evaluate.details": True, "evaluate.randomizations": 100, "report.figures": False}
+    training = {n: [n % 50, n % 7] for n in range(60)}
+    found = sample.evaluate(metrics=measures, training=training, settings=settings)
+    page = Path(found.report(str(tmp_path / "report"))).read_text()
+    assert "PSnDCG" in page and "coverage" in page
+    report = (tmp_path / "report" / "report.md").read_text()
+    for name in ("MAP", "MRR", "bpref", "macro F1", "R-precision"):
+        assert name in report
+    assert "MAP@0" not in report and "map@0" not in page
+    assert "MAP" in found.table() or "map" in found.table()
+    assert found.best("map").cell in {tuple(cell.split("+")) for cell in CELLS}
+    assert "<td>" in found._repr_html_()
+
+
+def test_metrics_of_labels_alone_have_a_report_too(sample: Sample, tmp_path: Path) -> None:
+    settings = {"evaluate.details": True, "evaluate.randomizations": 100, "report.figures": False}
+    found = sample.evaluate(metrics=["coverage@5"], settings=settings)
+    assert Path(found.report(str(tmp_path / "report"))).exists()
+    assert found.best("coverage@5").cell == ("zmuv", "combmnz")
+    assert not len(found.details["comparisons"])
