@@ -80,7 +80,7 @@ class Versions:
 
     def about(self, name: str) -> dict[str, Any] | None:
         """What the marker of a version says, None if the version is not complete."""
-        return _mapping(read_bytes(f"{self.root}/{name}/{self.marker}"))
+        return json_object(f"{self.root}/{name}/{self.marker}")
 
     def complete(self, name: str, about: Mapping[str, Any]) -> None:
         """Put the marker, after everything else is on disk."""
@@ -108,7 +108,7 @@ def pointer(root: str) -> str | None:
     """The name of a folder's current version, None if the folder has no versions."""
     # A store may refuse to tell that something is not there; who then reads the place itself hears why.
     with suppress(OSError):
-        name = (_mapping(read_bytes(f"{root}/{POINTER}")) or {}).get("version")
+        name = (json_object(f"{root}/{POINTER}") or {}).get("version")
         return name if isinstance(name, str) and VERSION_NAME.fullmatch(name.removeprefix(f"{HIDDEN}/")) else None
     return None
 
@@ -182,12 +182,10 @@ def _replace_link(path: Path, target: str) -> None:
         raise
 
 
-def _mapping(content: bytes | None) -> dict[str, Any] | None:
-    """A small JSON object; None for what is empty or broken."""
-    if content is None:
-        return None
+def json_object(uri: str) -> dict[str, Any] | None:
+    """A small file that holds a JSON object; None for what is not there, empty or broken."""
     try:
-        value = json.loads(content)
+        value = json.loads(read_bytes(uri) or b"")
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
