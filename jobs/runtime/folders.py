@@ -55,7 +55,10 @@ class ResultFolder:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.uri = locate(path).spark
+        place = locate(path)
+        if place.is_file:
+            Path(place.path).mkdir(parents=True, exist_ok=True)
+        self.uri = place.spark
         """The folder as Spark names it."""
 
     def remove(self, name: str) -> None:
@@ -109,16 +112,14 @@ def whole_folder(settings: OutputSettings, only_ours: bool = True) -> Iterator[R
         if only_ours:
             _check_place(settings)
         name = versions.new_name(hashlib.sha256(uuid.uuid4().bytes).hexdigest()[:16])
-        folder = versions.folder(name)
-        if locate(folder).is_file:
-            Path(locate(folder).path).mkdir(parents=True)
+        folder = ResultFolder(versions.folder(name))
     try:
         with output_errors(settings.path):
-            yield ResultFolder(folder)
+            yield folder
             if only_ours:
                 _check_place(settings)
             # Whatever happens to the plain paths, the next writer knows which of them are ours.
-            files = [listed.name for listed in files_below(folder)]
+            files = [listed.name for listed in files_below(versions.folder(name))]
             versions.complete(name, {"files": files})
             announce(versions, name)
             replaced = pointer(versions.root) is not None
