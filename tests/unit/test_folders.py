@@ -189,7 +189,6 @@ def test_two_writers_of_one_stage_do_not_meet(tmp_path: Path) -> None:
 
     def build(folder: ResultFolder) -> dict[str, int]:
         both.wait()
-        (Path(folder.uri.removeprefix("file://"))).mkdir(parents=True)
         # As Spark does: names that nobody else has.
         folder.write_text(f"rows-{folder.uri[-8:]}.txt", "rows")
         both.wait()
