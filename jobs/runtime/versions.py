@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -163,9 +164,8 @@ def link_plain_paths(root: str, name: str) -> None:
     """
     folder = Path(locate(root).path)
     entries = {entry.name for entry in (folder / name).iterdir() if not entry.name.startswith(".")}
-    for entry in entries:
-        if not (folder / entry).is_symlink():
-            _replace_link(folder / entry, f"{CURRENT_LINK}/{entry}")
+    for entry in sorted(entries):
+        _replace_link(folder / entry, f"{CURRENT_LINK}/{entry}")
     _replace_link(folder / CURRENT_LINK, name)
     for path in folder.iterdir():
         if path.is_symlink() and path.name not in entries and path.readlink().parts[:1] == (CURRENT_LINK,):
@@ -173,6 +173,11 @@ def link_plain_paths(root: str, name: str) -> None:
 
 
 def _replace_link(path: Path, target: str) -> None:
+    if path.is_symlink() and str(path.readlink()) == target:
+        return
+    # Whoever copies a folder may have turned its links into what they lead to.
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
     beside.symlink_to(target)
     try:

@@ -70,7 +70,8 @@ def check_files(spark: SparkSettings, files: Iterable[InputFile]) -> None:
     """Refuse files that are not there, if it is this machine's file system that they will be read from."""
     if not reads_this_machine(spark):
         return
-    stored, local = [], []
+    stored: list[InputFile] = []
+    local: list[InputFile] = []
     for file in files:
         (stored if "://" in file.path and not file.path.startswith(FILE) else local).append(file)
     # A store is asked only where nothing else is wrong.

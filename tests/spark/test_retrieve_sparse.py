@@ -133,7 +133,7 @@ def assert_same(found: dict[Any, Any], expected: dict[Any, Any]) -> None:
 
 
 def index_bytes(work: Path, fold: int) -> dict[str, bytes]:
-    files = (work / "made" / "bm25" / "index" / f"fold={fold}").glob("*.*")
+    files = (work / "made" / "bm25" / "index" / f"fold={fold}").glob("[!.]*.*")
     return {file.name: file.read_bytes() for file in files if file.name != "stage.json" and file.suffix != ".crc"}
 
 
