@@ -83,10 +83,25 @@ def arguments_of(process: subprocess.Popen[str]) -> list[bytes]:
     return lines
 
 
-def test_from_texts_to_a_report(s3: Any, endpoint: str, classes: Path, tmp_path: Path) -> None:
+def start(lines: list[str], folder: Path) -> subprocess.Popen[str]:
+    """Command lines in one driver, which says what it says into a file of a folder."""
+    # The environment does not help: the settings must reach Python, Spark and the workers.
+    own = {name for names in ENVIRONMENT.values() for name in names}
+    environment = {name: value for name, value in os.environ.items() if name not in own}
+    environment |= {"PYTHONPATH": str(ROOT), "XMTC_FUSION_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "tests.steps", *lines]
+    with (folder / "said").open("w") as said:
+        return subprocess.Popen(command, env=environment, stdout=said, stderr=subprocess.STDOUT, text=True)
+
+
+def send_data() -> None:
     for file in sorted((ROOT / "data" / "debtags").iterdir()):
         if file.is_file():
             send_file(file, f"s3://{BUCKET}/data/{file.name}")
+
+
+def test_from_texts_to_a_report(s3: Any, endpoint: str, classes: Path, tmp_path: Path) -> None:
+    send_data()
     (tmp_path / "stored.yaml").write_text(configuration(classes, endpoint, f"s3://{BUCKET}/data"))
     (tmp_path / "local.yaml").write_text(configuration(classes, endpoint, str(ROOT / "data" / "debtags")))
     store = f"s3://{BUCKET}"
@@ -98,18 +113,7 @@ def test_from_texts_to_a_report(s3: Any, endpoint: str, classes: Path, tmp_path:
         f"fuse --config {tmp_path}/stored.yaml {runs} --set grid.cells=[zmuv+combmnz] --output {store}/fused {log}",
         f"run --config {tmp_path}/local.yaml --work {tmp_path}/work --output {tmp_path}/out",
     ]
-    # The environment does not help: the settings must reach Python, Spark and the workers.
-    own = {name for names in ENVIRONMENT.values() for name in names}
-    environment = {name: value for name, value in os.environ.items() if name not in own}
-    environment |= {"PYTHONPATH": str(ROOT), "XMTC_FUSION_CACHE": str(tmp_path / "cache")}
-    with (tmp_path / "said").open("w") as said:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.steps", *lines],
-            env=environment,
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    process = start(lines, tmp_path)
     arguments: set[bytes] = set()
     while process.poll() is None:
         arguments.update(arguments_of(process))
@@ -121,10 +125,35 @@ def test_from_texts_to_a_report(s3: Any, endpoint: str, classes: Path, tmp_path:
     assert set(stored) == set(local)
     assert "report/index.html" in stored
     assert any(name.endswith(".parquet") for name in plain_objects(s3, "fused/"))
-    assert any(b"LoopbackStore" in line or b"spark" in line for line in arguments)
+    assert any(b"LoopbackStore" in line for line in arguments)
     written = {name: s3.get_object(Bucket=BUCKET, Key=name)["Body"].read() for name in keys(s3)}
     seen = {**written, "arguments": b"\n".join(arguments), "said": text.encode()}
     seen["log"] = (tmp_path / "log").read_bytes()
     for name, content in seen.items():
         assert SECRET.encode() not in content, name
         assert KEY.encode() not in content, name
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("seeds", [(1, 1), (1, 2)])
+def test_two_runs_at_once(s3: Any, endpoint: str, classes: Path, tmp_path: Path, seeds: tuple[int, int]) -> None:
+    """On one work folder, each ends with what it would have alone."""
+    send_data()
+    (tmp_path / "stored.yaml").write_text(configuration(classes, endpoint, f"s3://{BUCKET}/data"))
+    store = f"s3://{BUCKET}"
+
+    def line(work: str, seed: int, output: str) -> str:
+        options = f"--set prepare.seed={seed} --work {store}/{work} --output {store}/{output}"
+        return f"run --config {tmp_path}/stored.yaml {options}"
+
+    processes = []
+    for number, seed in enumerate(seeds):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        processes.append(start([line("shared", seed, f"out{number}")], folder))
+    assert [process.wait(900) for process in processes] == [0, 0], (tmp_path / "0" / "said").read_text()
+    alone = start([line(f"alone{seed}", seed, f"alone-out{seed}") for seed in sorted(set(seeds))], tmp_path)
+    assert alone.wait(900) == 0, (tmp_path / "said").read_text()
+    for number, seed in enumerate(seeds):
+        figures = plain_objects(s3, f"out{number}/")["metrics.csv"]
+        assert figures == plain_objects(s3, f"alone-out{seed}/")["metrics.csv"]
