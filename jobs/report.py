@@ -17,7 +17,7 @@ from jobs.reporting.page import page
 from jobs.reporting.tables import file_names
 from jobs.results.stored import read_results
 from jobs.runtime.credentials import job
-from jobs.runtime.folders import ResultFolder, result_folder
+from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import log, stage_line
 from jobs.runtime.workspace import Workspace
 from jobs.settings import OutputSettings
@@ -32,6 +32,7 @@ def run(config: Config) -> str:
     if config.report.compare:
         return compare(config)[0]
     output = config.output if config.output.path else place(config)
+    check_output(output)
     with stage_line("report", output.path) as counts, result_folder(output, config) as folder:
         report = assembled(config)
         write(report, folder, can_draw(config.report))

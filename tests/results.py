@@ -17,7 +17,8 @@ def plain_files(folder: Path) -> dict[str, bytes]:
     for place, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
-            if not name.startswith("."):
-                path = Path(place, name)
+            path = Path(place, name)
+            # A link that leads nowhere is no file to anybody.
+            if not name.startswith(".") and path.exists():
                 contents[path.relative_to(folder).as_posix()] = path.read_bytes()
     return contents

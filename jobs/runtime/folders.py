@@ -21,16 +21,14 @@ from pyarrow.fs import FileType
 
 from fusion.errors import InputError, OutputError
 from jobs.config import Config
+from jobs.runtime.publishing import NOTE, announce, publish
 from jobs.runtime.safe_text import csv_cells
 from jobs.runtime.versions import (
-    CURRENT_LINK,
     HIDDEN,
     POINTER,
     STAGE_FILE,
     VERSION_NAME,
     Versions,
-    link_plain_paths,
-    linked,
     pointer,
     resolve,
 )
@@ -40,7 +38,6 @@ from udfs.stores.addresses import locate
 from udfs.stores.clients import StoreError
 from udfs.stores.objects import (
     children,
-    copy_files,
     delete_file,
     delete_folder,
     files_below,
@@ -52,8 +49,6 @@ from udfs.stores.objects import (
 __all__ = ["CONFIG_FILE", "STAGE_FILE", "ResultFolder", "result_folder", "whole_folder"]
 CONFIG_FILE = "config.yaml"
 """The resolved configuration of a job's results."""
-PUBLISHING = ".publishing.json"
-"""There while plain copies are brought up to date in a store."""
 READING_TIME = 3600.0
 """Seconds for which a version that was replaced stays, for those who are reading it."""
 LEFT_AFTER = 2 * 86_400.0
@@ -65,7 +60,10 @@ class ResultFolder:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.uri = locate(path).spark
+        place = locate(path)
+        if place.is_file:
+            Path(place.path).mkdir(parents=True, exist_ok=True)
+        self.uri = place.spark
         """The folder as Spark names it."""
 
     def remove(self, name: str) -> None:
@@ -150,20 +148,19 @@ def whole_folder(settings: OutputSettings, only_ours: bool = True) -> Iterator[R
         if only_ours:
             _check_place(settings)
         name = versions.new_name(hashlib.sha256(uuid.uuid4().bytes).hexdigest()[:16])
-        folder = versions.folder(name)
-        if locate(folder).is_file:
-            Path(locate(folder).path).mkdir(parents=True)
+        folder = ResultFolder(versions.folder(name))
     try:
         with output_errors(settings.path):
-            yield ResultFolder(folder)
+            yield folder
             if only_ours:
                 _check_place(settings)
             # Whatever happens to the plain paths, the next writer knows which of them are ours.
-            files = [listed.name for listed in files_below(folder)]
+            files = [listed.name for listed in files_below(versions.folder(name))]
             versions.complete(name, {"files": files})
-            replaced = pointer(versions.root)
+            announce(versions, name)
+            replaced = pointer(versions.root) is not None
             versions.make_current(name)
-            _publish(versions, name, replaced)
+            publish(versions, name, replaced)
             _sweep(versions, name)
     except BaseException:
         if pointer(versions.root) != name:
@@ -180,39 +177,6 @@ def output_errors(path: str) -> Iterator[None]:
         raise OutputError(str(error)) from None
     except (OSError, pa.ArrowException) as error:
         raise OutputError(f"cannot write to {path}: {error}") from None
-
-
-def _publish(versions: Versions, name: str, replaced: str | None) -> None:
-    """Bring the plain paths up to date: links on a local disk, copies elsewhere."""
-    if linked(versions.root):
-        try:
-            link_plain_paths(versions.root, name)
-            _remove_inner_results(versions.root, replaced)
-            return
-        except NotImplementedError:
-            pass
-        except OSError:
-            # A file system without links.
-            if (Path(locate(versions.root).path) / CURRENT_LINK).is_symlink():
-                raise
-    new = (versions.about(name) or {}).get("files", [])
-    old = (versions.about(replaced) or {}).get("files", []) if replaced is not None else []
-    put(f"{versions.root}/{PUBLISHING}", b"{}\n")
-    # Files of a table that are not in the new one go first, lest the two are read as one.
-    for stale in sorted(set(old) - set(new)):
-        delete_file(f"{versions.root}/{stale}")
-    copy_files(versions.folder(name), versions.root, new)
-    _remove_inner_results(versions.root, replaced)
-    delete_file(f"{versions.root}/{PUBLISHING}")
-
-
-def _remove_inner_results(root: str, replaced: str | None) -> None:
-    """What was made of results that were replaced, such as their report, is not about the new ones."""
-    if replaced is None:
-        return
-    for name in children(root):
-        if not name.startswith(".") and pointer(f"{root}/{name}") is not None:
-            delete_folder(f"{root}/{name}")
 
 
 def _sweep(versions: Versions, current: str) -> None:
@@ -319,9 +283,7 @@ def _check_place(settings: OutputSettings) -> None:
     """Whether the results may go where the settings say: into nothing, or over earlier results."""
     path = str(settings.path).rstrip("/")
     ours = (pointer(path) or "").startswith(HIDDEN)
-    # Versions without a pointer are what a killed writer left.
-    entries = [name for name in children(path) if name not in (HIDDEN, POINTER, PUBLISHING)]
-    if not ours and not entries and type_of(path) != FileType.File:
+    if not ours and not _occupied(path):
         return
     if settings.mode == "error":
         raise OutputError(f"{settings.path} exists already; choose another output, or --mode overwrite to replace it")
@@ -330,3 +292,12 @@ def _check_place(settings: OutputSettings) -> None:
             f"{settings.path} is left alone: it does not hold earlier results of xmtc-fusion ({POINTER} is missing). "
             "Choose another output, or remove it yourself"
         )
+
+
+def _occupied(path: str) -> bool:
+    """Whether something is at a place that no writer of results has left there. A store may show folders of nothing."""
+    if type_of(path) == FileType.File:
+        return True
+    # Versions without a pointer are what a killed writer left.
+    names = [name for name in children(path) if name not in (HIDDEN, POINTER, NOTE)]
+    return bool(names) and (locate(path).is_file or any(files_below(f"{path}/{name}") for name in names))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -80,7 +81,7 @@ class Versions:
 
     def about(self, name: str) -> dict[str, Any] | None:
         """What the marker of a version says, None if the version is not complete."""
-        return _mapping(read_bytes(f"{self.root}/{name}/{self.marker}"))
+        return json_object(f"{self.root}/{name}/{self.marker}")
 
     def complete(self, name: str, about: Mapping[str, Any]) -> None:
         """Put the marker, after everything else is on disk."""
@@ -108,7 +109,7 @@ def pointer(root: str) -> str | None:
     """The name of a folder's current version, None if the folder has no versions."""
     # A store may refuse to tell that something is not there; who then reads the place itself hears why.
     with suppress(OSError):
-        name = (_mapping(read_bytes(f"{root}/{POINTER}")) or {}).get("version")
+        name = (json_object(f"{root}/{POINTER}") or {}).get("version")
         return name if isinstance(name, str) and VERSION_NAME.fullmatch(name.removeprefix(f"{HIDDEN}/")) else None
     return None
 
@@ -163,9 +164,8 @@ def link_plain_paths(root: str, name: str) -> None:
     """
     folder = Path(locate(root).path)
     entries = {entry.name for entry in (folder / name).iterdir() if not entry.name.startswith(".")}
-    for entry in entries:
-        if not (folder / entry).is_symlink():
-            _replace_link(folder / entry, f"{CURRENT_LINK}/{entry}")
+    for entry in sorted(entries):
+        _replace_link(folder / entry, f"{CURRENT_LINK}/{entry}")
     _replace_link(folder / CURRENT_LINK, name)
     for path in folder.iterdir():
         if path.is_symlink() and path.name not in entries and path.readlink().parts[:1] == (CURRENT_LINK,):
@@ -173,6 +173,11 @@ def link_plain_paths(root: str, name: str) -> None:
 
 
 def _replace_link(path: Path, target: str) -> None:
+    if path.is_symlink() and str(path.readlink()) == target:
+        return
+    # Whoever copies a folder may have turned its links into what they lead to.
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
     beside.symlink_to(target)
     try:
@@ -182,12 +187,10 @@ def _replace_link(path: Path, target: str) -> None:
         raise
 
 
-def _mapping(content: bytes | None) -> dict[str, Any] | None:
-    """A small JSON object; None for what is empty or broken."""
-    if content is None:
-        return None
+def json_object(uri: str) -> dict[str, Any] | None:
+    """A small file that holds a JSON object; None for what is not there, empty or broken."""
     try:
-        value = json.loads(content)
+        value = json.loads(read_bytes(uri) or b"")
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

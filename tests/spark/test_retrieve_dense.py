@@ -17,6 +17,7 @@ from fusion.retrieval.projection import unit
 from jobs import retrieve_dense, train_dense
 from jobs.config import Config
 from jobs.datasets.tables import open_tables
+from jobs.runtime.stages import stage_folder
 from jobs.runtime.workspace import Workspace
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
@@ -48,8 +49,9 @@ def configure(work: Path, model: Path, partitions: int = 2, **dense: Any) -> Den
 
 def built(work: Path) -> dict[str, int]:
     """When each stage was built."""
-    found = (work / "made").rglob("stage.json")
-    return {str(file.parent.relative_to(work / "made")): file.stat().st_mtime_ns for file in found}
+    stages = [pointer.parent for pointer in (work / "made").rglob(".current.json")]
+    markers = {stage: Path(stage_folder(str(stage)).removeprefix("file://")) / "stage.json" for stage in stages}
+    return {str(stage.relative_to(work / "made")): marker.stat().st_mtime_ns for stage, marker in markers.items()}
 
 
 @pytest.fixture(scope="module", autouse=True)

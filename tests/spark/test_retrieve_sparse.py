@@ -133,7 +133,7 @@ def assert_same(found: dict[Any, Any], expected: dict[Any, Any]) -> None:
 
 
 def index_bytes(work: Path, fold: int) -> dict[str, bytes]:
-    files = (work / "made" / "bm25" / "index" / f"fold={fold}").glob("*.*")
+    files = (work / "made" / "bm25" / "index" / f"fold={fold}").glob("[!.]*.*")
     return {file.name: file.read_bytes() for file in files if file.name != "stage.json" and file.suffix != ".crc"}
 
 
@@ -253,7 +253,9 @@ def test_a_stopped_run_goes_on(spark, tmp_path, data, done, monkeypatch, capsys)
         with pytest.raises(KeyboardInterrupt):
             retrieve_sparse.run(spark, configure(tmp_path))
     assert not (tmp_path / "made/candidates").exists()
-    assert not list((tmp_path / "made/bm25").rglob("*.part"))
+    versions = [path for path in (tmp_path / "made/bm25").rglob("*-????????") if path.is_dir()]
+    assert len(versions) == 3
+    assert all((version / "stage.json").exists() for version in versions)
     capsys.readouterr()
     assert retrieve(spark, configure(tmp_path)) == done[1]
     err = capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -192,7 +193,6 @@ def test_two_writers_of_one_stage_do_not_meet(tmp_path: Path) -> None:
 
     def build(folder: ResultFolder) -> dict[str, int]:
         both.wait()
-        (Path(folder.uri.removeprefix("file://"))).mkdir(parents=True)
         # As Spark does: names that nobody else has.
         folder.write_text(f"rows-{folder.uri[-8:]}.txt", "rows")
         both.wait()
@@ -201,6 +201,22 @@ def test_two_writers_of_one_stage_do_not_meet(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as writers:
         assert all(writers.map(lambda _: run_stage("count", path, {}, build), range(2)))
     assert len(list(Path(stage_folder(path).removeprefix("file://")).glob("rows-*"))) == 1
+
+
+def test_a_copied_work_folder_still_works(tmp_path: Path) -> None:
+    """Copies may have files and folders where the original has links."""
+
+    def build(folder: ResultFolder) -> dict[str, int]:
+        folder.write_text("table.parquet/part-0", folder.uri)
+        return {}
+
+    run_stage("count", str(tmp_path / "one" / "stage"), {"seed": 1}, build)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    assert not (tmp_path / "two" / "stage" / "table.parquet").is_symlink()
+    path = str(tmp_path / "two" / "stage")
+    assert not run_stage("count", path, {"seed": 1}, build)
+    assert run_stage("count", path, {"seed": 2}, build)
+    assert (tmp_path / "two" / "stage" / "table.parquet" / "part-0").read_text() == stage_folder(path)
 
 
 def test_fingerprints_follow_content(tmp_path: Path) -> None:

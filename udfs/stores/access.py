@@ -54,8 +54,8 @@ class StoreAccess:
     def over(self, other: StoreAccess) -> StoreAccess:
         """This one, completed by another. Keys come together: half of a pair belongs to nobody."""
         given = {name: value for name, value in asdict(self).items() if value is not None}
-        if "secret_key" in given:
-            other = replace(other, access_key=None, session_token=None)
+        if given.keys() & {"access_key", "secret_key"}:
+            other = replace(other, access_key=None, secret_key=None, session_token=None)
         return replace(other, **given)
 
     @property

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
-from fusion.errors import SetupError
+from fusion.errors import ConfigError, SetupError
 from udfs.stores.access import StoreAccess, current_access
 from udfs.stores.addresses import AZURE, FILE, GCS, HDFS, S3, Address
 
@@ -75,6 +75,8 @@ def _s3(access: StoreAccess) -> fs.FileSystem:
     options: dict[str, Any] = {"region": access.region or ("us-east-1" if endpoint else None)}
     if endpoint:
         options |= {"endpoint_override": endpoint.rstrip("/"), "scheme": scheme or "https"}
+    if (access.access_key is None) != (access.secret_key is None):
+        raise ConfigError("S3 needs an access key and a secret key together: one of the two is given without the other")
     if access.secret_key is not None:
         options |= {"access_key": access.access_key, "secret_key": access.secret_key}
         options["session_token"] = access.session_token
