@@ -29,7 +29,9 @@ from jobs.results.schemas import METRICS_SCHEMA, QUERY_METRICS, RUN_FILE
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
+from jobs.runtime.training import learned_of
 from jobs.settings import Names
+from udfs.evidence import leaving_out
 from udfs.example_texts import from_bytes
 from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
 from udfs.input_counts import JUDGED
@@ -70,14 +72,17 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     for name in lists.layout.retrievers:
         if name in FUSIONS.names():
             raise ConfigError(f"a retriever cannot be called {name!r}: that is a fusion")
+    views = chosen_views(config.evaluate.label_groups, lists.layout.views)
     evaluation = Evaluation(
         lists.layout,
         tuple(grid.cells),
-        chosen_views(config.evaluate.label_groups, lists.layout.views),
+        views,
         config.grid.scope,
         tuple(config.evaluate.measures),
         policies=grid.policies,
+        learned=learned_of(engine, sources, config, grid, lists.layout, views),
     )
+    apart = config.grid.train_share if grid.trained else 0.0
     frequencies = None
     if config.evaluate.details:
         _check_comparable(grid)
@@ -87,7 +92,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         evaluation = replace(evaluation, details=counted)
 
     plan = Plan(grid, config.grid.scope, evaluation.views)
-    packed = engine.counts(lists, plan, count_hits(evaluation))
+    packed = engine.counts(lists, plan, leaving_out(count_hits(evaluation), apart))
     problems = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
     if problems:
         raise problems.error()
@@ -98,7 +103,8 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     metrics = _metrics(tallies, evaluation)
     queries = None
     if config.evaluate.per_query:
-        queries = engine.rows(lists, plan, query_figures(evaluation), query_schema(evaluation, lists.types.text))
+        work = leaving_out(query_figures(evaluation), apart)
+        queries = engine.rows(lists, plan, work, query_schema(evaluation, lists.types.text))
     sums = _sums(packed, evaluation) if frequencies else None
     details = _details(packed, sums, metrics, evaluation, frequencies) if frequencies and sums else {}
     if config.grid.subsets or any(cell.subset for cell in grid.cells):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from fusion.grid import SINGLE, Cell, Grid
 from fusion.kernel.blocks import Hits, Scope, find_hits
 from fusion.kernel.candidates import DEFAULT, Policies
 from fusion.label_groups import ALL
+from fusion.learning import Learned
 from fusion.metrics import Measure, decisive
 from fusion.statistics.coverage import Coverage, common_candidates
 from fusion.statistics.paired import PairedSums
@@ -62,6 +63,7 @@ class Evaluation:
     measures: tuple[Measure, ...]
     details: Details | None = None
     policies: Policies = DEFAULT
+    learned: Mapping[str, Learned] = field(default_factory=dict)
 
     @property
     def k(self) -> int:
@@ -69,7 +71,7 @@ class Evaluation:
 
     @cached_property
     def grid(self) -> Grid:
-        return Grid(self.cells, self.layout.retrievers, self.policies)
+        return Grid(self.cells, self.layout.retrievers, self.policies, self.learned)
 
     @cached_property
     def columns(self) -> dict[Cell, int]:

@@ -40,6 +40,8 @@ class TextBlock:
     relevant_group: Array
     normalized: Mapping[str, Floats] = field(default_factory=dict)
     """Scores of the entries that were normalised elsewhere."""
+    fold: Array | None = None
+    """The fold of each text, where that matters."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -65,6 +67,7 @@ class TextBlock:
                     self.relevant._replace(start=self.relevant.start[part], stop=self.relevant.stop[part]),
                     self.relevant_group,
                     self.normalized,
+                    None if self.fold is None else self.fold[part],
                 ),
             )
             first = last
@@ -172,6 +175,7 @@ def pool_views(
 def _merged_pools(texts: TextBlock, view: str, keep_all: bool) -> tuple[Pools, dict[str, Floats]]:
     lists = texts.lists(view)
     pools = merge_lists(lists, texts.relevant, keep_all)
+    pools.view, pools.fold = view, None if texts.fold is None else texts.fold[pools.source]
     if not texts.normalized:
         return pools, {}
     first = np.repeat(lists.start[pools.source].T, np.diff(pools.offset), axis=1)

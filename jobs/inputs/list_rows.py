@@ -38,8 +38,12 @@ class ListRows(Generic[T]):
     """The rows of some texts, by their ids as strings; the others are left out before anything is shuffled."""
 
 
-def load_lists(tables: Tables[T], sources: Sources, judged: bool) -> ListRows[T]:
-    """The candidates of all retrievers and, if `judged`, the relevant labels of the test texts."""
+TEST, VALIDATION = "test", "validation"
+"""Roles of texts in a fold."""
+
+
+def load_lists(tables: Tables[T], sources: Sources, judged: bool, role: str = TEST) -> ListRows[T]:
+    """The candidates of all retrievers and, if `judged`, the relevant labels of the texts with some role."""
     sources.require(judged)
     runs = _runs(tables, sources.candidates)
     for name in sources.distances:
@@ -50,7 +54,7 @@ def load_lists(tables: Tables[T], sources: Sources, judged: bool) -> ListRows[T]
         judgements = tables.read_judgements(sources.judgements, judged_by)
     layout = _layout(tables, sources, runs, judgements)
     types = _types(tables, [run.rows for run in runs.values()], judgements)
-    folds = _folds(tables, sources.folds) if sources.folds is not None else None
+    folds = _folds(tables, sources.folds, role) if sources.folds is not None else None
     divided = layout.slots != (ALL,)
 
     def rows_of(texts: Sequence[str] | None) -> T:
@@ -178,15 +182,24 @@ def _group_order(groups: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(sorted({str(group) for group in groups}, key=lambda name: (name != TAIL, name != HEAD, name)))
 
 
-def _folds(tables: Tables[T], source: Source) -> T:
-    """The fold that tests each text."""
+def folds_with(tables: Tables[T], sources: Sources, role: str) -> set[int]:
+    """The folds that have texts with some role; none where there are no folds."""
+    if sources.folds is None:
+        return set()
+    return {int(str(fold)) for fold in tables.distinct(_folds(tables, sources.folds, role), "fold")}
+
+
+def _folds(tables: Tables[T], source: Source, role: str) -> T:
+    """The texts with some role, with their folds."""
     name = source_name(source, "folds")
     table = tables.read(source, name)
     require(tables.columns(table), name, ["fold", "text_id"])
     if "role" in tables.columns(table):
-        table = tables.equal(table, "role", "test")
+        table = tables.equal(table, "role", role)
+    elif role != TEST:
+        raise InputError(f"{name}: the column 'role' is missing, which tells the {role} texts")
     if tables.is_empty(table):
-        raise InputError(f"{name} names no test texts")
+        raise InputError(f"{name} names no {role} texts")
     return table
 
 
