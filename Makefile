@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 TORCH   = $(shell $(PYTHON) .ci/torch_index.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test drill lint format bench package clean
+.PHONY: help demo test drill lint format bench bench-cells package clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ format: $(VENV)/ready ## Format the code
 
 bench: $(VENV)/ready ## Measure the engines, the bare kernel and ranx; writes benchmarks/results/grid.md
 	$(BIN)/python -m benchmarks.grid $(ARGS)
+
+bench-cells: $(VENV)/ready ## Measure cells beyond the paper's, and subsets of retrievers; writes benchmarks/results/cells.md
+	$(BIN)/python -m benchmarks.cells $(ARGS)
 
 package: $(VENV)/ready ## The wheel, and an environment to ship to a cluster (EXTRAS=dense: with the bi-encoder); see docs/clusters.md
 	rm -rf build dist

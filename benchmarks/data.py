@@ -16,27 +16,29 @@ CHUNKS_PER_FILE = 5
 RETRIEVERS = ("bm25", "dense")
 
 
-def write_data(folder: Path, texts: int, labels: int = 4_000) -> dict[str, str]:
+def write_data(
+    folder: Path, texts: int, labels: int = 4_000, retrievers: tuple[str, ...] = RETRIEVERS
+) -> dict[str, str]:
     """Write the tables where they are not there yet; the settings that name them."""
     inputs = {
-        "inputs.candidates": {name: str(folder / f"{name}.parquet") for name in RETRIEVERS},
+        "inputs.candidates": {name: str(folder / f"{name}.parquet") for name in retrievers},
         "inputs.judgements": str(folder / "judgements.parquet"),
         "inputs.label_groups": str(folder / "labels.parquet"),
     }
     if (folder / "complete").exists():
         return inputs  # type: ignore[return-value]
-    for name in (*RETRIEVERS, "judgements", "labels"):
+    for name in (*retrievers, "judgements", "labels"):
         (folder / f"{name}.parquet").mkdir(parents=True, exist_ok=True)
     ids, groups = label_groups(labels)
     pq.write_table(pa.table({"label_id": ids, "label_group": groups.tolist()}), folder / "labels.parquet" / "0.parquet")
     for number, begin in enumerate(range(0, texts, CHUNK * CHUNKS_PER_FILE)):
-        parts: dict[str, list[pa.Table]] = {name: [] for name in (*RETRIEVERS, "judgements")}
+        parts: dict[str, list[pa.Table]] = {name: [] for name in (*retrievers, "judgements")}
         for first in range(begin, min(texts, begin + CHUNK * CHUNKS_PER_FILE), CHUNK):
-            chunk = make_chunk(first, min(CHUNK, texts - first), labels, RETRIEVERS)
+            chunk = make_chunk(first, min(CHUNK, texts - first), labels, retrievers)
             text_id = np.arange(first, first + len(chunk.sizes), dtype=np.int64)
             relevant = list_array(chunk.relevant, chunk.sizes)
             parts["judgements"].append(pa.table({"text_id": text_id, "label_ids": relevant}))
-            for name in RETRIEVERS:
+            for name in retrievers:
                 for group in (TAIL, HEAD):
                     label, score = chunk.lists[name, group]
                     sizes = (label >= 0).sum(axis=1)

@@ -12,6 +12,7 @@ from fusion import names
 from fusion.errors import ConfigError, unknown_name
 from fusion.kernel.candidates import DEFAULT, Candidates, Policies
 from fusion.kernel.pools import Pools
+from fusion.learning import Learned
 from fusion.registry import FUSIONS, NORMALIZATIONS, Fusion, Normalization, choose
 from fusion.types import Array, Floats
 
@@ -69,8 +70,16 @@ class Grid:
     serves all of its cells, whatever the parameters of their normalisations.
     """
 
-    def __init__(self, cells: Iterable[Cell], retrievers: Sequence[str] = (), policies: Policies = DEFAULT) -> None:
-        """`retrievers`: in the order of the lists. Cells that name one need them."""
+    def __init__(
+        self,
+        cells: Iterable[Cell],
+        retrievers: Sequence[str] = (),
+        policies: Policies = DEFAULT,
+        learned: Mapping[str, Learned] | None = None,
+    ) -> None:
+        """`retrievers`: in the order of the lists; cells that name one need them. `learned`: by view, for cells whose
+        fusions are trained."""
+        self.learned = dict(learned or {})
         self.retrievers = tuple(retrievers)
         self.policies = policies
         self.cells = list(dict.fromkeys(cells))
@@ -103,6 +112,12 @@ class Grid:
         lists = tuple(sorted(map(self.retrievers.index, subset))) if self.retrievers else ()
         every = len(lists) == len(self.retrievers)
         return Column(None if fusion.reads == "ranks" else cell.scaling, cell.fusion, () if every else lists)
+
+    @property
+    def trained(self) -> list[str]:
+        """The fusions that have to learn first."""
+        fusions = dict.fromkeys(column.fusion for column in self.columns)
+        return [name for name in fusions if FUSIONS[name].parameters.trained]
 
     @property
     def normalizations(self) -> list[Normalization]:
@@ -149,7 +164,8 @@ class Grid:
                 name = column.normalization
                 candidates = Candidates(pools, NORMALIZATIONS[name], normalized.get(name), self.policies)
             fusion = FUSIONS[column.fusion]
-            yield number, fusion.kernel(candidates, **fusion.arguments(retrievers)).astype(precision)
+            learned = self.learned[pools.view].of_lists(lists) if fusion.parameters.trained else None
+            yield number, fusion.kernel(candidates, **fusion.arguments(retrievers, learned)).astype(precision)
 
 
 def cross(normalizations: str | Iterable[str], fusions: str | Iterable[str]) -> list[Cell]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from fusion.kernel.candidates import CONSTANTS, DEFAULT, Policies
 from fusion.kernel.pools import ListStatistics
+from fusion.learning import Evidence
 from fusion.metrics import WHOLE
 from fusion.registry import FUSIONS, METRICS, NORMALIZATIONS, Normalization, TextMetric
 from fusion.types import Floats
@@ -63,15 +64,20 @@ def _normalized(entry: Normalization, scores: Floats, candidates: int, policies:
 
 
 def fuse(
-    lists: Mapping[str, Mapping[Label, float]], normalization: str, fusion: str, policies: Policies = DEFAULT
+    lists: Mapping[str, Mapping[Label, float]],
+    normalization: str,
+    fusion: str,
+    policies: Policies = DEFAULT,
+    evidence: Mapping[str, Evidence] | None = None,
 ) -> list[tuple[Label, float]]:
-    """The fused ranking of one text: labels and scores, best first."""
+    """The fused ranking of one text: labels and scores, best first. Trained fusions need evidence by retriever."""
     candidates, x, ranks = matrices(lists, normalization, policies)
     if not candidates:
         return []
     entry = FUSIONS[fusion]
     filled = [retriever for retriever, scores in lists.items() if scores]
-    fused = entry.plain(x, ranks, **entry.arguments(filled)).astype(np.float32)
+    learned = [(evidence or {})[name] for name in filled] if entry.parameters.trained else None
+    fused = entry.plain(x, ranks, **entry.arguments(filled, learned)).astype(np.float32)
     scores = dict(zip(candidates, fused.tolist(), strict=True))
     return [(label, scores[label]) for label in ordered(scores)]
 

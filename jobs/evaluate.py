@@ -34,8 +34,10 @@ from jobs.runtime.credentials import job
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import log, stage_line
+from jobs.runtime.training import learned_of
 from jobs.settings import Names
 from udfs.counted_labels import counted_labels
+from udfs.evidence import leaving_out
 from udfs.example_texts import from_bytes
 from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
 from udfs.input_counts import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES
@@ -78,16 +80,19 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     for name in lists.layout.retrievers:
         if name in FUSIONS.names():
             raise ConfigError(f"a retriever cannot be called {name!r}: that is a fusion")
+    views = chosen_views(config.evaluate.label_groups, lists.layout.views)
     evaluation = Evaluation(
         lists.layout,
         tuple(grid.cells),
-        chosen_views(config.evaluate.label_groups, lists.layout.views),
+        views,
         config.grid.scope,
         tuple(settings.measures),
         rules=settings.rules._replace(graded=lists.layout.relevant_from is not None),
         propensities=training_propensities(engine.tables, sources, settings),
         policies=grid.policies,
+        learned=learned_of(engine, sources, config, grid, lists.layout, views),
     )
+    apart = config.grid.train_share if grid.trained else 0.0
     frequencies = None
     if settings.details:
         _check_comparable(grid)
@@ -101,7 +106,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         evaluation = replace(evaluation, details=counted)
 
     plan = Plan(grid, config.grid.scope, evaluation.views)
-    packed = engine.counts(lists, plan, count_hits(evaluation))
+    packed = engine.counts(lists, plan, leaving_out(count_hits(evaluation), apart))
     problems = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
     if problems:
         raise problems.error()
@@ -118,7 +123,8 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     _warn_of_useless_runs(metrics)
     queries = None
     if config.evaluate.per_query:
-        queries = engine.rows(lists, plan, query_figures(evaluation), query_schema(evaluation, lists.types.text))
+        work = leaving_out(query_figures(evaluation), apart)
+        queries = engine.rows(lists, plan, work, query_schema(evaluation, lists.types.text))
     details: dict[str, pa.Table] = {}
     sums = None
     if settings.details and frequencies is not None:

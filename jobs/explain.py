@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError
+from fusion.grid import Grid
 from jobs.config import Config
 from jobs.evaluate import chosen_views
 from jobs.inputs.list_rows import load_lists
@@ -20,6 +21,7 @@ from jobs.retrievers import chosen_retrievers
 from jobs.runtime.credentials import job
 from jobs.runtime.engines import choose_engine
 from jobs.runtime.stages import stage_fingerprint
+from jobs.runtime.training import learned_of
 from jobs.runtime.workspace import Workspace
 from udfs.explain_text import TextPlan, TextScores, explain_text
 from udfs.text_batches import LIST_ROW
@@ -40,13 +42,16 @@ def run(spark: SparkSession | None, config: Config, sources: Sources | None = No
     sources = sources or Sources.of(with_stages(config).inputs)
     sources.require(judged=False)
     judged = sources.judgements is not None
-    tables = choose_engine(config, sources, spark).tables
+    engine = choose_engine(config, sources, spark)
+    tables = engine.tables
     lists = load_lists(tables, sources, judged)
     (view,) = chosen_views([settings.label_group], lists.layout.views)
     rows = tables.arrow(lists.of_texts([settings.text]), LIST_ROW)
     if not len(rows):
         raise _unknown_text(tables.first_values(lists.rows, "text_id", COMPARED_IDS), settings.text)
-    plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope, config.grid.policies)
+    grid = Grid([settings.chosen], lists.layout.retrievers, config.grid.policies)
+    learned = learned_of(engine, sources, config, grid, lists.layout, (view,))
+    plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope, grid.policies, learned)
     explained = explain_text(rows, plan)
     return _with_names(explained, plan, settings.text, tables, sources)
 

@@ -17,6 +17,7 @@ from jobs.runtime.credentials import job
 from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
+from jobs.runtime.training import learned_of
 from udfs.fused_lists import FusionPlan, fuse_lists
 from udfs.problems import Problems
 
@@ -58,6 +59,7 @@ def fused_rows(spark: SparkSession | None, config: Config, sources: Sources | No
         types.text,
         types.label,
         grid.policies,
+        learned_of(engine, sources, config, grid, lists.layout, views),
     )
     fused = engine.rows(lists, Plan(grid, config.grid.scope, views), fuse_lists(plan), plan.schema)
     if not isinstance(fused, pa.Table):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from fusion.grid import Cell, Grid
 from fusion.kernel.blocks import PoolView, Scope, pool_views
 from fusion.kernel.candidates import DEFAULT, Candidates, Policies
 from fusion.kernel.ranking import top
+from fusion.learning import Learned
 from fusion.registry import NORMALIZATIONS
 from fusion.types import Array
 from udfs.list_codes import JUDGEMENT, Layout
@@ -40,6 +42,7 @@ class TextPlan:
     view: str
     scope: Scope
     policies: Policies = DEFAULT
+    learned: Mapping[str, Learned] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def explain_text(rows: pa.Table, plan: TextPlan) -> list[TextScores]:
     if len(pool_view.pools.repeated):
         report_repeated(batch, pool_view.pools.repeated, plan.layout, problems)
         raise problems.error()
-    ((_, fused),) = Grid([plan.cell], plan.layout.retrievers, plan.policies).fused(pool_view.pools)
+    ((_, fused),) = Grid([plan.cell], plan.layout.retrievers, plan.policies, plan.learned).fused(pool_view.pools)
     ranking, begin = top(pool_view.take(fused), pool_view.offset, int(np.diff(pool_view.offset).max(initial=0)))
     explained = []
     for query in range(len(texts)):
@@ -115,7 +118,9 @@ def _of_subset(rows: pa.Table, plan: TextPlan) -> tuple[pa.Table, TextPlan]:
     retrievers = tuple(layout.retrievers[number] for number in kept)
     sources = tuple(layout.sources[number] for number in kept) if layout.sources else ()
     cell = Cell(plan.cell.scaling, plan.cell.fusion)
-    return inside, replace(plan, layout=replace(layout, retrievers=retrievers, sources=sources), cell=cell)
+    layout = replace(layout, retrievers=retrievers, sources=sources)
+    learned = {view: of_view.of_lists(kept) for view, of_view in plan.learned.items()}
+    return inside, replace(plan, layout=layout, cell=cell, learned=learned)
 
 
 def _retriever_columns(pool_view: PoolView, plan: TextPlan, place: Array) -> dict[str, pa.Array]:

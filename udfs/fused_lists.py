@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from fusion.kernel.blocks import PoolView, Scope, pool_views
 from fusion.kernel.candidates import DEFAULT, Policies
 from fusion.kernel.pools import Relevant
 from fusion.kernel.ranking import top
+from fusion.learning import Learned
 from fusion.types import Singles
 from udfs.list_codes import Layout
 from udfs.problems import Problems
@@ -35,6 +36,7 @@ class FusionPlan:
     label_type: str
     """The types of the ids, in Spark's words."""
     policies: Policies = DEFAULT
+    learned: Mapping[str, Learned] = field(default_factory=dict)
 
     @property
     def schema(self) -> str:
@@ -61,7 +63,7 @@ class FusionPlan:
 
 def fuse_lists(plan: FusionPlan) -> Work:
     """The work of an engine: one row per text, cell and label group."""
-    grid = Grid(plan.cells, plan.layout.retrievers, plan.policies)
+    grid = Grid(plan.cells, plan.layout.retrievers, plan.policies, plan.learned)
 
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,7 @@ from fusion.kernel.blocks import Scope
 from fusion.kernel.candidates import DEFAULT, Policies
 from fusion.kernel.hits import Hits, find_hits
 from fusion.label_groups import ALL
+from fusion.learning import Learned
 from fusion.metrics import LARGEST_TABLE, Measure, decisive, is_tabled, text_measures
 from fusion.statistics.coverage import Coverage, common_candidates
 from fusion.statistics.fingerprints import text_fingerprints
@@ -73,6 +74,7 @@ class Evaluation:
     propensities: Propensities | None = None
     labels: LabelPlan | None = None
     policies: Policies = DEFAULT
+    learned: Mapping[str, Learned] = field(default_factory=dict)
 
     @property
     def k(self) -> int:
@@ -86,7 +88,7 @@ class Evaluation:
 
     @cached_property
     def grid(self) -> Grid:
-        return Grid(self.cells, self.layout.retrievers, self.policies)
+        return Grid(self.cells, self.layout.retrievers, self.policies, self.learned)
 
     @cached_property
     def columns(self) -> dict[Cell, int]:

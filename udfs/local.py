@@ -16,12 +16,14 @@ from udfs.list_codes import Layout
 from udfs.problems import Problems
 from udfs.text_batches import Work, read_texts, text_starts
 
-TEXTS_AT_ONCE = 4_096
-"""Texts that a thread lays out as arrays at the same time."""
+TEXTS_AT_ONCE, COLUMNS, FEWEST_AT_ONCE = 4_096, 128, 256
+"""Texts that a thread lays out as arrays at the same time, for a grid of so many columns, and at least."""
 
 
-def run_local(rows: pa.Table, layout: Layout, work: Work) -> list[pa.RecordBatch]:
-    """From list rows to the rows of `work`. Each thread has a range of the texts, so the result is in their order."""
+def run_local(rows: pa.Table, layout: Layout, work: Work, columns: int = COLUMNS) -> list[pa.RecordBatch]:
+    """From list rows to the rows of `work`. Each thread has a range of the texts, so the result is in their order.
+    `columns`: those of the grid; of many, fewer texts are laid out at the same time."""
+    at_once = max(min(TEXTS_AT_ONCE, FEWEST_AT_ONCE), TEXTS_AT_ONCE * COLUMNS // max(columns, COLUMNS))
     ordered = rows.take(pc.sort_indices(rows, [("text_id", "ascending")])).combine_chunks()
     starts = text_starts(ordered["text_id"])
     threads = min(_cores(), max(1, len(starts) // TEXTS_AT_ONCE + 1))
@@ -30,16 +32,16 @@ def run_local(rows: pa.Table, layout: Layout, work: Work) -> list[pa.RecordBatch
 
     def run(share: Ints, end: int) -> list[pa.RecordBatch]:
         problems = Problems()
-        batches = (read_texts(table, layout, problems) for table in _tables(ordered, share, int(end)))
+        batches = (read_texts(table, layout, problems) for table in _tables(ordered, share, int(end), at_once))
         return list(work((batch for batch in batches if batch is not None), problems))
 
     with ThreadPoolExecutor(threads) as pool:
         return [batch for batches in pool.map(run, shares, ends) for batch in batches]
 
 
-def _tables(ordered: pa.Table, starts: Ints, end: int) -> Iterator[pa.Table]:
+def _tables(ordered: pa.Table, starts: Ints, end: int, at_once: int) -> Iterator[pa.Table]:
     """The rows of a range of texts, some texts at a time."""
-    edges = [*starts[::TEXTS_AT_ONCE].tolist(), end]
+    edges = [*starts[::at_once].tolist(), end]
     for first, last in pairwise(edges):
         yield ordered.slice(first, last - first)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,19 @@ class Batch:
     judged: Array
     decode: Callable[[Int32s], pa.Array]
     """From the label numbers inside `texts` to the label ids of the input."""
+
+    def only(self, chosen: Array) -> Batch:
+        """Some of the texts."""
+        texts, relevant = self.texts, self.texts.relevant
+        kept = replace(
+            texts,
+            start=texts.start[chosen],
+            stop=texts.stop[chosen],
+            relevant=relevant._replace(start=relevant.start[chosen], stop=relevant.stop[chosen]),
+            judged=None if texts.judged is None else texts.judged.some(chosen),
+            fold=None if texts.fold is None else texts.fold[chosen],
+        )
+        return Batch(kept, self.text_id.filter(pa.array(chosen)), self.fold[chosen], self.judged[chosen], self.decode)
 
 
 Work = Callable[[Iterator[Batch], Problems], Iterator[pa.RecordBatch]]
@@ -178,6 +191,7 @@ def assemble(
         relevant,
         relevant_group,
         judged=None if layout.relevant_from is None else judged,
+        fold=fold[first],
     )
     return Batch(texts, rows.text_id.take(pa.array(first)), fold[first], place[:, -1] >= 0, decode)
 

@@ -19,8 +19,15 @@ from fusion.fusions.wmnz import wmnz
 from fusion.fusions.mixed import mixed
 from fusion.fusions.weighted_bordafuse import weighted_bordafuse
 from fusion.fusions.weighted_condorcet import weighted_condorcet
+from fusion.fusions.bayesfuse import bayesfuse
+from fusion.fusions.mapfuse import mapfuse
+from fusion.fusions.posfuse import posfuse
+from fusion.fusions.probfuse import probfuse
+from fusion.fusions.segfuse import segfuse
+from fusion.fusions.slidefuse import slidefuse
 
 __all__ = [
+    "bayesfuse",
     "bordafuse",
     "combanz",
     "combgmnz",
@@ -33,9 +40,14 @@ __all__ = [
     "isr",
     "log_isr",
     "logn_isr",
+    "mapfuse",
     "mixed",
+    "posfuse",
+    "probfuse",
     "rbc",
     "rrf",
+    "segfuse",
+    "slidefuse",
     "weighted_bordafuse",
     "weighted_condorcet",
     "wmnz",

@@ -29,7 +29,7 @@ class Judged(NamedTuple):
     group: Array
     grade: Floats
 
-    def some(self, texts: slice) -> Judged:
+    def some(self, texts: slice | Array) -> Judged:
         """Of some texts."""
         return self._replace(labels=self.labels._replace(start=self.labels.start[texts], stop=self.labels.stop[texts]))
 
@@ -52,6 +52,8 @@ class TextBlock:
     """Scores of the entries that were normalised elsewhere."""
     judged: Judged | None = None
     """All judged labels with their grades, where there are grades; `relevant` are some of these."""
+    fold: Array | None = None
+    """The fold of each text, where that matters."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -78,6 +80,7 @@ class TextBlock:
                     self.relevant_group,
                     self.normalized,
                     None if self.judged is None else self.judged.some(part),
+                    None if self.fold is None else self.fold[part],
                 ),
             )
             first = last
@@ -193,6 +196,7 @@ def _merged_pools(texts: TextBlock, view: str, keep_all: bool) -> tuple[Pools, d
     lists = texts.lists(view)
     wanted = texts.relevant if texts.judged is None else texts.judged.labels
     pools = merge_lists(lists, wanted, keep_all)
+    pools.view, pools.fold = view, None if texts.fold is None else texts.fold[pools.source]
     if not texts.normalized:
         return pools, {}
     first = np.repeat(lists.start[pools.source].T, np.diff(pools.offset), axis=1)

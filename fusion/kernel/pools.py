@@ -75,6 +75,10 @@ class Pools:
     relevant_offset: Ints
     repeated: Ints
     """Pools of `Lists` in which a list holds a label twice."""
+    view: str = ""
+    """What was merged: the lists of a label group, or of all labels."""
+    fold: Array | None = None
+    """The fold of each pool, where that is known."""
 
     @cached_property
     def held(self) -> Ints:
@@ -96,6 +100,11 @@ class Pools:
         """The number of results of every list (pools x lists)."""
         return self.statistics.size.astype(np.int64)
 
+    @property
+    def folds(self) -> Array:
+        """The fold of each pool; 0 where it is not known."""
+        return np.zeros(len(self.source), np.int64) if self.fold is None else self.fold
+
     def of_lists(self, lists: Sequence[int]) -> tuple[Pools, Ints]:
         """The pools that some of the lists make, and which candidates are in them. Nothing in them is relevant."""
         position = self.position[list(lists)]
@@ -114,6 +123,8 @@ class Pools:
             nothing,
             np.zeros(len(offset), np.int64),
             nothing,
+            self.view,
+            self.fold,
         )
         return pools, candidates
 

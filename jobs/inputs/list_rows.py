@@ -43,11 +43,20 @@ class ListRows(Generic[T]):
     training texts."""
 
 
+TEST, VALIDATION = "test", "validation"
+"""Roles of texts in a fold."""
+
+
 def load_lists(
-    tables: Tables[T], sources: Sources, judged: bool, relevant_from: float = 1, nonrelevant: bool = False
+    tables: Tables[T],
+    sources: Sources,
+    judged: bool,
+    relevant_from: float = 1,
+    nonrelevant: bool = False,
+    role: str = TEST,
 ) -> ListRows[T]:
-    """The candidates of all retrievers and, if `judged`, the labels of the test texts: with their grades where there
-    are any but 0 and 1, or if also the labels below the grade `relevant_from` are wanted (`nonrelevant`)."""
+    """The candidates of all retrievers and, if `judged`, the labels of the texts with some role: with their grades where
+    there are any but 0 and 1, or if also the labels below the grade `relevant_from` are wanted (`nonrelevant`)."""
     sources.require(judged)
     check_lineage(sources.paths())
     runs = _runs(tables, sources.candidates)
@@ -67,7 +76,7 @@ def load_lists(
         layout = replace(layout, relevant_from=relevant_from)
     types = _types(tables, [run.rows for run in runs.values()], judgements)
     roles = _roles(tables, sources.folds) if sources.folds is not None else None
-    folds = _folds(tables, roles, source_name(sources.folds, "folds")) if roles is not None else None
+    folds = _with_role(tables, roles, role, source_name(sources.folds, "folds")) if roles is not None else None
     divided = layout.slots != (ALL,)
 
     def rows_of(texts: Sequence[str] | None) -> T:
@@ -202,6 +211,14 @@ def _group_order(groups: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(sorted({str(group) for group in groups}, key=lambda name: (name != TAIL, name != HEAD, name)))
 
 
+def folds_with(tables: Tables[T], sources: Sources, role: str) -> set[int]:
+    """The folds that have texts with some role; none where there are no folds."""
+    if sources.folds is None:
+        return set()
+    texts = _with_role(tables, _roles(tables, sources.folds), role, source_name(sources.folds, "folds"))
+    return {int(str(fold)) for fold in tables.distinct(texts, "fold")}
+
+
 def _roles(tables: Tables[T], source: Source) -> T:
     """The folds with what each text is to them, if the table says so."""
     name = source_name(source, "folds")
@@ -210,11 +227,15 @@ def _roles(tables: Tables[T], source: Source) -> T:
     return table
 
 
-def _folds(tables: Tables[T], roles: T, name: str) -> T:
-    """The fold that tests each text."""
-    table = tables.equal(roles, "role", "test") if "role" in tables.columns(roles) else roles
+def _with_role(tables: Tables[T], roles: T, role: str, name: str) -> T:
+    """The texts with some role, with their folds."""
+    table = roles
+    if "role" in tables.columns(roles):
+        table = tables.equal(roles, "role", role)
+    elif role != TEST:
+        raise InputError(f"{name}: the column 'role' is missing, which tells the {role} texts")
     if tables.is_empty(table):
-        raise InputError(f"{name} names no test texts")
+        raise InputError(f"{name} names no {role} texts")
     return table
 
 

@@ -98,7 +98,14 @@ def _lists(
     example: Mapping[str, Any], rows: pa.Table, evaluation: Evaluation, chosen: Chosen
 ) -> Iterator[dict[str, Any]]:
     """The lists of an example: the fused one, those of all retrievers, and the relevant labels."""
-    plan = TextPlan(evaluation.layout, chosen.cell, example["label_group"], evaluation.scope, evaluation.policies)
+    plan = TextPlan(
+        evaluation.layout,
+        chosen.cell,
+        example["label_group"],
+        evaluation.scope,
+        evaluation.policies,
+        evaluation.learned,
+    )
     of_text = rows.filter(pc.equal(rows["text_id"].cast(pa.string()), example["text_id"]))
     (text,) = (text for text in explain_text(of_text, plan) if text.fold == example["fold"])
     for name, labels in _ranked(text, text.retrievers):

@@ -74,7 +74,7 @@ class LocalEngine:
         return pa.concat_tables([add_counts(_having(counted, key)) for key in keys])
 
     def rows(self, lists: ListRows[pa.Table], plan: Plan, work: Work, schema: str = "") -> pa.Table:
-        return pa.Table.from_batches(run_local(lists.rows, lists.layout, work))
+        return pa.Table.from_batches(run_local(lists.rows, lists.layout, work, len(plan.grid.columns)))
 
 
 def _having(counted: pa.Table, key: Sequence[Any]) -> pa.Table:

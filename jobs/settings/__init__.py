@@ -51,6 +51,7 @@ class GridSettings(Section):
     subsets: Literal["all"] | None = None
     missing_labels: Missing = "skip"
     constant_lists: Constant = "formula"
+    train_share: float = Field(0.0, ge=0, lt=1)
     scope: Literal["group", "joint"] = "group"
     engine: Literal["auto", "local", "arrays", "windows"] = "auto"
     local_limit: int = Field(100, ge=0)

@@ -8,18 +8,22 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import ranx.fusion
 from numba.typed import List
 from ranx import Qrels, Run, evaluate, fuse
 from ranx.fusion.condorcet import _condorcet
 from ranx.fusion.weighted_condorcet import _condorcet as _weighted_condorcet
+from ranx.normalization import norm_switch
 
 import xmtc_fusion as xf
 from benchmarks.synthetic import make_chunk
 from fusion import FUSIONS, NORMALIZATIONS, reference
 from fusion.kernel.candidates import Candidates
 from fusion.kernel.merging import merge_lists
-from fusion.kernel.pools import Lists
+from fusion.kernel.pools import Lists, Relevant
+from fusion.kernel.worth import ListHits, count_list_hits
 from fusion.label_groups import ALL
+from fusion.learning import PRECISION_UNIT, Evidence, Learned
 from fusion.names import print_call
 from jobs import fuse as fuse_job
 from jobs.config import load_config
@@ -248,8 +252,8 @@ def test_compat_reproduces_every_measure_of_single_runs_with_ties(count: int, ga
     for run, lists in data.runs.items():
         ordered = {text: {x: scores[x] for x in sorted(scores, key=id_order)} for text, scores in lists.items()}
         theirs = evaluate(qrels, Run(ordered), list(names.values()))
-        for name, ranx in names.items():
-            assert ours[f"single+{run}", name] == pytest.approx(theirs[ranx], abs=1e-9), (run, name)
+        for name, theirs_called in names.items():
+            assert ours[f"single+{run}", name] == pytest.approx(theirs[theirs_called], abs=1e-9), (run, name)
 
 
 def test_compat_compares_fused_scores_in_double_precision(made, runs) -> None:
@@ -284,3 +288,41 @@ def test_ranx_reads_what_fuse_writes(runs: list[Run], tmp_path: Path) -> None:
         theirs = fuse(runs, norm="zmuv", method="mnz").to_dict()
         assert read.keys() == theirs.keys()
         assert all(read[text] == pytest.approx(theirs[text], rel=1e-6, abs=1e-6) for text in theirs)
+
+
+TRAINED = {
+    "bayesfuse": ("bayesfuse", {}, "log_odds"),
+    "mapfuse": ("mapfuse", {}, "map_scores"),
+    "posfuse": ("posfuse", {}, "probs"),
+    "probfuse(segments=7)": ("probfuse", {"n_segments": 7}, "probs"),
+    "probfuse(segments=100)": ("probfuse", {"n_segments": 100}, "probs"),
+    "segfuse": ("segfuse", {}, "probs"),
+    "slidefuse(w=2)": ("slidefuse", {}, "probs"),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("data", DATA)
+def test_trained_scores_are_equal(data: str, name: str) -> None:
+    """Learned from the same lists and judgements by ranx and by us, applied to the same lists."""
+    several = _made(data)
+    method, settings, argument = TRAINED[name]
+    rng = np.random.default_rng(8)
+    labels = np.unique(several.lists.label)
+    relevant = [sorted(rng.choice(labels, rng.integers(1, 9), replace=False).tolist()) for _ in range(TEXTS)]
+    qrels = Qrels({f"q{q:03d}": {str(x): 1 for x in of} for q, of in enumerate(relevant)})
+    runs = [norm_switch("min-max")(run) for run in several.runs]
+    learned = getattr(ranx.fusion, f"{method}_train")(qrels, runs, **settings)
+    applied = {argument: learned} | ({"w": 2} if method == "slidefuse" else {})
+    theirs = fuse(several.runs, norm="min-max", method=method, params=applied).to_dict()
+
+    ends = np.cumsum([len(of) for of in relevant])
+    wanted = Relevant(np.concatenate(([0], ends[:-1])), ends, np.array([x for of in relevant for x in of], np.int32))
+    hits = count_list_hits(several.lists, wanted, np.ones(TEXTS, np.bool_), PRECISION_UNIT)
+    evidence = [Evidence(*(getattr(hits, of)[r] for of in ListHits._fields)) for r in range(len(runs))]
+    pools = merge_lists(several.lists, no_relevant(TEXTS), keep_all=True)
+    ours = FUSIONS[name].kernel(Candidates(pools, NORMALIZATIONS["min-max"]), learned=Learned({0: evidence}))
+    for q in range(TEXTS):
+        inside = slice(pools.offset[q], pools.offset[q + 1])
+        expected = {int(label): score for label, score in theirs[f"q{q:03d}"].items()}
+        np.testing.assert_allclose(ours[inside], [expected[x] for x in sorted(expected)], rtol=1e-9, atol=1e-9)

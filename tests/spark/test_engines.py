@@ -105,3 +105,14 @@ def test_spark_dataframes_in_and_out(spark: SparkSession) -> None:
     bad = spark.createDataFrame([("a", "x", float("nan"))], "text_id string, label_id string, score double")
     with pytest.raises(Exception, match="NaN"):
         xf.fuse({"bm25": bad, "dense": runs["dense"]}, "rank+combsum", spark=spark).collect()
+
+
+def test_all_engines_learn_the_same(spark: SparkSession, random: dict[str, object], tmp_path: Path) -> None:
+    """Trained fusions, from a share of the texts."""
+    chosen = {**random, "grid.normalizations": "zmuv", "grid.scope": "group", "grid.train_share": 0.3}
+    chosen |= {"grid.fusions": "bayesfuse,mapfuse,posfuse,probfuse(segments=5),segfuse,slidefuse"}
+    chosen |= {"evaluate.metrics": "ndcg@5", "evaluate.details": False}
+    for engine in ENGINES:
+        settings = {**chosen, "grid.engine": engine, "output.path": str(tmp_path / engine)}
+        evaluate.run(None if engine == "local" else spark, load_config(None, settings))
+    assert len({(tmp_path / engine / "metrics.csv").read_bytes() for engine in ENGINES}) == 1

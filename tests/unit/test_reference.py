@@ -7,6 +7,7 @@ import pytest
 
 from fusion import FUSIONS, NORMALIZATIONS
 from fusion.kernel.candidates import Policies
+from fusion.learning import PRECISION_UNIT, Evidence
 from fusion.reference import evaluate, fuse, matrices
 
 SCORES = np.array([4.0, 3.0, 1.0])
@@ -26,6 +27,7 @@ NORMALIZED = {
     "none": [4, 3, 1],
 }
 # Label 1 stands in both lists (ranks 1 and 2), label 2 in the first (rank 2), label 3 in the second (rank 1).
+LOGIT = lambda p: math.log(p / (1 - p))  # noqa: E731
 X = np.array([[0.5, 0.25, np.nan], [0.75, np.nan, 1.0]])
 RANKS = np.array([[1, 2, np.nan], [2, np.nan, 1]])
 FUSED = {
@@ -50,7 +52,19 @@ FUSED = {
     "weighted-bordafuse": [2 * 3 + 2, 2 * 2 + 1, 2 * 1 + 3],
     # The first list weighs more, so that it alone decides: 1, 2, 3.
     "weighted-condorcet": [2, 0, -2],
+    # See EVIDENCE: relevant at places 1 and 2 are 2/4 and 1/4, and 1/2 and 0.
+    "bayesfuse": [LOGIT(3 / 20) + LOGIT(1 / 10), LOGIT(3 / 20) + LOGIT(0.001), LOGIT(0.001) + LOGIT(1 / 10)],
+    "mapfuse": [0.5 / 1 + 0.25 / 2, 0.5 / 2, 0.25 / 1],
+    "posfuse": [2 / 4 + 0, 1 / 4, 1 / 2],
+    "probfuse": [2 / 4 + 0, 1 / 4 / 2, 1 / 2],
+    "segfuse": [3 / 20 * 1.5 + 1 / 10 * 1.75, 3 / 20 * 1.25, 1 / 10 * 2],
+    "slidefuse": [3 / 8 + 1 / 4, 3 / 8, 1 / 4],
 }
+# Four lists of two labels with hits at both places of one and the first of another; two lists of two with one hit.
+EVIDENCE = [
+    Evidence(4, np.array([0, 0, 4]), np.array([0, 2, 1]), int(0.5 * 4 / PRECISION_UNIT)),
+    Evidence(2, np.array([0, 0, 2]), np.array([0, 1, 0]), int(0.25 * 2 / PRECISION_UNIT)),
+]
 WEIGHTS = {"weights": np.array([2.0, 1.0])}
 
 
@@ -62,6 +76,7 @@ def test_normalization(name: str) -> None:
 @pytest.mark.parametrize("name", FUSIONS.names())
 def test_fusion(name: str) -> None:
     given = WEIGHTS if FUSIONS[name].parameters.weighted else {}
+    given = {"learned": EVIDENCE} if FUSIONS[name].parameters.trained else given
     np.testing.assert_allclose(FUSIONS[name].plain(X, RANKS, **given), FUSED[name], rtol=1e-14)
 
 
@@ -118,8 +133,9 @@ def test_borda_makes_four_fusions_one() -> None:
 def test_a_retriever_that_returned_nothing_has_no_list() -> None:
     for normalization in NORMALIZATIONS.names():
         for fusion in FUSIONS.names():
-            alone = [label for label, _ in fuse({"a": {1: 3.0, 2: 2.0, 3: 1.0}}, normalization, fusion)]
-            with_empty = [label for label, _ in fuse({"a": {1: 3.0, 2: 2.0, 3: 1.0}, "b": {}}, normalization, fusion)]
+            known = {"evidence": {"a": EVIDENCE[0], "b": EVIDENCE[1]}}
+            alone = fuse({"a": {1: 3.0, 2: 2.0, 3: 1.0}}, normalization, fusion, **known)
+            with_empty = fuse({"a": {1: 3.0, 2: 2.0, 3: 1.0}, "b": {}}, normalization, fusion, **known)
             assert alone == with_empty
 
 

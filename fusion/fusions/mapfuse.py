@@ -1,0 +1,16 @@
+"""MAPFuse: inverse ranks, each list's times its mean average precision."""
+
+import numpy as np
+
+from fusion.learning import Evidence, trained
+from fusion.types import Floats
+
+
+@trained(
+    "mapfuse",
+    formula="sum(MAP / r), with the MAP of each list's retriever",
+    citation="D. Lillis, L. Zhang, F. Toolan, R. W. Collier, D. Leonard, J. Dunnion. Estimating probabilities for "
+    "effective data fusion. SIGIR 2010.",
+)
+def mapfuse(evidence: Evidence, size: int) -> Floats:
+    return evidence.mean_average_precision / np.arange(1, size + 1)
