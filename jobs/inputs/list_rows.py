@@ -55,8 +55,11 @@ def load_lists(
     nonrelevant: bool = False,
     role: str = TEST,
 ) -> ListRows[T]:
-    """The candidates of all retrievers and, if `judged`, the labels of the texts with some role: with their grades where
-    there are any but 0 and 1, or if also the labels below the grade `relevant_from` are wanted (`nonrelevant`)."""
+    """The candidates of all retrievers and, if `judged`, the labels of the texts with some role.
+
+    Labels come with their grades where there are any but 0 and 1, or if also those below the grade `relevant_from` are
+    wanted (`nonrelevant`).
+    """
     sources.require(judged)
     check_lineage(sources.paths())
     runs = _runs(tables, sources.candidates)
