@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Any
 
 from fusion.grid import SINGLE, Cell
-from fusion.statistics.extremes import HELPED
 from jobs.reporting.data import Dataset, LabelChange, Standing
 from jobs.reporting.formats import MINUS, cell_name, count, joined, percent
 from jobs.reporting.tables import Entry, Table, group_order
@@ -57,24 +56,23 @@ def label_tables(dataset: Dataset) -> Iterator[tuple[str, Table]]:
                 f"labels-{group}-{retriever}",
                 f"{dataset.name}, {group} labels: {cell_name(first.cell)} against {retriever} alone; relevant pairs of "
                 f"text and label found in the first {first.k}.{_bound(of_table)}",
-                [(name,) for name in ("", "label", "pairs", *sides, "change, in pairs")],
+                [(name,) for name in ("outcome", "label", "pairs", *sides, "change, in pairs")],
                 "llrrrr",
                 [
-                    [_line(change, place == 0) for place, change in enumerate(of_outcome)]
+                    [_line(change) for change in of_outcome]
                     for _, of_outcome in groupby(of_table, key=lambda one: one.outcome)
                 ],
             ),
         )
 
 
-def _line(change: LabelChange, first: bool) -> list[Entry]:
+def _line(change: LabelChange) -> list[Entry]:
     moved = change.found - change.retriever_found
-    kind = "most helped" if change.outcome == HELPED else "most hurt"
     label = f"{change.name} ({change.label_id})" if change.name else change.label_id
     found = [
         f"{count(number)} ({percent(number / change.pairs)}%)" for number in (change.found, change.retriever_found)
     ]
-    words = [kind if first else "", label, count(change.pairs), *found, f"{moved:+,}".replace("-", MINUS)]
+    words = [change.outcome, label, count(change.pairs), *found, f"{moved:+,}".replace("-", MINUS)]
     return [Entry(word) for word in words]
 
 
