@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 ORDER = ("text_id", "fold", "label_group")
 """The order of the lists in a file of one cell."""
-SCRATCH = "unordered.parquet"
+UNORDERED, ORDERED = "unordered.parquet", "ordered.parquet"
+"""Tables that files of one cell are made from, and that do not stay."""
 
 
 @job
@@ -100,14 +101,17 @@ def _write_on_spark(fused: DataFrame, folder: ResultFolder, format_name: str) ->
         lists.write.partitionBy(*CELL).parquet(f"{folder.uri}/{FUSED}")
         _refuse(seen.get["problems"])
         return int(seen.get["lists"])
-    # In order over all files of a cell, from which this process makes the one file that the format wants.
-    lists.orderBy(*ORDER).write.partitionBy(*CELL).parquet(f"{folder.uri}/{SCRATCH}")
+    lists.write.parquet(f"{folder.uri}/{UNORDERED}")
     _refuse(seen.get["problems"])
+    # Sorting looks at its rows twice, so it must not be what fuses them.
+    ordered = fused.sparkSession.read.parquet(f"{folder.uri}/{UNORDERED}").orderBy(*ORDER)
+    ordered.write.partitionBy(*CELL).parquet(f"{folder.uri}/{ORDERED}")
     suffix, lines = FORMATS[format_name]
-    cells = [Cell(*values) for values in folder.partitions(SCRATCH)]
+    cells = [Cell(*values) for values in folder.partitions(ORDERED)]
     for cell, name in file_names(sorted(cells), suffix).items():
-        folder.write_lines(name, lines(folder.parquet_batches(f"{SCRATCH}/{cell_folder(cell)}"), cell))
-    folder.remove(SCRATCH)
+        folder.write_lines(name, lines(folder.parquet_batches(f"{ORDERED}/{cell_folder(cell)}"), cell))
+    folder.remove(UNORDERED)
+    folder.remove(ORDERED)
     return int(seen.get["lists"])
 
 

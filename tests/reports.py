@@ -169,7 +169,7 @@ def _quality(rng: np.random.Generator) -> dict[Cell, float]:
     """How good a cell is, about 1 for the best. Fusions that read only ranks are equally good in all rows."""
     fusions = {"combmin": 0.62, "combmax": 0.93, "combmed": 0.86, "combanz": 0.85, "combsum": 0.99, "combmnz": 1.0}
     normalizations = {"zmuv": 1.0, "min-max": 0.985, "max": 0.98, "sum": 0.95, "rank": 0.96, "borda": 0.955}
-    ranked = {name: 0.95 + 0.03 * rng.random() for name in FUSIONS.names()}
+    ranked = {name: 0.95 + 0.03 * rng.random() for name in dict.fromkeys(cell.fusion for cell in CELLS)}
     quality = {
         cell: fusions[cell.fusion] * normalizations[cell.normalization] + 0.004 * rng.normal()
         if FUSIONS[cell.fusion].reads == "scores"

@@ -86,9 +86,11 @@ def test_files_of_all_engines_are_equal_to_the_byte(spark: SparkSession, tmp_pat
     inputs = write_tables(tmp_path, texts, random_relevant(np.random.default_rng(5), 40))
     cells = ["softmax(temperature=0.2)+combsum", "bm25+dense: sigmoid+wsum(bm25=0.3)", "rrf(k=[1,60])", "dbsf+combmed"]
     settings = {**inputs, "inputs.judgements": None, "inputs.label_groups": "auto", "grid.cells": cells}
+    written = set()
     for engine in ("local", "arrays", "windows"):
         chosen = {**settings, "grid.engine": engine, "fuse.format": kind, "output.path": str(tmp_path / engine)}
-        fuse.run(None if engine == "local" else spark, load_config(None, chosen))
+        written.add(fuse.run(None if engine == "local" else spark, load_config(None, chosen)))
+    assert len(written) == 1
     files = sorted(path.name for path in (tmp_path / "local").iterdir() if path.name != "config.yaml")
     assert len(files) == 5
     for name in files:
