@@ -22,7 +22,7 @@ from jobs.inputs.tables import Frequencies
 from jobs.inputs.training import training_propensities
 from jobs.results.details import detail_tables, label_bands
 from jobs.results.examples import example_table
-from jobs.results.figures import label_plan, metric_table, needs_nonrelevant
+from jobs.results.figures import metric_table, needs_nonrelevant, with_label_plan
 from jobs.results.result import Result
 from jobs.results.schemas import QUERY_METRICS, RUN_FILE
 from jobs.runtime.engines import Plan, choose_engine
@@ -79,7 +79,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     frequencies = None
     if settings.details or label_measures(settings.measures):
         frequencies = engine.tables.frequencies(lists.judgements)
-        evaluation = replace(evaluation, labels=label_plan(evaluation, frequencies, settings.label_cells))
+        evaluation = with_label_plan(evaluation, frequencies, settings.label_cells)
     if settings.details:
         assert frequencies is not None
         bands, vectors = label_bands(frequencies), settings.randomizations
