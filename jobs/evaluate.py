@@ -26,7 +26,7 @@ from jobs.inputs.training import training_propensities
 from jobs.results.additions import additions
 from jobs.results.details import detail_tables
 from jobs.results.examples import example_table
-from jobs.results.figures import label_plan, metric_table, needs_nonrelevant
+from jobs.results.figures import metric_table, needs_nonrelevant, with_label_plan
 from jobs.results.label_changes import label_changes
 from jobs.results.result import Result
 from jobs.results.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
@@ -98,7 +98,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         _check_comparable(grid)
     if settings.details or label_measures(settings.measures):
         frequencies = engine.tables.frequencies(lists.judgements)
-        evaluation = replace(evaluation, labels=label_plan(evaluation, frequencies, settings.label_cells))
+        evaluation = with_label_plan(evaluation, frequencies, settings.label_cells)
     if settings.details:
         assert frequencies is not None
         labels = counted_labels(*frequencies, evaluation.views, lists.layout.groups, lists.unseen_labels())

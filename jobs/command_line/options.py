@@ -26,9 +26,7 @@ FOLDER = Shortcut("--folder", "prepare.folder", "FOLDER", "where the dataset's f
 WORK = Shortcut("--work", "work.path", "FOLDER", "where the stages are kept")
 RUN = Shortcut("--run", "inputs.candidates", "NAME=SOURCE", "a retriever and its run; one --run per retriever")
 RETRIEVERS = Shortcut("--retrievers", "retrievers", "NAMES", "separated by commas; files of your own end in .py")
-METRICS = Shortcut(
-    "--metrics", "evaluate.metrics", "NAMES", "metrics, separated by commas: ndcg@10,map (docs/metrics.md)"
-)
+METRICS = Shortcut("--metrics", "evaluate.metrics", "NAMES", "metrics, separated by commas: ndcg@10,map,recall@100")
 LOG = [
     Shortcut("--log", "log.file", "FILE", "a file that gets one key=value line per finished stage"),
     Shortcut("--log-format", "log.format", "FORMAT", "on the terminal: text (default) or keyvalue"),

@@ -8,6 +8,7 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from fusion import FUSIONS, NORMALIZATIONS, __version__
+from fusion import METRICS as KNOWN_METRICS
 from jobs.command_line.options import (
     EXPLAIN,
     FUSED,
@@ -212,6 +213,9 @@ def make_parser() -> argparse.ArgumentParser:
 def _epilog(about: JobHelp) -> str:
     lines = [f"example{'s' * (len(about.examples) > 1)}:", *(f"  xmtc-fusion {words}" for words in about.examples)]
     settings = {shortcut.setting for shortcut in about.shortcuts}
+    if "evaluate.metrics" in settings:
+        lines += ["", "metrics, each at a cut-off (ndcg@10) where it has one:"]
+        lines += wrap(", ".join(KNOWN_METRICS.names()), 100, initial_indent="  ", subsequent_indent="  ")
     if "grid.normalizations" in settings:
         lines += ["", *_listed("normalizations: ", [entry.usage for entry in NORMALIZATIONS])]
     if "grid.fusions" in settings:

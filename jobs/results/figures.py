@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from fusion.errors import ConfigError, unknown_name
 from fusion.grid import SINGLE, Cell
 from fusion.metrics import Measure, label_measures, text_measures
+from fusion.names import split
 from fusion.registry import METRICS, TextMetric
 from fusion.statistics.label_counts import label_values
 from fusion.statistics.tally import IDEALS, Figure, Tally
@@ -33,16 +35,17 @@ def needs_nonrelevant(measure: Measure) -> bool:
     return isinstance(entry, TextMetric) and entry.nonrelevant
 
 
-def label_plan(evaluation: Evaluation, frequencies: Frequencies, names: Names) -> LabelPlan | None:
-    """What is counted per label: of every single retriever and of chosen cells; None where no metric asks for it."""
+def with_label_plan(evaluation: Evaluation, frequencies: Frequencies, names: Names) -> Evaluation:
+    """The evaluation with what is counted per label, of every single retriever and of chosen cells, where a metric asks
+    for it. If no other metric is asked for, these are all cells that are evaluated."""
     measures = label_measures(evaluation.measures)
     if not measures:
-        return None
+        return evaluation
     cells = {str(cell): cell for cell in evaluation.grid.cells}
     if names == "auto":
         chosen = [PREFERRED if PREFERRED in evaluation.grid.cells else evaluation.grid.cells[0]]
     else:
-        wanted = [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
+        wanted = split(names) if isinstance(names, str) else list(names)
         for name in wanted:
             if name not in cells:
                 raise unknown_name("cell in evaluate.label_cells", name, cells)
@@ -51,7 +54,9 @@ def label_plan(evaluation: Evaluation, frequencies: Frequencies, names: Names) -
         raise ConfigError(f"evaluate.label_cells: {len(chosen)} cells; figures per label are for {MOST_LABEL_CELLS}")
     singles = [cell for cell in evaluation.columns if cell.normalization == SINGLE]
     cutoffs = tuple(sorted({measure.k for measure in measures}))
-    return LabelPlan(LabelIndex(frequencies.ids), (*chosen, *singles), cutoffs)
+    plan = LabelPlan(LabelIndex(frequencies.ids), (*chosen, *singles), cutoffs)
+    evaluated = evaluation.cells if text_measures(evaluation.measures) else tuple(chosen)
+    return replace(evaluation, labels=plan, cells=evaluated)
 
 
 def metric_table(tallies: Mapping[int, Tally], packed: pa.Table, evaluation: Evaluation) -> pa.Table:

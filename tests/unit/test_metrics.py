@@ -13,6 +13,7 @@ import xmtc_fusion as xf
 from fusion import reference
 from fusion.metrics import LARGEST_K, metric_names, parse_measures
 from fusion.registry import METRICS, LabelMetric
+from jobs.command_line.parser import make_parser
 from tests import plain_metrics as plain
 from tests.lists import RETRIEVERS, random_relevant, random_texts, whole
 
@@ -363,9 +364,13 @@ def test_names_that_people_type() -> None:
             parse_measures(word)
 
 
-def test_every_metric_says_what_it_is() -> None:
+def test_every_metric_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(["evaluate", "--help"])
+    words = capsys.readouterr().out.replace(",", " ").split()
     for entry in METRICS:
         assert entry.formula and entry.citation
+        assert entry.name in words
 
 
 def test_what_contradicts_a_preset_is_refused() -> None:
