@@ -206,7 +206,8 @@ def test_no_test_or_validation_text_reaches_the_index(spark, tmp_path, data, don
         write_prepared(tmp_path / name, texts, stamp=name)
         prepared = open_tables(spark, f"{tmp_path}/{name}/made/prepared", 2)
         path = f"{tmp_path}/{name}/made/bm25/index/fold={fold}"
-        retrieve_sparse.index_stage(prepared, fold, SparseSettings(mode=mode), path)
+        stages = retrieve_sparse.FoldStages("bm25", fold, path, "")
+        retrieve_sparse.index_stage(prepared, SparseSettings(mode=mode), stages)
         return index_bytes(tmp_path / name, fold)
 
     as_is = built("as-is", data, 0) if mode == "labels" else index_bytes(done[0], 0)

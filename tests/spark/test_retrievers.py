@@ -193,16 +193,16 @@ def test_the_nearest_texts_decide_static_texts(done) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
+    ("name", "body", "message"),
     [
-        ("return lambda texts: [[0.0]]", r"have the shape \(1, 1\), expected"),
-        ("return lambda texts: [[float('inf')] * len(fold.labels) for _ in texts]", "a score is infinite"),
-        ("raise KeyError('gone')", r"retriever broken, fold 0: KeyError: 'gone'"),
+        ("short", "return lambda texts: [[0.0]]", r"have the shape \(1, 1\), expected"),
+        ("infinite", "return lambda texts: [[float('inf')] * len(fold.labels) for _ in texts]", "a score is infinite"),
+        ("raising", "raise KeyError('gone')", r"retriever raising, fold 0: KeyError: 'gone'"),
     ],
 )
-def test_own_retrievers_that_do_not_work(spark, model, done, tmp_path, body: str, message: str) -> None:
-    file = tmp_path / "broken.py"
-    decorator = "@xf.retriever('broken', indexes='i', scores='s', citation='c')"
+def test_own_retrievers_that_do_not_work(spark, model, done, tmp_path, name: str, body: str, message: str) -> None:
+    file = tmp_path / f"{name}.py"
+    decorator = f"@xf.retriever('{name}', indexes='i', scores='s', citation='c')"
     file.write_text(f"import xmtc_fusion as xf\n\n\n{decorator}\ndef learn(fold):\n    {body}\n")
     shutil.copytree(done[0] / "made/prepared", tmp_path / "made/prepared")
     config = configure(tmp_path, model, retrievers=[str(file)], retriever_settings={})
