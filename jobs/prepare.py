@@ -187,8 +187,8 @@ def _fold_figures(spark: SparkSession, settings: PrepareSettings, folder: Result
     sizes = {(row["fold"], row["role"]): row["count"] for row in folds.groupBy("fold", "role").count().collect()}
     samples = spark.read.parquet(f"{folder.uri}/{SAMPLES}").select("text_id", "label_ids")
     tested = folds.where(F.col("role") == TEST).join(samples, "text_id")
-    spread = tested.select("fold", F.explode("label_ids").alias("label_id")).groupBy("label_id")
-    single = spread.agg(F.min("fold").alias("fold"), F.max("fold").alias("last")).where("fold = last")
+    labels_tested = tested.select("fold", F.explode("label_ids").alias("label_id")).groupBy("label_id")
+    single = labels_tested.agg(F.min("fold").alias("fold"), F.max("fold").alias("last")).where("fold = last")
     unseen = {row["fold"]: row["count"] for row in single.groupBy("fold").count().collect()}
     figures = []
     for fold in range(settings.folds):
