@@ -40,7 +40,8 @@ def main() -> None:
 
 def copy(source: Path, target: Path) -> str:
     """The same results as those of another dataset."""
-    shutil.copytree(source, target)
+    # Plain files alone are results, too, and may be changed.
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(".*"))
     config = load_config(str(source / "config.yaml")).model_copy(update={"dataset": target.name})
     (target / "config.yaml").write_text(config.to_yaml())
     return str(target)

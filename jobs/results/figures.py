@@ -45,7 +45,7 @@ def with_label_plan(evaluation: Evaluation, frequencies: Frequencies, names: Nam
     if names == "auto":
         chosen = [PREFERRED if PREFERRED in evaluation.grid.cells else evaluation.grid.cells[0]]
     else:
-        wanted = split(names) if isinstance(names, str) else list(names)
+        wanted = split(names, ",") if isinstance(names, str) else list(names)
         for name in wanted:
             if name not in cells:
                 raise unknown_name("cell in evaluate.label_cells", name, cells)

@@ -15,6 +15,7 @@ from fusion.errors import ConfigError, InputError
 from jobs.config import Config, make_config
 from jobs.results.schemas import DETAILS, METRICS_SCHEMA, RUN_FILE
 from jobs.runtime.folders import CONFIG_FILE, modified, read_parquet, read_text
+from jobs.runtime.versions import one_view
 from jobs.runtime.workspace import Workspace
 from udfs.input_counts import UNSEEN_PAIRS
 
@@ -66,8 +67,10 @@ def read_results(paths: Sequence[str]) -> list[Results]:
         raise ConfigError("no results: give --results FOLDER, or set report.results")
     by_dataset: dict[str, list[Results]] = {}
     for path in paths:
-        found = _read(path)
-        by_dataset.setdefault(found.config.dataset, []).append(found)
+        # One version of each folder, whatever is written meanwhile.
+        with one_view():
+            results = _read(path)
+        by_dataset.setdefault(results.config.dataset, []).append(results)
     first = next(iter(by_dataset.values()))[0]
     for parts in by_dataset.values():
         _check_same(first, parts[0], ["grid.normalizations", "grid.fusions", "grid.cells", "grid.scope"])

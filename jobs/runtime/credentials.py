@@ -54,7 +54,12 @@ def _access(settings: StorageSettings) -> StoreAccess:
 
 def without_secrets(conf: Conf) -> Conf:
     """The settings that a session may be started with."""
-    return {key: value for key, value in conf.items() if not SECRET_NAME.search(key)}
+    return {key: value for key, value in conf.items() if not _is_credential(key)}
+
+
+def _is_credential(key: str) -> bool:
+    """Whether a setting is a credential of Hadoop's clients, which they also take from a session that has started."""
+    return key.startswith(("spark.hadoop.", "fs.")) and SECRET_NAME.search(key) is not None
 
 
 def share_access(session: SparkSession, conf: Conf) -> None:
@@ -63,7 +68,7 @@ def share_access(session: SparkSession, conf: Conf) -> None:
     if "DATABRICKS_RUNTIME_VERSION" in os.environ:
         return
     for key, value in conf.items():
-        if SECRET_NAME.search(key):
+        if _is_credential(key):
             session.conf.set(key.removeprefix("spark.hadoop."), str(value))
     access = current_access()
     if access.endpoint is not None or access.secret_key is not None:

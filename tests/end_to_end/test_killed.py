@@ -14,6 +14,7 @@ import yaml
 
 from jobs.monitoring.history import History
 from jobs.monitoring.history_tables import TABLES
+from jobs.runtime.stages import stage_fingerprint
 from tests.lists import random_relevant, random_texts, write_tables
 
 
@@ -62,11 +63,12 @@ def kill(process: subprocess.Popen[str]) -> None:
 @pytest.mark.drill
 def test_a_killed_driver_leaves_nothing_half_done(command: list[str], tmp_path: Path) -> None:
     history = History(str(tmp_path / "work" / "history"))
-    # Within a stage: its folder does not appear.
+    # Within a stage: nothing of it can be read.
     process = start(command)
     wait_for(process, "stage=evaluate event=started")
     kill(process)
-    assert not (tmp_path / "work" / "sample" / "nightly").exists()
+    assert not (tmp_path / "work" / "sample" / "nightly" / "metrics.parquet").exists()
+    assert stage_fingerprint(str(tmp_path / "work" / "sample" / "nightly")) is None
     assert history.runs() == []
     # Between stages: what was finished is kept, but the run is not part of the history.
     process = start(command)

@@ -10,7 +10,7 @@ import pytest
 
 from fusion.errors import ConfigError, SetupError
 from jobs.config import load_config
-from jobs.runtime.credentials import configure_storage
+from jobs.runtime.credentials import configure_storage, without_secrets
 from jobs.runtime.stages import input_fingerprint
 from tests.storage.conftest import BUCKET, KEY, SECRET, keys
 from udfs.storage import readable_folder, writable_folder
@@ -174,6 +174,19 @@ def test_the_cache_is_bounded(s3: Any, tmp_path: Path, monkeypatch: pytest.Monke
         put(f"s3://{BUCKET}/{name}/index.bin", b"\0" * 8_000)
         folder = readable_folder(f"s3://{BUCKET}/{name}", "1")
         assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def test_spark_is_started_without_credentials() -> None:
+    conf = {
+        "spark.hadoop.fs.s3a.secret.key": SECRET,
+        "fs.azure.account.key.x": SECRET,
+        "spark.authenticate.secret": "own",
+    }
+    # Spark's own secrets are needed from the beginning.
+    assert without_secrets({**conf, "spark.ui.enabled": False}) == {
+        "spark.authenticate.secret": "own",
+        "spark.ui.enabled": False,
+    }
 
 
 def test_credentials_are_not_shown(s3: Any) -> None:

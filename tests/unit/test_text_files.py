@@ -58,7 +58,12 @@ def test_gzip_by_any_name(tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize(
     ("content", "what"),
-    [(b"PK\x03\x04rest", "a zip archive"), (b"BZh9", "bzip2"), (b"\0\1\2\3", "neither Parquet nor text")],
+    [
+        (b"PK\x03\x04rest", "a zip archive"),
+        (b"BZh9", "bzip2"),
+        (b"\xff\xfet\x001\x00", "UTF-16"),
+        (b"\0\0\0\3", "neither Parquet nor text"),
+    ],
 )
 def test_other_files_are_refused_by_what_they_are(tmp_path: Path, content: bytes, what: str) -> None:
     (tmp_path / "run.trec").write_bytes(content)

@@ -136,8 +136,8 @@ def children(uri: str) -> list[str]:
         folder = Path(place.path)
         return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
     selector = fs.FileSelector(place.path, allow_not_found=True)
-    found = retried(place, "list", lambda: file_system(place).get_file_info(selector))
-    return sorted(info.base_name for info in found if info.base_name)
+    entries = retried(place, "list", lambda: file_system(place).get_file_info(selector))
+    return sorted(info.base_name for info in entries if info.base_name)
 
 
 def files_below(uri: str) -> list[Listed]:
