@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from pydantic import GetCoreSchemaHandler
@@ -51,12 +52,22 @@ class Secret:
             return value if isinstance(value, Secret) else cls(value)
 
         def write(secret: Secret, info: core_schema.SerializationInfo) -> str:
-            return secret._value if (info.context or {}).get("reveal") else str(secret)
+            return secret._value if revealed(info) else str(secret)
 
         text = core_schema.union_schema([core_schema.is_instance_schema(cls), core_schema.str_schema(min_length=1)])
         return core_schema.no_info_after_validator_function(
             read, text, serialization=core_schema.plain_serializer_function_ser_schema(write, info_arg=True)
         )
+
+
+def revealed(info: Any) -> bool:
+    """Whether settings are being written out with their secrets."""
+    return bool((info.context or {}).get("reveal"))
+
+
+def names_secret(key: str) -> bool:
+    """Whether the name of somebody else's setting says that it is a secret."""
+    return re.search(r"secret|password|token|credential|access\.?key|account\.?key", key, re.IGNORECASE) is not None
 
 
 def is_secret(setting: str) -> bool:
