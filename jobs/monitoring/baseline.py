@@ -33,7 +33,8 @@ class Watched(NamedTuple):
     against: str
 
     def __str__(self) -> str:
-        return f"{self.label_group} {self.metric}@{self.k} of {cell_name(Cell(self.normalization, self.fusion))}"
+        measure = Measure(self.metric, self.k)
+        return f"{self.label_group} {measure} of {cell_name(Cell(self.normalization, self.fusion))}"
 
 
 class FallenText(NamedTuple):

@@ -146,7 +146,7 @@ def _counted_on_spark(spark: SparkSession | None, config: Config) -> Counted:
 
     tables, source = SparkTables(spark or get_session(config.spark)), config.inputs.judgements
     assert source is not None
-    judgements = tables.read_judgements(source, source).select("text_id", "label_ids")
+    judgements = tables.read_judgements(source, source)
     judged = judgements.mapInArrow(judgement_digests, JUDGED_SCHEMA).toArrow()
     pairs = judgements.select(F.explode("label_ids").alias("label")).where("label IS NOT NULL")
     sums = pairs.agg(F.countDistinct("label").alias("labels"), F.count("*").alias("pairs")).first()

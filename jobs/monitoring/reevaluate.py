@@ -167,7 +167,7 @@ def _write_judgements(spark: SparkSession | None, config: Config, engine: str, f
 
         on_spark = SparkTables(spark or get_session(config.spark))
         judgements = on_spark.read_judgements(source, source)
-        judged = judgements.select("text_id", "label_ids").mapInArrow(judgement_digests, JUDGED_SCHEMA)
+        judged = judgements.mapInArrow(judgement_digests, JUDGED_SCHEMA)
         ids, counts = on_spark.frequencies(judgements)
     _write_rows(folder, JUDGED_TEXTS, judged)
     folder.write_table(LABEL_COUNTS, pa.table({"label": ids.cast(pa.string()), "texts": pa.array(counts, pa.int64())}))

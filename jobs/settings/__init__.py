@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FieldSerializationInfo, field_serializer, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fusion.errors import ConfigError
 from fusion.grid import Cell, Grid, chosen_fusions, chosen_normalizations
 from fusion.metrics import Measure, parse_measures
-from jobs.settings.secrets import HIDDEN, names_secret, revealed
 
 Names = str | list[str]
 
@@ -88,11 +87,6 @@ class SparkSettings(Section):
     remote: str | None = None
     partitions: int | None = Field(None, ge=1)
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
-
-    @field_serializer("conf")
-    def _without_secrets(self, conf: dict[str, Any], info: FieldSerializationInfo) -> dict[str, Any]:
-        """Keys and tokens of storage are Spark's own settings, and secrets all the same."""
-        return conf if revealed(info) else {key: HIDDEN if names_secret(key) else conf[key] for key in conf}
 
 
 def parse_cell(name: str) -> Cell:

@@ -72,10 +72,3 @@ def test_references_are_looked_up_when_they_are_used(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("NOT_THERE_YET", "now")
     assert secret.reveal() == "now"
     assert (str(secret), str(Secret("plain"))) == ("env:NOT_THERE_YET", HIDDEN)
-
-
-def test_sparks_own_secrets_are_hidden() -> None:
-    conf = {"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.sql.shuffle.partitions": 8}
-    config = load_config(None, {"spark.conf": conf})
-    assert "hunter2" not in config.to_yaml() and "spark.sql.shuffle.partitions: 8" in config.to_yaml()
-    assert with_settings(config, {"dataset": "d"}).spark.conf == conf
