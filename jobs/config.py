@@ -33,7 +33,7 @@ from jobs.settings.names import checked_dataset
 from jobs.settings.nightly import NightlySettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.report import ReportSettings
-from jobs.settings.secrets import REVEALED, is_secret
+from jobs.settings.secrets import is_secret
 from jobs.settings.sparse import SparseSettings
 from jobs.settings.static import StaticSettings
 from jobs.settings.storage import StorageSettings
@@ -97,18 +97,13 @@ def load_config(
 
 def overlaid(config: Config, path: str) -> Config:
     """A configuration with the file at `path` laid over it."""
-    return _checked([_as_layer(config), Layer(path, _read(path))])
+    return _checked([Layer("", config.model_dump()), Layer(path, _read(path))])
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     """A configuration with settings (dotted keys) laid over it."""
     changes = [layer_of(setting, value, "") for setting, value in settings.items()]
-    return _checked([_as_layer(config), *changes])
-
-
-def _as_layer(config: Config) -> Layer:
-    """A configuration as a layer below others, with its secrets, which are still wanted."""
-    return Layer("", config.model_dump(mode="json", context=REVEALED))
+    return _checked([Layer("", config.model_dump()), *changes])
 
 
 def make_config(values: Mapping[str, Any], source: str) -> Config:

@@ -1,7 +1,7 @@
 """An Airflow DAG that runs `nightly` by spark-submit. Needs apache-airflow-providers-apache-spark.
 
-The packed environment and the wheel come from `make package`; the connection `spark_default` names the cluster. A night
-with an alarm ends with an exit code that is not 0, so that the task fails and Airflow tells whom it should.
+The packed environment comes from `make package EXTRAS=nightly`; the connection `spark_default` names the cluster. A
+night with an alarm ends with an exit code that is not 0, so that the task fails and Airflow tells whom it should.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
+from fusion.metrics import Measure
+
 Summary = dict[str, Any]
 VERDICTS = ("ok", "regression", "missing dataset", "data drift", "failed", "data check", "cost")
 LONGEST = 2900
@@ -40,7 +42,8 @@ def junit(summary: Summary) -> str:
     failures = errors = cases = 0
     for dataset, facts in summary["datasets"].items():
         for watched in facts["watched"]:
-            name = f"{watched['label_group']} {watched['metric']}@{watched['k']} of {watched['normalization']}"
+            measure = Measure(watched["metric"], watched["k"])
+            name = f"{watched['label_group']} {measure} of {watched['normalization']}"
             case = _case(suite, dataset, f"{name}+{watched['fusion']} since {watched['against']}")
             cases += 1
             if watched["alarm"]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fusion.errors import ConfigError
 from fusion.grid import Cell
+from fusion.metrics import Measure
 from jobs.monitoring.history import ACCEPT, PIN, History, Row
 from jobs.monitoring.night import OK
 from jobs.reporting.formats import cell_name, percent, plain
@@ -156,7 +157,8 @@ def _log_line(row: Row) -> str:
 
 
 def _figure_name(row: Row) -> str:
-    return f"{row['label_group']} {row['metric']}@{row['k']} of {cell_name(Cell(row['normalization'], row['fusion']))}"
+    measure = Measure(row["metric"], row["k"])
+    return f"{row['label_group']} {measure} of {cell_name(Cell(row['normalization'], row['fusion']))}"
 
 
 def _short(text: str, most: int = 160) -> str:

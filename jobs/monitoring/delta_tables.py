@@ -75,14 +75,22 @@ class DeltaTables:
         table = self._open(name)
         if table is None:
             return None
-        if self._at is not None:
-            table.load_as_version(self._at)
+        if self._at is not None and not self._went_back(table, self._at):
+            return None
         wanted = None if run_ids is None else pc.field("run_id").isin(run_ids)
         rows = table.to_pyarrow_dataset().to_table(filter=wanted)
         # Files keep the order of columns of their time, and delta-rs puts partitions last.
         return rows.select(
             [*(key for key in KEYS if key in rows.column_names), *(c for c in rows.column_names if c not in KEYS)]
         )
+
+    def _went_back(self, table: DeltaTable, moment: datetime) -> bool:
+        """Make a table what it was at a time; False if it was not there yet."""
+        created = table.metadata().created_time
+        if created is not None and created > moment.timestamp() * 1000:
+            return False
+        table.load_as_version(moment)
+        return True
 
     def sql(self, query: str) -> pa.Table:
         from deltalake import QueryBuilder
@@ -101,8 +109,8 @@ class DeltaTables:
         assert self._runs is not None
         try:
             write_deltalake(self._runs, rows, mode="append", schema_mode="merge", commit_properties=_once())
-        except CommitFailedError:
-            raise self._fenced() from None
+        except CommitFailedError as error:
+            raise self._refusal(error) from None
         self._flush(self._runs)
         self._join_files(self._runs)
 
@@ -119,8 +127,8 @@ class DeltaTables:
             write_deltalake(self._runs, _no_rows(self._runs), mode="append", commit_properties=_once())
             if of_runs:
                 self._runs.delete(of_runs, commit_properties=_once())
-        except CommitFailedError:
-            raise self._fenced() from None
+        except CommitFailedError as error:
+            raise self._refusal(error) from None
         of_attempts = f"attempt IN ({', '.join(map(str, attempts))})" if attempts else ""
         if not of_runs and not of_attempts:
             return
@@ -189,6 +197,13 @@ class DeltaTables:
                 Path(self.place, LEASE_FILE).unlink(missing_ok=True)
                 write_json(f"{self.place}/{LEASE_FILE}", given_back)
 
+    def _refusal(self, error: Exception) -> OutputError:
+        """Why a commit under the lease failed: another one was taken, or the storage has trouble of its own."""
+        last = self.holder()
+        if last is not None and last.number > self._number:
+            return self._fenced()
+        return OutputError(f"cannot commit to the history {self.place}: {error}")
+
     def _fenced(self) -> FencedError:
         other = self.holder()
         return FencedError(
@@ -233,9 +248,9 @@ class DeltaTables:
         if len(table.file_uris()) > MANY_FILES:
             try:
                 table.optimize.compact(commit_properties=_once())
-            except DeltaError:
+            except DeltaError as error:
                 if table is self._runs:
-                    raise self._fenced() from None
+                    raise self._refusal(error) from None
             else:
                 self._flush(table)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializationInfo, field_serializer, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 
 from fusion.errors import ConfigError
 from fusion.grid import Cell, Grid, all_subsets, cross, parse_cells
@@ -156,12 +156,9 @@ class SparkSettings(Section):
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict, repr=False)
 
     @field_serializer("conf", when_used="json")
-    def _without_secrets(
-        self, conf: dict[str, str | int | float | bool], info: SerializationInfo
-    ) -> dict[str, str | int | float | bool]:
+    def _without_secrets(self, conf: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
         """Written configurations hold no credentials."""
-        revealed = (info.context or {}).get("reveal")
-        return {key: value for key, value in conf.items() if revealed or not SECRET_NAME.search(key)}
+        return {key: value for key, value in conf.items() if not SECRET_NAME.search(key)}
 
 
 def parse_cell(name: str) -> Cell:

@@ -12,8 +12,6 @@ from fusion.errors import ConfigError
 
 HIDDEN = "**********"
 REFERENCE = "env:"
-REVEALED = {"reveal": True}
-"""The context in which a configuration is written out with its secrets, to be read again by this process."""
 
 
 class Secret:
@@ -50,13 +48,10 @@ class Secret:
         def read(value: Any) -> Secret:
             return value if isinstance(value, Secret) else cls(value)
 
-        def write(secret: Secret, info: core_schema.SerializationInfo) -> str:
-            return secret._value if (info.context or {}).get("reveal") else str(secret)
-
         text = core_schema.union_schema([core_schema.is_instance_schema(cls), core_schema.str_schema(min_length=1)])
-        return core_schema.no_info_after_validator_function(
-            read, text, serialization=core_schema.plain_serializer_function_ser_schema(write, info_arg=True)
-        )
+        # JSON is for files and people. Python's own form keeps the secret, for the next layer of settings.
+        written = core_schema.plain_serializer_function_ser_schema(str, when_used="json")
+        return core_schema.no_info_after_validator_function(read, text, serialization=written)
 
 
 def is_secret(setting: str) -> bool:

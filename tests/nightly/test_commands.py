@@ -127,4 +127,5 @@ def test_what_a_past_night_knew(site: Site) -> None:
     time.sleep(1.1)
     site.run("later")
     assert [row["run_id"] for row in History(site.place, at=moment).runs()] == ["good", "bad"]
+    assert History(site.place, at="2020-01-01T00:00:00Z").runs() == []
     assert [row["run_id"] for row in History(site.place).runs()] == ["good", "bad", "later"]
