@@ -137,9 +137,7 @@ def assemble(
     grade, score = _grades_apart(score, rows, offset)
     flags = check_lists(offset, label, score, group, expected)
     if flags.any():
-        rows.report((flags & NOT_FINITE) > 0, "scores", "NaN, infinite or null score")
-        rows.report((flags & UNGROUPED) > 0, "label_ids", f"label that is not in {rows.groups_source}")
-        rows.report((flags & WRONG_GROUP) > 0, "label_group", f"label of another group than {rows.groups_source} has")
+        _report_labels_and_scores(rows, flags)
         if (flags & UNSORTED).any():
             order = list_order(offset, (flags & UNSORTED) > 0, label, score)
             label, score = label[order], score[order]
@@ -180,6 +178,15 @@ def assemble(
         judged=None if layout.relevant_from is None else judged,
     )
     return Batch(texts, rows.text_id.take(pa.array(first)), fold[first], place[:, -1] >= 0, decode)
+
+
+def _report_labels_and_scores(rows: Rows, flags: Array) -> None:
+    """What is wrong with lists whatever their order."""
+    no_number, judgement = (flags & NOT_FINITE) > 0, rows.code == JUDGEMENT
+    rows.report(no_number & ~judgement, "scores", "NaN, infinite or null score")
+    rows.report(no_number & judgement, "grades", "NaN, infinite or null grade")
+    rows.report((flags & UNGROUPED) > 0, "label_ids", f"label that is not in {rows.groups_source}")
+    rows.report((flags & WRONG_GROUP) > 0, "label_group", f"label of another group than {rows.groups_source} has")
 
 
 def _grades_apart(score: Floats, rows: Rows, offset: Ints) -> tuple[Floats, Floats]:
