@@ -20,6 +20,8 @@ class Reported(Protocol):
 
     @property
     def groups_source(self) -> str: ...
+    @property
+    def is_judgement(self) -> Array: ...
     def report(self, bad: Array, column: str, what: str, detail: Detail) -> None: ...
 
 
@@ -37,8 +39,10 @@ class ListProblems:
         """What is seen before lists are sorted."""
         if (flags & UNUSABLE).any():
             finite = np.isfinite(self._score)
-            self._scores(~finite, "NaN, infinite or null score")
-            self._scores(finite & (np.abs(self._score) > LARGEST), f"score beyond {LARGEST:g}, whose square overflows")
+            self._scores(~finite, "NaN, infinite or null {}")
+            self._scores(
+                finite & (np.abs(self._score) > LARGEST), f"too large (its square overflows, from {LARGEST:g} on)"
+            )
         source = self._rows.groups_source
         if (flags & UNGROUPED).any():
             what = f"label that is not in {source}"
@@ -59,7 +63,9 @@ class ListProblems:
         # The entry behind the last one is there for empty lists at the end.
         entries = np.append(wrong, False).astype(np.int64)
         lists = np.add.reduceat(entries, self._offset[:-1]) * np.diff(self._offset) > 0
-        self._rows.report(lists, "scores", what, self._at(wrong))
+        judged = self._rows.is_judgement
+        self._rows.report(lists & ~judged, "scores", what.format("score"), self._at(wrong))
+        self._rows.report(lists & judged, "grades", what.format("grade"), self._at(wrong))
 
     def _at(self, wrong: Array) -> Detail:
         def detail(row: int) -> str:

@@ -62,6 +62,10 @@ class Rows:
         self.problems = problems
 
     @property
+    def is_judgement(self) -> Array:
+        return np.asarray(self.code == JUDGEMENT)
+
+    @property
     def groups_source(self) -> str:
         return self.layout.groups.source if self.layout.groups else ""
 

@@ -52,9 +52,10 @@ def check_repeated(lines: pa.Table, source: str) -> None:
 
 
 def kept_from(judgements: pa.Table, lowest: float) -> pa.Table:
-    """The labels of each text (label_ids, grades) with this grade or a higher one; all texts stay."""
+    """The labels of each text (label_ids, grades) with this grade or a higher one; all texts stay. Grades that are no
+    numbers stay, too, and are reported on the way to the kernel."""
     labels, grades = (judgements[name].combine_chunks() for name in ("label_ids", "grades"))
-    kept = pc.fill_null(pc.greater_equal(pc.list_flatten(grades).cast(pa.float64()), lowest), False)
+    kept = pc.invert(pc.fill_null(pc.less(pc.list_flatten(grades).cast(pa.float64()), lowest), False))
     before = np.append(0, np.cumsum(kept.to_numpy(zero_copy_only=False)))
     sizes = pc.fill_null(pc.list_value_length(grades), 0).to_numpy()
     offset = pa.array(before[np.append(0, np.cumsum(sizes))], pa.int32())

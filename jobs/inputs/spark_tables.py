@@ -90,7 +90,10 @@ class SparkTables:
         return not judgements.where(F.coalesce(other, F.lit(True))).isEmpty()
 
     def graded_from(self, judgements: DataFrame, lowest: float) -> DataFrame:
-        pairs = F.filter(F.arrays_zip("label_ids", "grades"), lambda pair: pair["grades"] >= lowest)
+        # Grades that are no numbers stay, to be reported by the workers.
+        pairs = F.filter(
+            F.arrays_zip("label_ids", "grades"), lambda pair: F.coalesce(pair["grades"] >= lowest, F.lit(True))
+        )
         kept = judgements.select("text_id", pairs.alias("pairs"))
         return kept.select("text_id", *(F.col(f"pairs.{name}").alias(name) for name in ("label_ids", "grades")))
 

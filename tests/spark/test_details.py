@@ -61,9 +61,9 @@ def test_comparisons_equal_scipys_on_the_texts(
     evaluate.run(spark, load_config(None, {**settings, **more}))
     texts = pq.read_table(out / "query_metrics.parquet").to_pandas()
     compared = pq.read_table(out / "comparisons.parquet").to_pandas()
-    # Two groups with two ideals and one with one, two measures; four others against each of the best and the two
-    # retrievers.
-    assert len(compared) == 5 * 2 * (3 * 4)
+    # nDCG in two groups with two ideals and one with one, P in three groups; four others against each of the best and
+    # the two retrievers.
+    assert len(compared) == (5 + 3) * (3 * 4)
     by_cell = {
         key: rows.set_index("text_id") for key, rows in texts.groupby(["normalization", "fusion", "label_group"])
     }
@@ -84,7 +84,7 @@ def test_comparisons_equal_scipys_on_the_texts(
         if (a != b).sum() > 30:  # with few differences, few sums are possible, and many are equal
             assert row.p_randomization == pytest.approx(expected.pvalue, abs=0.08)
             checked += 1
-    assert checked > 40
+    assert checked > 30
     check_pairs(pq.read_table(out / "pairs.parquet").to_pandas(), compared)
     check_text_sizes(pq.read_table(out / "text_sizes.parquet").to_pandas(), by_cell, relevant)
 

@@ -67,7 +67,8 @@ def expected(made: tuple[list[Text], list[set[int]]], scope: str) -> dict[tuple,
                 for measure in MEASURES:
                     metric, k = measure.split("@")
                     for ideal, number in (("all", len(relevant[q])), ("group", len(inside))):
-                        if ideal == "group" and view == ALL:
+                        # The two are one for all labels, and for a metric that looks at hits alone.
+                        if ideal == "group" and (view == ALL or metric == "precision"):
                             continue
                         value = reference.evaluate(ranking, relevant[q], metric, int(k), number)
                         figures.setdefault((q % 3, *cell, view, metric, int(k), ideal), []).append(value)

@@ -346,6 +346,13 @@ def test_too_many_cells_for_labels_are_refused(sample: Sample) -> None:
         sample.evaluate(metrics=["coverage@5"], cells=many, settings={"evaluate.label_cells": many})
 
 
+def test_grades_that_are_no_numbers_are_refused(sample: Sample) -> None:
+    judged = dict(enumerate(sample.grades))
+    for grade, message in [(float("nan"), "NaN, infinite or null grade"), ("high", "grades must be numbers")]:
+        with pytest.raises(xf.InputError, match=message):
+            sample.evaluate({**judged, 3: {5: grade}}, metrics=["ndcg@5"])
+
+
 def test_names_that_people_type() -> None:
     typed = "MAP, mrr@10,Recall@100,hit_rate@5,P@5,R-Prec,recip_rank,success@1,F1@3,ap@7"
     assert [str(measure) for measure in parse_measures(typed)] == [
