@@ -36,7 +36,7 @@ AZURE = "abfss://box@account.dfs.core.windows.net/a/b"
         ("dbfs:/Volumes/a/b", "file", "/Volumes/a/b", "/Volumes/a/b"),
         ("/Volumes/a/b", "file", "/Volumes/a/b", "/Volumes/a/b"),
         ("/a/b", "file", "/a/b", "file:///a/b"),
-        ("file:/a/b%20c", "file", "/a/b c", "file:///a/b c"),
+        ("file:/a/b%20 c", "file", "/a/b%20 c", "file:///a/b%20 c"),
     ],
 )
 def test_one_address_two_clients(written: str, kind: str, path: str, spark: str) -> None:
