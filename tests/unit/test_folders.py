@@ -229,3 +229,13 @@ def test_fingerprints_follow_content(tmp_path: Path) -> None:
     assert input_fingerprint(str(tmp_path)) != before
     with pytest.raises(InputError, match="does not exist"):
         input_fingerprint(str(tmp_path / "gone"))
+
+
+def test_a_stage_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: ResultFolder) -> dict[str, int]:
+        folder.write_text("rows.txt", "half")
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        run_stage("count", str(tmp_path / "stage"), {}, fail)
+    assert names(tmp_path) == []
