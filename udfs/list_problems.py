@@ -40,9 +40,8 @@ class ListProblems:
         if (flags & UNUSABLE).any():
             finite = np.isfinite(self._score)
             self._scores(~finite, "NaN, infinite or null {}")
-            self._scores(
-                finite & (np.abs(self._score) > LARGEST), f"too large (its square overflows, from {LARGEST:g} on)"
-            )
+            beyond = finite & (np.abs(self._score) > LARGEST)
+            self._scores(beyond, f"{{}} beyond {LARGEST:g}, whose square overflows")
         source = self._rows.groups_source
         if (flags & UNGROUPED).any():
             what = f"label that is not in {source}"

@@ -85,4 +85,4 @@ def _open(path: str) -> IO[bytes]:
     if local is not None:
         return local.open("rb")
     client, inside = client_of(path)
-    return client.open_input_stream(inside)
+    return client.open_input_stream(inside, compression=None)

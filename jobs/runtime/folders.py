@@ -164,7 +164,7 @@ def whole_folder(settings: OutputSettings, only_ours: bool = True) -> Iterator[R
             _sweep(versions, name)
     except BaseException:
         if pointer(versions.root) != name:
-            _discard(versions, name)
+            discard(versions, name)
         raise
 
 
@@ -191,14 +191,15 @@ def _sweep(versions: Versions, current: str) -> None:
             delete_folder(versions.folder(name))
 
 
-def _discard(versions: Versions, name: str) -> None:
+def discard(versions: Versions, name: str) -> None:
     """After an error: remove what was written, and folders that were made for it."""
     with suppress(OSError):
         delete_folder(versions.folder(name))
         place = locate(versions.root)
         if place.is_file:
-            for folder in (Path(place.path) / HIDDEN, Path(place.path)):
-                folder.rmdir()
+            for folder in (Path(place.path) / versions.inside, Path(place.path)):
+                if folder.exists():
+                    folder.rmdir()
 
 
 def read_text(path: str) -> str | None:

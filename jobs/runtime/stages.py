@@ -15,11 +15,11 @@ from typing import Any
 from fusion.errors import InputError
 from fusion.kernel.compiled import code_version
 from jobs.runtime.code import PACKAGES
-from jobs.runtime.folders import ResultFolder, output_errors, read_text
+from jobs.runtime.folders import ResultFolder, discard, output_errors, read_text
 from jobs.runtime.log import log_fields, stage_line
 from jobs.runtime.versions import STAGE_FILE, Versions, link_plain_paths, linked, resolve, versions_seen
 from udfs.stores.addresses import locate
-from udfs.stores.objects import content_digest, delete_folder, files_below
+from udfs.stores.objects import content_digest, files_below
 
 MADE_FROM = "made_from"
 """The field of a marker that names the versions of other stages that were read."""
@@ -53,7 +53,7 @@ def run_stage(
         try:
             counts.update(build(ResultFolder(versions.folder(version))))
         except BaseException:
-            delete_folder(versions.folder(version))
+            discard(versions, version)
             raise
         about = {"stage": name, "fingerprint": wanted, **counts, MADE_FROM: _inputs_of(path)}
         versions.complete(version, about)

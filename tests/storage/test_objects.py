@@ -18,7 +18,7 @@ from udfs.stores import clients, index_cache
 from udfs.stores.access import StoreAccess, current_access, from_hadoop
 from udfs.stores.addresses import for_spark, locate
 from udfs.stores.clients import StoreError, is_transient, retried
-from udfs.stores.objects import children, delete_folder, exists, files_below, put, read_bytes
+from udfs.stores.objects import children, delete_folder, exists, files_below, put, read_bytes, send_file
 
 AZURE = "abfss://box@account.dfs.core.windows.net/a/b"
 
@@ -36,7 +36,7 @@ AZURE = "abfss://box@account.dfs.core.windows.net/a/b"
         ("dbfs:/Volumes/a/b", "file", "/Volumes/a/b", "/Volumes/a/b"),
         ("/Volumes/a/b", "file", "/Volumes/a/b", "/Volumes/a/b"),
         ("/a/b", "file", "/a/b", "file:///a/b"),
-        ("file:/a/b%20c", "file", "/a/b c", "file:///a/b c"),
+        ("file:/a/b%20 c", "file", "/a/b%20 c", "file:///a/b%20 c"),
     ],
 )
 def test_one_address_two_clients(written: str, kind: str, path: str, spark: str) -> None:
@@ -66,6 +66,18 @@ def test_put_read_list_delete(s3: Any) -> None:
     assert [listed.name for listed in files_below(f"s3://{BUCKET}/e.txt")] == [""]
     delete_folder(f"s3://{BUCKET}/a")
     assert keys(s3) == ["e.txt"]
+
+
+def test_bytes_stay_what_they_are(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the name says: pyarrow would compress what is called .gz."""
+    monkeypatch.setenv(index_cache.CACHE_VARIABLE, str(tmp_path / "cache"))
+    (tmp_path / "a.gz").write_bytes(b"content")
+    send_file(tmp_path / "a.gz", f"s3://{BUCKET}/folder/a.gz")
+    put(f"s3://{BUCKET}/folder/b.gz", b"content")
+    for name in ("a.gz", "b.gz"):
+        assert s3.get_object(Bucket=BUCKET, Key=f"folder/{name}")["Body"].read() == b"content"
+        assert read_bytes(f"s3://{BUCKET}/folder/{name}") == b"content"
+        assert (readable_folder(f"s3://{BUCKET}/folder", "1") / name).read_bytes() == b"content"
 
 
 def test_an_input_is_known_by_the_stores_own_tag(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,3 +244,13 @@ def test_lists_are_json_in_csv(tmp_path: Path) -> None:
     assert [json.loads(row["right"]) for row in rows] == table["right"].to_pylist()
     assert pq.read_table(tmp_path / "out" / "unread.parquet") == table
     assert not (tmp_path / "out" / "unread.csv").exists()
+
+
+def test_a_stage_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: ResultFolder) -> dict[str, int]:
+        folder.write_text("rows.txt", "half")
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        run_stage("count", str(tmp_path / "stage"), {}, fail)
+    assert names(tmp_path) == []

@@ -18,7 +18,6 @@ import posixpath
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
 
 from fusion.errors import ConfigError
 
@@ -83,7 +82,8 @@ def local_folder(uri: str) -> Path | None:
         inside = "/" + uri.removeprefix("dbfs:").lstrip("/")
         return Path(inside if inside.startswith(VOLUMES) else f"/dbfs{inside}")
     if uri.startswith("file:"):
-        return Path("/" + unquote(uri.removeprefix("file:")).lstrip("/"))
+        # As Hadoop reads it: nothing in it is encoded.
+        return Path("/" + uri.removeprefix("file:").lstrip("/"))
     return Path(uri)
 
 

@@ -107,7 +107,7 @@ def _fetch_file(uri: str, target: Path, size: int) -> None:
     place = locate(uri)
 
     def fetch() -> None:
-        with file_system(place).open_input_stream(place.path) as source, target.open("wb") as sink:
+        with file_system(place).open_input_stream(place.path, compression=None) as source, target.open("wb") as sink:
             while block := source.read(8 * BLOCK):
                 sink.write(block)
         if target.stat().st_size != size:

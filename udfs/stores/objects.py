@@ -65,7 +65,7 @@ def put(uri: str, content: bytes) -> None:
         client = file_system(place)
         if not appears_whole:
             client.create_dir(written.rpartition("/")[0], recursive=True)
-        with client.open_output_stream(written) as stream:
+        with client.open_output_stream(written, compression=None) as stream:
             stream.write(content)
         if not appears_whole:
             client.move(written, place.path)
@@ -243,7 +243,7 @@ def send_file(file: Path, uri: str) -> None:
         client = file_system(place)
         if place.kind not in APPEARS_WHOLE:
             client.create_dir(place.path.rpartition("/")[0], recursive=True)
-        with file.open("rb") as source, client.open_output_stream(place.path) as sink:
+        with file.open("rb") as source, client.open_output_stream(place.path, compression=None) as sink:
             while block := source.read(8 * BLOCK):
                 sink.write(block)
 
