@@ -15,7 +15,8 @@ from fusion.kernel.blocks import PoolView, Scope, pool_views
 from fusion.kernel.candidates import DEFAULT, Candidates, Policies
 from fusion.kernel.ranking import top
 from fusion.learning import Learned
-from fusion.registry import NORMALIZATIONS
+from fusion.names import parse_call, print_call
+from fusion.registry import FUSIONS, NORMALIZATIONS
 from fusion.types import Array
 from udfs.list_codes import JUDGEMENT, Layout
 from udfs.problems import Problems
@@ -117,7 +118,11 @@ def _of_subset(rows: pa.Table, plan: TextPlan) -> tuple[pa.Table, TextPlan]:
     inside = inside.set_column(inside.schema.get_field_index("list"), "list", codes)
     retrievers = tuple(layout.retrievers[number] for number in kept)
     sources = tuple(layout.sources[number] for number in kept) if layout.sources else ()
-    cell = Cell(plan.cell.scaling, plan.cell.fusion)
+    # Weights of retrievers outside of the subset have nothing to weigh.
+    name, values = parse_call(plan.cell.fusion)
+    others = set(FUSIONS[plan.cell.fusion].weights) - set(retrievers)
+    inner = print_call(name, {word: numbers[0] for word, numbers in values.items() if word not in others})
+    cell = Cell(plan.cell.scaling, inner)
     layout = replace(layout, retrievers=retrievers, sources=sources)
     learned = {view: of_view.of_lists(kept) for view, of_view in plan.learned.items()}
     return inside, replace(plan, layout=layout, cell=cell, learned=learned)

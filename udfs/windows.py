@@ -48,7 +48,8 @@ def over_windows(
         buckets = max(1, rows.count() // (lists_per_text * TEXTS_PER_BUCKET))
         normalized = rows.transform(normalized_rows(layout, pooled.slots, normalizations, buckets, partitions))
         scores = [f"normalized_{n}" for n in range(len(normalizations))]
-        needed = normalized.select(*LIST, "slot", "label_id", "score", *scores)
+        # The place keeps rows in the order of their lists: where no window figure is read, Spark does not sort them.
+        needed = normalized.select(*LIST, "slot", "position", "label_id", "score", *scores)
         return needed.groupBy("bucket").applyInArrow(run, schema)
 
     return transform

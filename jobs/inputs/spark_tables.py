@@ -239,6 +239,8 @@ def read_json_run(spark: SparkSession, source: str, kind: str) -> DataFrame:
     try:
         if kind == "jsonl":
             rows = spark.read.json(path, columnNameOfCorruptRecord=BROKEN)
+            if rows.columns == [BROKEN]:
+                rows = spark.read.text(path).withColumnRenamed("value", BROKEN)
         else:
             whole = spark.read.text(path, wholetext=True)
             run = F.from_json("value", "map<string,map<string,double>>")

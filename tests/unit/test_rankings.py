@@ -170,6 +170,9 @@ def test_explaining_a_subset() -> None:
     alone = xf.explain({name: RUNS[name] for name in ("bm25", "dense")}, "t2", "borda+combsum")
     assert explained.table == alone.table and "1 - i / C" in explained.text
     assert "splade_rank" not in explained.table.column_names and "bm25+dense: borda+combsum" in explained.text
+    weighted = xf.explain(RUNS, "t2", "dense+bm25: zmuv+wsum(dense=0.5,splade=3)")
+    two = {name: RUNS[name] for name in ("bm25", "dense")}
+    assert weighted.table == xf.explain(two, "t2", "zmuv+wsum(dense=0.5)").table
     with pytest.raises(xf.ConfigError, match="unknown retriever"):
         xf.explain(RUNS, "t2", "dense+bm: borda+combsum")
 
