@@ -31,6 +31,7 @@ from jobs.monitoring.recording import now, record, retain
 from jobs.monitoring.reevaluate import Evaluated, prepare_inputs, reevaluate
 from jobs.monitoring.run_log import cost_checks, measured
 from jobs.monitoring.tracking import check_installed
+from jobs.runtime.credentials import job
 from jobs.runtime.log import log, log_context, recorded
 from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
 from jobs.runtime.workspace import Workspace
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Night", "history_of", "message", "rerun", "run"]
 
 
+@job
 def run(spark: SparkSession | None, config: Config) -> Night:
     """Evaluate what changed, compare, alarm; the history then holds one more run.
 
@@ -60,6 +62,7 @@ def run(spark: SparkSession | None, config: Config) -> Night:
         return _night(spark, config, Asked(history, lease, run_id, asked))
 
 
+@job
 def rerun(spark: SparkSession | None, config: Config, run_id: str, dataset: str | None) -> Night:
     """Make a night again, or one dataset of it, from the settings that were recorded. It is a further attempt: what
     the night had before stays, and counts until the new attempt has figures."""
