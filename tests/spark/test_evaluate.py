@@ -146,7 +146,7 @@ def test_trec_files_with_string_ids(
             Path(runs[name]).write_text("".join(lines))
     qrels = tmp_path / "qrels.txt"
     qrels.write_text(
-        "".join(f"text-{q}\t0  {x} {1 + x % 2}\n" for q, labels in enumerate(relevant) for x in labels)
+        "".join(f"text-{q}\t0  {x} 1\n" for q, labels in enumerate(relevant) for x in labels)
         + "".join(f"text-{q} 0 999 0\n" for q in range(TEXTS))
     )
     base = {**settings, "inputs.folds": None, "grid.engine": engine}
