@@ -108,7 +108,8 @@ class Evaluation:
     def new_coverage(self) -> Coverage:
         assert self.details is not None
         cutoffs = [measure.k for measure in self.measures if 0 < measure.k <= LARGEST_TABLE] or [DEFAULT_CUTOFF]
-        watched, cutoff = self.details.labels.most_watched, decisive(self.measures).k or DEFAULT_CUTOFF
+        watched = self.details.labels.most_watched
+        cutoff = min(decisive(self.measures).k or DEFAULT_CUTOFF, LARGEST_TABLE)
         return Coverage(self.views, len(self.layout.retrievers), self._width, cutoffs, watched, cutoff)
 
     def new_sums(self) -> PairedSums:
