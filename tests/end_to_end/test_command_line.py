@@ -61,7 +61,7 @@ def test_evaluate_trec_files(folder: Path) -> None:
     assert list(rows[0]) == [
         "fold", "normalization", "fusion", "label_group", "metric", "k", "ideal", "value", "queries",
     ]  # fmt: skip
-    cells = sum(entry.standard for entry in NORMALIZATIONS) * len(FUSIONS.names())
+    cells = sum(entry.standard for entry in NORMALIZATIONS) * sum(entry.standard for entry in FUSIONS)
     assert len(rows) == (cells + 2) * 6
     assert pq.read_table(folder / "out" / "metrics.parquet").num_rows == len(rows)
     wanted = {"normalization": "zmuv", "fusion": "combmnz", "metric": "ndcg", "k": "10"}
