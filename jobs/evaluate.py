@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,8 +20,9 @@ from fusion.statistics.coverage import UNSEEN, Coverage
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
 from jobs.config import Config
-from jobs.inputs.list_rows import load_lists
+from jobs.inputs.list_rows import ListRows, load_lists
 from jobs.inputs.sources import Sources
+from jobs.inputs.tables import Frequencies
 from jobs.inputs.training import training_propensities
 from jobs.results.additions import additions
 from jobs.results.details import detail_tables
@@ -35,7 +36,7 @@ from jobs.runtime.engines import Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import log, stage_line
 from jobs.runtime.training import learned_of
-from jobs.settings import Names
+from jobs.settings import EvaluateSettings, Names
 from udfs.counted_labels import counted_labels
 from udfs.evidence import leaving_out
 from udfs.example_texts import from_bytes
@@ -77,9 +78,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         engine.tables, sources, True, settings.relevant_from, any(map(needs_nonrelevant, settings.measures))
     )
     grid = config.grid.grid(lists.layout.retrievers)
-    for name in lists.layout.retrievers:
-        if name in FUSIONS.names():
-            raise ConfigError(f"a retriever cannot be called {name!r}: that is a fusion")
+    _check_names(lists.layout.retrievers)
     views = chosen_views(config.evaluate.label_groups, lists.layout.views)
     evaluation = Evaluation(
         lists.layout,
@@ -99,11 +98,8 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     if settings.details or label_measures(settings.measures):
         frequencies = engine.tables.frequencies(lists.judgements)
         evaluation = with_label_plan(evaluation, frequencies, settings.label_cells)
-    if settings.details:
-        assert frequencies is not None
-        labels = counted_labels(*frequencies, evaluation.views, lists.layout.groups, lists.unseen_labels())
-        counted = Details(labels, settings.blocks, settings.randomizations, settings.seed, settings.examples)
-        evaluation = replace(evaluation, details=counted)
+    if settings.details and frequencies is not None:
+        evaluation = replace(evaluation, details=_counted(lists, evaluation, frequencies, settings))
 
     plan = Plan(grid, config.grid.scope, evaluation.views)
     packed = engine.counts(lists, plan, leaving_out(count_hits(evaluation), apart))
@@ -112,13 +108,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         raise problems.error()
     tallies = _tallies(packed, evaluation)
     input_counts = _input_counts(tallies, evaluation)
-    if not input_counts[JUDGED]:
-        raise InputError(f"{lists.judgements_source}: no judged text to evaluate; do its ids match those of the folds?")
-    if input_counts[WITHOUT_CANDIDATES] == input_counts[JUDGED]:
-        raise InputError(
-            f"{lists.judgements_source}: none of its {input_counts[JUDGED]:,} texts has candidates in any run; "
-            "do the text ids of judgements and runs match?"
-        )
+    _check_judged(input_counts, lists.judgements_source)
     metrics = metric_table(tallies, packed, evaluation)
     _warn_of_useless_runs(metrics)
     queries = None
@@ -138,6 +128,32 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         extremes = from_bytes(packed_examples)
         details["examples"] = example_table(extremes, metrics, evaluation, lists, engine.tables, sources)
     return Result(metrics, input_counts, details, queries, engine.name)
+
+
+def _counted(
+    lists: ListRows[Any], evaluation: Evaluation, frequencies: Frequencies, settings: EvaluateSettings
+) -> Details:
+    """What is counted beside the figures."""
+    labels = counted_labels(*frequencies, evaluation.views, lists.layout.groups, lists.unseen_labels())
+    return Details(labels, settings.blocks, settings.randomizations, settings.seed, settings.examples)
+
+
+def _check_names(retrievers: Sequence[str]) -> None:
+    for name in retrievers:
+        if name in FUSIONS.names():
+            raise ConfigError(f"a retriever cannot be called {name!r}: that is a fusion")
+
+
+def _check_judged(input_counts: Mapping[str, int], judgements: str) -> None:
+    """Refuse judgements without a text that could be evaluated."""
+    judged = input_counts[JUDGED]
+    if not judged:
+        raise InputError(f"{judgements}: no judged text to evaluate; do its ids match those of the folds?")
+    if input_counts[WITHOUT_CANDIDATES] == judged:
+        raise InputError(
+            f"{judgements}: none of its {judged:,} texts has candidates in any run; do the text ids of judgements and "
+            "runs match?"
+        )
 
 
 def _check_comparable(grid: Grid) -> None:

@@ -23,7 +23,8 @@ import bm25s
 import numpy as np
 
 from fusion.retrieval.label_scores import Aggregation, TextLabels, label_scores
-from fusion.retrieval.postings import Postings, Ranked, nearest
+from fusion.retrieval.postings import Postings, nearest
+from fusion.retrieval.ranked import Ranked
 from fusion.retrieval.tokens import Tokenizer
 from fusion.types import Array, Int32s, Ints
 from udfs.candidate_rows import Batches, list_rows

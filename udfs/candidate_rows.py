@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fusion.retrieval.postings import Ranked
+from fusion.retrieval.ranked import Ranked
 
 Batches = Iterator[pa.RecordBatch]
 """What a function for `mapInArrow` takes and gives."""

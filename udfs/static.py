@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from fusion.errors import InputError
 from fusion.retrieval.bags import Bags
-from fusion.retrieval.postings import Ranked
+from fusion.retrieval.ranked import Ranked
 from fusion.retrieval.static import Labelled, StaticModel, StaticTraining, frequency_bias, train_static, with_bias
 from fusion.types import Array, Ints, Singles
 from udfs.bm25 import Scoring

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from fusion.retrieval.contrastive import LabelSets
 from fusion.retrieval.label_scores import TextLabels, label_scores
-from fusion.retrieval.postings import Ranked
 from fusion.retrieval.projection import Head
+from fusion.retrieval.ranked import Ranked
 from fusion.types import Array, Singles
 from udfs.bm25 import Scoring, mapped
 from udfs.candidate_rows import Batches, list_rows

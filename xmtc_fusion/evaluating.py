@@ -41,10 +41,9 @@ def evaluate(
     judgements: the relevant labels of each text. `{"t1": ["l1", "l3"]}`, `{"t1": {"l1": 2}}` (grades; relevant from 1
         on), a pandas, polars or Arrow table (text_id with label_ids, or with label_id; optional: grades, or grade), a
         path (TREC qrels or Parquet), a catalog table's name, or a Spark DataFrame.
-    runs: by retriever, the scores of labels: `{"bm25": {"t1": {"l1": 7.1}}, "dense": ...}`, or for each retriever a
-        table (text_id with label_ids and scores, or with label_id and score), a path or a DataFrame. Or one table of
-        all retrievers, with a column `retriever`.
-    metrics: such as `["ndcg@10", "map", "recall@100"]`; `xf.METRICS` has all of them.
+    runs: by retriever, the scores of labels: `{"bm25": {"t1": {"l1": 7.1}}, "dense": ...}`, or a table (text_id with
+        label_ids and scores, or with label_id and score), a path or a DataFrame; or one with a column `retriever`.
+    metrics: such as `["ndcg@10", "map"]`; `xf.METRICS` has all of them.
     normalizations, fusions: names, `"all"` (the default: the paper's six and ten) or `"everything"`. Parameters are
         part of a name: `"rrf(k=10)"`, or several values, `"rrf(k=[10,60])"`.
     cells: instead of all combinations, such as `["zmuv+combmnz", "rrf(k=10)", "bm25+dense: zmuv+wsum(bm25=0.3)"]`.
@@ -52,8 +51,7 @@ def evaluate(
     folds: `{"t1": 0, ...}`, or a table (text_id, fold). Without folds, all texts are one.
     training: the labels of the training texts, in the forms of the judgements, for psp and psndcg (docs/metrics.md).
     scope: `"group"` fuses within each label group, `"joint"` all candidates together.
-    engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`; all give the same figures.
-    per_query: also keep every text's figures.
+    engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`. per_query: also keep every text's figures.
     config, settings: a configuration or the path of one, and dotted settings, such as `{"evaluate.seed": 1}`.
     spark: the session to use. Without one, small data needs none, and for large data one is made.
     """
@@ -67,8 +65,7 @@ def evaluate(
         "evaluate.per_query": per_query,
         "dataset": dataset,
     }
-    given = {key: value for key, value in chosen.items() if value is not None}
-    resolved = configured(config, {**given, **(settings or {})})
+    resolved = configured(config, {**_given(chosen), **(settings or {})})
     sources = Sources(
         runs_source(runs),
         judgements_source(judgements),
@@ -78,8 +75,12 @@ def evaluate(
         None if training is None else judgements_source(training),
         resolved.inputs.distances,
     )
-    result = job.compute(spark, resolved, sources)
-    return Evaluation(result, resolved)
+    return Evaluation(job.compute(spark, resolved, sources), resolved)
+
+
+def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen, without what was left open."""
+    return {key: value for key, value in chosen.items() if value is not None}
 
 
 def configured(config: Config | str | None, settings: Mapping[str, Any]) -> Config:

@@ -98,6 +98,6 @@ def explain(
         groups_source(label_groups),
         folds_source(folds),
         resolved.inputs.head_share,
-        resolved.inputs.distances,
+        distances=resolved.inputs.distances,
     )
     return Explanation(job.run(spark, resolved, sources), resolved.explain.rows)

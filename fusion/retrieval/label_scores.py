@@ -14,7 +14,7 @@ import numpy as np
 
 from fusion.kernel.compiled import compiled
 from fusion.kernel.ranking import top
-from fusion.retrieval.postings import Ranked, frozen
+from fusion.retrieval.ranked import Ranked, frozen
 from fusion.types import Array, Int32s, Ints, Singles
 
 Aggregation = Literal["max", "sum"]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusion.kernel.compiled import compiled
+from fusion.retrieval.ranked import Ranked, frozen
 from fusion.types import Array, Int32s, Ints, Singles
 
 
@@ -27,17 +28,6 @@ class Postings(NamedTuple):
     worth: Singles
 
 
-class Ranked(NamedTuple):
-    """Ranked lists one after another: list i holds `item[offset[i] : offset[i + 1]]`, best first, and their scores.
-
-    With g groups, the list of query q and group j is number q * g + j.
-    """
-
-    offset: Ints
-    item: Int32s
-    score: Singles
-
-
 def nearest(postings: Postings, group: Array, groups: int, token: Int32s, offset: Ints, n: int) -> Ranked:
     """The n best documents of each group, for every query.
 
@@ -46,13 +36,6 @@ def nearest(postings: Postings, group: Array, groups: int, token: Int32s, offset
     """
     start, document, worth = frozen(postings.start), frozen(postings.document), frozen(postings.worth)
     return Ranked(*_nearest(start, document, worth, frozen(group), groups, token, offset, n))
-
-
-def frozen(array: Array) -> Array:
-    """The same array, not to be written: one compiled version then serves mapped files and arrays in memory."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 @compiled

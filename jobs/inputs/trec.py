@@ -63,7 +63,7 @@ def _content(path: str, source: str) -> bytes:
     try:
         content = read_bytes(path)
         if content is None:
-            raise InputError(f"{source} does not exist")
+            raise InputError(f"cannot read {source}: it does not exist")
         return _unpacked(content, source) if content.startswith(GZIP) else content
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {source}: {error}") from None

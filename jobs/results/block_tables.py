@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from fusion.grid import Cell
-from fusion.metrics import Measure
+from fusion.metrics import text_measures
 from fusion.statistics.paired import Aspect, PairedSums
 from fusion.statistics.tally import IDEALS
 from jobs.results.schemas import BLOCK_SUMS_SCHEMA, BLOCK_TEXTS_SCHEMA, table_of
@@ -24,7 +24,7 @@ def block_sums(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
         cells[column].append(cell)
 
     def rows() -> Iterator[dict[str, Any]]:
-        for view, measure in product(evaluation.views, evaluation.measures):
+        for view, measure in product(evaluation.views, text_measures(evaluation.measures)):
             by_column = sums.block_sums(Aspect(view, measure, IDEALS[0])).T
             for column, sharing in cells.items():
                 yield {
@@ -42,8 +42,8 @@ def block_texts(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
     """One row per label group: how many texts each block has, and their fingerprints added up."""
 
     def rows() -> Iterator[dict[str, Any]]:
-        measure: Measure = evaluation.measures[0]
-        for view in evaluation.views:
+        # Every measure of texts has the same texts.
+        for view, measure in product(evaluation.views, text_measures(evaluation.measures)[:1]):
             texts, prints = sums.texts_of_blocks(Aspect(view, measure, IDEALS[0]))
             yield {"label_group": view, "texts": texts, "fingerprints": prints}
 

@@ -196,7 +196,8 @@ def test_details_do_not_depend_on_how_texts_are_spread(
     spark: SparkSession, settings: dict[str, object], result: evaluate.Result, more: dict[str, object]
 ) -> None:
     found = evaluate.run(spark, load_config(None, {**settings, **more})).details
-    assert list(found) == list(DETAILS)
+    # What retrievers add to each other is a question about subsets.
+    assert list(found) == [name for name in DETAILS if name != "additions"]
     for name, table in result.details.items():
         assert table.equals(found[name]), name
         assert table.schema == DETAILS[name]

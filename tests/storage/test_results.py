@@ -264,7 +264,7 @@ def test_secrets_are_nowhere(
     own = {"storage.access_key": KEY, "storage.secret_key": SECRET, "storage.endpoint": endpoint, "spark.conf": conf}
     config = with_settings(configured(inputs, log__file=str(tmp_path / "log")), own)
     assert config.storage.secret_key is not None
-    assert config.storage.secret_key.get_secret_value() == SECRET
+    assert config.storage.secret_key.reveal() == SECRET
     put(f"s3://{BUCKET}/mine.yaml", b"storage: {secret_key: [" + SECRET.encode() + b"]}")
     assert main(["evaluate", "--config", f"s3://{BUCKET}/mine.yaml"]) == 2
     from jobs import report

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fusion.retrieval.label_scores import TextLabels, label_scores, matrix_lists, reference
-from fusion.retrieval.postings import Postings, Ranked, nearest
+from fusion.retrieval.postings import Postings, nearest
+from fusion.retrieval.ranked import Ranked
 
 GROUPS = ("head", "tail")
 

@@ -41,7 +41,7 @@ def test_one_file_per_cell_reads_back(kind: str, trec_runs: dict[str, str], tmp_
     out = tmp_path / "out"
     settings = {"inputs.candidates": trec_runs, "grid.cells": CELLS, "fuse.format": kind, "fuse.top": 9}
     written = fuse.run(None, load_config(None, {**settings, "output.path": str(out)}))
-    files = {path.name for path in out.iterdir()} - {"config.yaml"}
+    files = {path.name for path in out.iterdir() if path.name[0] != "."} - {"config.yaml"}
     assert files == {f"{name}{SUFFIXES[kind]}" for name in FILES}
     expected = xf.fuse(RUNS, CELLS, top=9)
     assert written == sum(len(texts) for texts in expected.values())
@@ -66,7 +66,7 @@ def test_cells_on_the_command_line(trec_runs: dict[str, str], tmp_path: Path) ->
     out = str(tmp_path / "out")
     cells = "zmuv+combmnz,rrf(k=[10,20]),bm25+dense: zmuv+wsum(bm25=0.3,dense=0.7)"
     assert main(["fuse", *options, "--cells", cells, "--format", "ranx", "--top", "3", "--output", out]) == 0
-    assert len(list(Path(out).glob("*.json"))) == 4
+    assert len(list(Path(out).glob("[!.]*.json"))) == 4
     written = json.loads(Path(f"{out}/zmuv+combmnz.json").read_text())
     assert written == xf.fuse(RUNS, "zmuv+combmnz", top=3)
 

@@ -89,7 +89,7 @@ def test_a_run_without_a_relevant_label_is_told(capsys: pytest.CaptureFixture[st
     runs = {**RUNS, "two": {"t1": {"A": 2.0, "B": 1.0}}}
     xf.evaluate({"t1": ["a"]}, runs)
     message = capsys.readouterr().err
-    assert "warning: two has no relevant label among its first 10" in message
+    assert "warning: every figure of two is 0" in message
     assert "warning: one" not in message
 
 
