@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from fusion import NORMALIZATIONS, reference
+from fusion import reference
 from fusion.errors import InputError
-from fusion.grid import chosen_fusions
+from fusion.grid import cross
 from fusion.label_groups import ALL
 from jobs import evaluate
 from jobs.config import Config, load_config
@@ -47,7 +47,7 @@ def configured(settings: dict[str, object], **more: object) -> Config:
 def expected(made: tuple[list[Text], list[set[int]]], scope: str) -> dict[tuple, tuple[float, int]]:
     """Every figure by the formulas: mean and number of queries."""
     texts, relevant = made
-    cells = [(n, f.name) for n in NORMALIZATIONS.names() for f in chosen_fusions("everything")]
+    cells = cross(["all", "borda-prose"], "all")
     figures: dict[tuple, list[float]] = {}
     for q, text in enumerate(texts):
         for view in ("tail", "head", ALL):
