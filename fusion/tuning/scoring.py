@@ -16,8 +16,8 @@ from fusion.types import Array, Floats, Ints
 
 
 class ChosenScores:
-    """The scores of a block's candidates under strategies. A chosen cell is not computed again: the scores of its column
-    are kept on their way."""
+    """The scores of a block's candidates under strategies. A chosen cell is not computed again: the scores of its
+    column are kept on their way."""
 
     def __init__(
         self,

@@ -232,9 +232,9 @@ CHOICES_SCHEMA = pa.schema(
         ("best_test_value", pa.float64()),
     ]
 )
-"""What each strategy of `tune` chose on validation texts; `validation_value` is the objective there: of a learned fusion,
-on texts that it had not learned from. Fold -1: over all folds, which is what the model file holds. The best test choice
-is the fixed cell that is best on the test texts, an optimistic figure that nothing depends on."""
+"""What each strategy of `tune` chose on validation texts; `validation_value` is the objective there: of a learned
+fusion, on texts that it had not learned from. Fold -1: over all folds, which is what the model file holds. The best test
+choice is the fixed cell that is best on the test texts, an optimistic figure that nothing depends on."""
 LEARNING_CURVE_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
@@ -245,8 +245,8 @@ LEARNING_CURVE_SCHEMA = pa.schema(
         ("baseline", pa.float64()),
     ]
 )
-"""The objective on a fold's test texts after choosing or learning on so many of its validation texts. `baseline`: of the
-fixed cell that was chosen on all of them."""
+"""The objective on a fold's test texts after choosing or learning on so many of its validation texts. `baseline`: of
+the fixed cell that was chosen on all of them."""
 DETAILS = {
     "comparisons": COMPARISONS_SCHEMA,
     "pairs": PAIRS_SCHEMA,
