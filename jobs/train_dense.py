@@ -59,6 +59,8 @@ class DenseConfig(Protocol):
     def dense(self) -> DenseSettings: ...
     @property
     def spark(self) -> SparkSettings: ...
+    @property
+    def validation_candidates(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def run(spark: SparkSession, config: DenseConfig) -> DenseWork:
     """Encode and train, unless that was done before."""
     place = Workspace.of(config)
     find_model(config.dense.model)
-    prepared = open_tables(spark, place.prepared, config.spark.partitions)
+    prepared = open_tables(spark, place.prepared, config.spark.partitions, config.validation_candidates)
     work = DenseWork(spark, config.dense, prepared, place)
     if config.dense.train == "full":
         _train_full(work)
