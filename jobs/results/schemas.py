@@ -233,8 +233,8 @@ CHOICES_SCHEMA = pa.schema(
     ]
 )
 """What each strategy of `tune` chose on validation texts; `validation_value` is the objective there: of a learned
-fusion, on texts that it had not learned from. Fold -1: over all folds, which is what the model file holds. The best test
-choice is the fixed cell that is best on the test texts, an optimistic figure that nothing depends on."""
+fusion, on texts that it had not learned from. Fold -1: over all folds, which is what the model file holds. The best
+test choice is the fixed cell that is best on the test texts, an optimistic figure that nothing depends on."""
 LEARNING_CURVE_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
