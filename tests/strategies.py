@@ -64,7 +64,9 @@ def curve_rows(folds: tuple[int, ...], groups: list[str], base: dict[str, float]
             steep = {CELL: 0.2, WEIGHTS: 0.4, LOGISTIC: 1.2, LAMBDAMART: 2.5}[cell]
             gain = GAIN[cell] - steep * (1 / texts - 1 / CURVE_TEXTS[-1]) + 0.001 * (fold - 2)
             value = {"value": base[group] + gain, "baseline": base[group]}
-            rows.append({"label_group": group, "strategy": str(cell), "texts": texts, "fold": fold, **value})
+            # Folds do not have the same number of validation texts.
+            seen = texts + (fold - 2 if texts == CURVE_TEXTS[-1] else 0)
+            rows.append({"label_group": group, "strategy": str(cell), "texts": seen, "fold": fold, **value})
     return rows
 
 

@@ -386,6 +386,8 @@ class DatasetNight:
     """Bounds of the data, or of the cost, that were not kept; a sentence each."""
     next_steps: tuple[str, ...] = ()
     """Where to look first, and how to make the night again."""
+    other_choices: tuple[str, ...] = ()
+    """Where tonight's data would choose another fusion; a sentence each."""
 
     @property
     def fallen(self) -> tuple[WatchedChange, ...]:

@@ -90,7 +90,8 @@ def notes(night: NightVerdict) -> list[str]:
     lines = [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
     for found in night.datasets:
         lines.append(causes(found))
-        details = [*found.breaches, *data_moves(found), *lower_without_alarm(night, found), *found.next_steps]
+        details = [*found.breaches, *data_moves(found), *lower_without_alarm(night, found), *found.other_choices]
+        details += found.next_steps
         lines += [f"{found.dataset}: {line}." for line in details]
     return [*lines, *night.problems]
 
@@ -123,5 +124,5 @@ def message(night: NightVerdict) -> str:
         work = "evaluated" if found.evaluated else "nothing to do, figures kept"
         lines.append(f"{found.dataset}: {found.verdict}; {changed if found.baseline else 'no baseline yet'}; {work}")
         details = [*found.breaches, *map(fall, found.fallen), *data_moves(found), *lower_without_alarm(night, found)]
-        lines += [plain(f"  {line}") for line in [*details, *found.next_steps]]
+        lines += [plain(f"  {line}") for line in [*details, *found.other_choices, *found.next_steps]]
     return "\n".join([*lines, *night.problems])

@@ -216,23 +216,29 @@ def _optimism(choices: Sequence[Mapping[str, Any]]) -> Optimism | None:
     overall = next((row for row in rows if row["fold"] == OVERALL and row["best_test_value"] is not None), None)
     if not folds or overall is None:
         return None
-    mean = {name: sum(row[name] for row in folds) / len(folds) for name in ("test_value", "validation_value")}
+    mean = {name: sum(row[name] or 0.0 for row in folds) / len(folds) for name in ("test_value", "validation_value")}
     texts = round(sum(row["validation_texts"] for row in folds) / len(folds))
     best = str(overall["best_test_choice"]), float(overall["best_test_value"])
     return Optimism(*best, mean["test_value"], mean["validation_value"], texts)
 
 
 def _curve(rows: Sequence[Mapping[str, Any]]) -> dict[Cell, tuple[CurvePoint, ...]]:
-    gains: dict[Cell, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """A fold's last point is that of all its validation texts, of which folds have different numbers: points belong
+    together by their order."""
+    gains: dict[Cell, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
-        gains[_cell(row["strategy"])][row["texts"]].append(row["value"] - row["baseline"])
-    return {
-        cell: tuple(
-            CurvePoint(texts, sum(found) / len(found), min(found), max(found))
-            for texts, found in sorted(by_texts.items())
-        )
-        for cell, by_texts in gains.items()
-    }
+        if row["baseline"] is not None:
+            gains[_cell(row["strategy"])][row["fold"]][row["texts"]] = row["value"] - row["baseline"]
+    curves = {}
+    for cell, by_fold in gains.items():
+        together = zip(*(sorted(points.items()) for points in by_fold.values()), strict=False)
+        curves[cell] = tuple(map(_point, together))
+    return curves
+
+
+def _point(of_folds: Sequence[tuple[int, float]]) -> CurvePoint:
+    texts, gains = zip(*of_folds, strict=True)
+    return CurvePoint(round(sum(texts) / len(texts)), sum(gains) / len(gains), min(gains), max(gains))
 
 
 def pays_from(curve: Sequence[CurvePoint]) -> int | None:
