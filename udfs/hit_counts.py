@@ -23,6 +23,7 @@ from fusion.statistics.label_counts import ENTRIES, BestLabels
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
+from fusion.tuning.strategies import Strategy
 from fusion.types import Array, Ints
 from fusion.worth import PLAIN_RULES, Rules
 from udfs.counted_labels import CountedLabels
@@ -75,6 +76,7 @@ class Evaluation:
     labels: LabelPlan | None = None
     policies: Policies = DEFAULT
     learned: Mapping[str, Learned] = field(default_factory=dict)
+    strategies: Mapping[Cell, Strategy] = field(default_factory=dict)
 
     @property
     def k(self) -> int:
@@ -88,7 +90,7 @@ class Evaluation:
 
     @cached_property
     def grid(self) -> Grid:
-        return Grid(self.cells, self.layout.retrievers, self.policies, self.learned)
+        return Grid(self.cells, self.layout.retrievers, self.policies, self.learned, self.strategies)
 
     @cached_property
     def columns(self) -> dict[Cell, int]:

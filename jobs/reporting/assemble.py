@@ -18,6 +18,7 @@ from jobs.reporting.formats import shown_cell
 from jobs.reporting.labels import read_labels
 from jobs.reporting.paper import paper_figures
 from jobs.reporting.recommend import rankings, recommendation, verdict_of
+from jobs.reporting.strategies import read_strategies
 from jobs.reporting.tables import decisive
 from jobs.results.stored import Results
 
@@ -81,6 +82,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         config=results.config.to_yaml(),
         examples=read_examples(results.rows("examples")),
         labels=read_labels(results.rows("labels")),
+        strategies=read_strategies(results.rows("choices"), results.rows("learning_curve"), values, pairs, test, alpha),
     )
 
 

@@ -10,6 +10,7 @@ from fusion.metrics import Measure
 
 if TYPE_CHECKING:
     from jobs.reporting.examples import Example
+    from jobs.reporting.strategies import GroupStrategies
 
 Test = Literal["folds", "queries", "randomization"]
 Outcome = Literal["better", "worse", "not told apart", "not tested"]
@@ -322,6 +323,8 @@ class Dataset:
     """By label group, those most helped first."""
     labels: tuple[LabelChange, ...] = ()
     """By label group and retriever, those most helped first."""
+    strategies: tuple[GroupStrategies, ...] = ()
+    """By label group, what was chosen and learned on validation texts; none where nothing was."""
 
 
 @dataclass(frozen=True)
@@ -383,6 +386,8 @@ class DatasetNight:
     """Bounds of the data, or of the cost, that were not kept; a sentence each."""
     next_steps: tuple[str, ...] = ()
     """Where to look first, and how to make the night again."""
+    other_choices: tuple[str, ...] = ()
+    """Where tonight's data would choose another fusion; a sentence each."""
 
     @property
     def fallen(self) -> tuple[WatchedChange, ...]:

@@ -4,6 +4,7 @@ LaTeX, page, trend and nightly messages. The page's script follows the same rule
 from __future__ import annotations
 
 import math
+import re
 
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
@@ -169,6 +170,11 @@ def metric_name(metric: str) -> str:
 
 def measure_name(column: Column) -> str:
     return f"{metric_name(column.metric)}{cutoff(column)}" + ("" if column.ideal == ALL else f" ({column.ideal})")
+
+
+def objective_name(objective: str) -> str:
+    """`0.5*ndcg@10+0.5*precision@1` with the metrics as people write them."""
+    return re.sub(r"[a-z][a-z0-9-]*", lambda found: metric_name(found[0]), objective)
 
 
 def cutoff(column: Column) -> str:

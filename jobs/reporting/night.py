@@ -90,7 +90,13 @@ def notes(night: NightVerdict) -> list[str]:
     lines = [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
     for dataset in night.datasets:
         lines.append(causes(dataset))
-        details = [*dataset.breaches, *data_moves(dataset), *lower_without_alarm(night, dataset), *dataset.next_steps]
+        details = [
+            *dataset.breaches,
+            *data_moves(dataset),
+            *lower_without_alarm(night, dataset),
+            *dataset.other_choices,
+        ]
+        details += dataset.next_steps
         lines += [f"{dataset.dataset}: {line}." for line in details]
     return [*lines, *night.problems]
 
@@ -130,5 +136,5 @@ def message(night: NightVerdict) -> str:
             *data_moves(dataset),
             *lower_without_alarm(night, dataset),
         ]
-        lines += [plain(f"  {line}") for line in [*details, *dataset.next_steps]]
+        lines += [plain(f"  {line}") for line in [*details, *dataset.other_choices, *dataset.next_steps]]
     return "\n".join([*lines, *night.problems])
