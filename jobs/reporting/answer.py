@@ -26,8 +26,8 @@ from jobs.reporting.formats import gain as gained
 from jobs.reporting.tables import Entry, Table, tested
 
 REGRET_RULE = (
-    "the cell with the smallest mean regret: its distance from the best cell of a column, averaged over all label "
-    "groups and measures"
+    "of the cells that lose to a single retriever in the fewest columns, the one with the smallest mean regret: its "
+    "distance from the best cell of a column, averaged over all label groups and measures"
 )
 
 

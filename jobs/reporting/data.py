@@ -202,8 +202,8 @@ class Standing:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The cell to deploy: the one with the smallest mean regret, its distance from the best cell, over all columns of
-    the paper's protocol."""
+    """The cell to deploy: of those that lose to a single retriever in the fewest columns of the paper's protocol, the
+    one with the smallest mean regret, its distance from the best cell."""
 
     cell: Cell
     regret: float

@@ -54,14 +54,13 @@ def recommendation(
     alpha: float,
     unseen: Mapping[str, Band] | None = None,
 ) -> Recommendation | None:
-    """By the smallest mean regret over all columns of the paper's protocol. `text_sizes`: rows of that table;
-    `unseen`: by label group, the pairs whose label has no training text."""
+    """By losses to single retrievers and mean regret over all columns of the paper's protocol. `text_sizes`: rows of
+    that table; `unseen`: by label group, the pairs whose label has no training text."""
     means = {
-        column: {cell: value.mean for cell, value in of_column.items() if cell.normalization != SINGLE}
+        column: {cell: value.mean for cell, value in of_column.items()}
         for column, of_column in values.items()
-        if column.ideal == ALL
+        if column.ideal == ALL and any(cell.normalization != SINGLE for cell in of_column)
     }
-    means = {column: fused for column, fused in means.items() if fused}
     try:
         chosen = recommend(means)
     except InputError:
