@@ -139,9 +139,11 @@ class Band:
     """By cell, single retriever and k; empty where bands were joined after the texts were counted."""
 
 
-By = Literal["unseen", "frequency", "text labels"]
-"""What slices are made by: labels without a training text, the frequency of the label, or the number of labels of the
-text."""
+By = Literal["unseen", "frequency", "text labels", "text words"]
+"""What slices are made by: labels without a training text, the frequency of the label, or the number of labels or of
+words of the text."""
+OF_TEXTS: tuple[By, ...] = ("text labels", "text words")
+"""Slices of texts; the others are slices of pairs of text and label."""
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,11 @@ def column_name(column: Column) -> str:
     return f"{column.label_group} {measure_name(column)}"
 
 
+def watched_name(column: Column, cell: Cell) -> str:
+    """A figure of a cell, as nights call it."""
+    return f"{column_name(column)} of {cell_name(cell)}"
+
+
 def plain(text: str) -> str:
     """The same in the characters of any terminal."""
     return text.replace(MINUS, "-").replace(NOTHING, "-")

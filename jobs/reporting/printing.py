@@ -12,6 +12,7 @@ from itertools import groupby
 from fusion.label_groups import ALL
 from jobs.reporting import night as words
 from jobs.reporting.answer import (
+    SLICE_TABLES,
     facts,
     headline,
     labels_of,
@@ -212,7 +213,7 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
     winners = winners_table(dataset)
     parts += folded("The winner of each column", [markdown(winners)]) if winners else []
     lines = [*loss_lines(dataset), *unseen_lines(dataset)]
-    slices = [slice_table(dataset, one, by) for one in standings for by in ("frequency", "text labels")]
+    slices = [slice_table(dataset, one, by) for one in standings for by in SLICE_TABLES]
     if lines:
         parts += [f"### Where {mark(name)} loses", "".join(f"- {mark(line)}\n" for line in lines)]
         parts += folded("Every slice, with its test", [markdown(table) for table in slices if table])
