@@ -33,7 +33,7 @@ from jobs.results.label_changes import label_changes
 from jobs.results.result import Result
 from jobs.results.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
 from jobs.runtime.credentials import job
-from jobs.runtime.engines import Plan, choose_engine
+from jobs.runtime.engines import Engine, Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import log, stage_line
 from jobs.runtime.training import learned_of
@@ -45,6 +45,7 @@ from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, Details,
 from udfs.input_counts import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
+from udfs.tuning import NOTHING_TUNED, Tuning, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,12 +74,17 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     """The figures of every chosen cell."""
     sources = sources or Sources.of(config.inputs)
     sources.require(judged=True)
-    engine = choose_engine(config, sources, spark)
+    return evaluated(choose_engine(config, sources, spark), config, sources)
+
+
+def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning = NOTHING_TUNED) -> Result:
+    """The figures of every chosen cell, and of what was tuned and learned."""
     settings = config.evaluate
     lists = load_lists(
         engine.tables, sources, True, settings.relevant_from, any(map(needs_nonrelevant, settings.measures))
     )
-    grid = config.grid.grid(lists.layout.retrievers)
+    chosen = config.grid.grid(lists.layout.retrievers)
+    grid = Grid(chosen.cells, lists.layout.retrievers, chosen.policies, strategies=tuning.strategies)
     _check_names(lists.layout.retrievers)
     views = chosen_views(config.evaluate.label_groups, lists.layout.views)
     evaluation = Evaluation(
@@ -91,6 +97,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         propensities=training_propensities(engine.tables, sources, settings),
         policies=grid.policies,
         learned=learned_of(engine, sources, config, grid, lists.layout, views),
+        strategies=tuning.strategies,
     )
     apart = config.grid.train_share if grid.trained else 0.0
     frequencies = None
@@ -103,18 +110,19 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         evaluation = replace(evaluation, details=_counted(lists, evaluation, frequencies, settings))
 
     plan = Plan(grid, config.grid.scope, evaluation.views)
-    packed = engine.counts(lists, plan, leaving_out(count_hits(evaluation), apart))
+    work = prepared(count_hits(evaluation), tuning.parting, tuning.train_texts)
+    packed = engine.counts(lists, plan, leaving_out(work, apart))
     problems = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
     if problems:
         raise problems.error()
-    tallies = _tallies(packed, evaluation)
+    tallies = tallies_of(packed, evaluation)
     input_counts = _input_counts(tallies, evaluation)
     _check_judged(input_counts, lists.judgements_source)
     metrics = metric_table(tallies, packed, evaluation)
     _warn_of_useless_runs(metrics)
     queries = None
     if config.evaluate.per_query:
-        work = leaving_out(query_figures(evaluation), apart)
+        work = leaving_out(prepared(query_figures(evaluation), tuning.parting, tuning.train_texts), apart)
         queries = engine.rows(lists, plan, work, query_schema(evaluation, lists.types.text))
     details: dict[str, pa.Table] = {}
     sums = None
@@ -170,7 +178,9 @@ def write(result: Result, folder: ResultFolder) -> None:
     """All tables of a result."""
     for name, table in {"metrics": result.metrics, **result.details}.items():
         folder.write_table(name, table, as_csv=name not in NOT_AS_CSV)
-    about = {"version": __version__, "input_counts": result.input_counts}
+    about: dict[str, Any] = {"version": __version__, "input_counts": result.input_counts}
+    if result.notes:
+        about["notes"] = result.notes
     folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
     if isinstance(result.queries, pa.Table):
         folder.write_parquet(QUERY_METRICS, result.queries)
@@ -201,7 +211,7 @@ def _warn_of_useless_runs(metrics: pa.Table) -> None:
             )
 
 
-def _tallies(packed: pa.Table, evaluation: Evaluation) -> dict[int, Tally]:
+def tallies_of(packed: pa.Table, evaluation: Evaluation) -> dict[int, Tally]:
     """The counts of each fold, in the order of the folds."""
     rows = packed.filter(pc.equal(packed["part"], HITS)).sort_by("fold")
     tallies = {}

@@ -24,6 +24,7 @@ from fusion.statistics.paired import UNIT, Aspect, PairedSums, Watch
 from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
 from fusion.statistics.text_lengths import LengthSums
+from fusion.tuning.strategies import Strategy
 from fusion.types import Array, Ints
 from fusion.worth import PLAIN_RULES, Rules
 from udfs.counted_labels import CountedLabels
@@ -78,6 +79,7 @@ class Evaluation:
     labels: LabelPlan | None = None
     policies: Policies = DEFAULT
     learned: Mapping[str, Learned] = field(default_factory=dict)
+    strategies: Mapping[Cell, Strategy] = field(default_factory=dict)
 
     @property
     def k(self) -> int:
@@ -91,7 +93,7 @@ class Evaluation:
 
     @cached_property
     def grid(self) -> Grid:
-        return Grid(self.cells, self.layout.retrievers, self.policies, self.learned)
+        return Grid(self.cells, self.layout.retrievers, self.policies, self.learned, self.strategies)
 
     @cached_property
     def columns(self) -> dict[Cell, int]:
