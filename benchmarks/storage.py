@@ -3,9 +3,10 @@
     git worktree add /tmp/before df11367^
     python -m benchmarks.storage --before /tmp/before
 
-Two works, as whole processes: `run` on some of the demo's texts, and `evaluate` of the whole grid on Spark. The trees
-take turns, so that whatever else the machine does befalls both. CPU seconds are those of the process and all its
-descendants, Java included; elapsed seconds stand beside them. Writes benchmarks/results/storage.md.
+Whole processes: `run` on some of the demo's texts, and `evaluate` of the whole grid in this process and on Spark, with
+all tables of results, from files to files. The trees take turns, so that whatever else the machine does befalls both.
+CPU seconds are those of the process and all its descendants, Java included; elapsed seconds stand beside them. Writes
+benchmarks/results/storage.md.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from benchmarks.data import write_data
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "storage.md"
-DEMO = "prepare.limit=600 prepare.folds=2 dense.max_length=32 dense.epochs=2 report.figures=false"
+TEXTS = 10_000
+DEMO = "prepare.limit=300 prepare.folds=2 dense.max_length=32 dense.epochs=1 report.figures=false"
 SUBREAPER = 36
 """The request of Linux's prctl by which orphans, such as Spark's Java, become this process's children."""
 
@@ -37,8 +39,10 @@ def commands(data: dict[str, str], folder: Path) -> dict[str, list[str]]:
     demo = ["run", "--config", "conf/datasets/debtags.yaml", "--work", str(folder / "work"), *chosen]
     runs = [f"--run={name}={path}" for name, path in data["inputs.candidates"].items()]  # type: ignore[attr-defined]
     judged = ["--qrels", data["inputs.judgements"], "--label-groups", data["inputs.label_groups"]]
-    grid = ["evaluate", *runs, *judged, "--engine", "arrays", "--output", str(folder / "out")]
-    return {"run, 600 texts": demo, "evaluate, 20,000 texts": grid}
+    grid = ["evaluate", *runs, *judged, "--set", "evaluate.randomizations=1000"]
+    engines = {engine: [*grid, "--engine", engine, "--output", str(folder / engine)] for engine in ("local", "arrays")}
+    evaluated = {f"evaluate, {engine}, {TEXTS:,} texts": words for engine, words in engines.items()}
+    return {**evaluated, "run, 300 texts": demo}
 
 
 def measured(tree: Path, words: list[str]) -> tuple[float, float]:
@@ -58,33 +62,42 @@ def measured(tree: Path, words: list[str]) -> tuple[float, float]:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, elapsed
 
 
+def commit(tree: Path) -> str:
+    """What is checked out there."""
+    asked = ["git", "-C", str(tree), "log", "-1", "--format=%h, %s"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, required=True, help="another checkout")
     parser.add_argument("--after", type=Path, default=ROOT, help="the checkout to compare it with (this one)")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", default="", help="works whose name has this word")
     arguments = parser.parse_args()
     ctypes.CDLL(None).prctl(SUBREAPER, 1)
     trees = {"before": arguments.before.resolve(), "after": arguments.after.resolve()}
     times: dict[tuple[str, str], list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory(prefix="storage-") as scratch:
-        data = write_data(Path(scratch) / "data", 20_000)
+        data = write_data(Path(scratch) / "data", TEXTS)
         # The first round compiles what is not compiled yet.
         for n in range(arguments.repeats + 1):
             for name, tree in trees.items():
                 folder = Path(scratch) / "place"
                 for work, words in commands(data, folder).items():
+                    if arguments.only not in work:
+                        continue
                     figures = measured(tree, words)
                     print(n, name, work, *(f"{figure:.1f}" for figure in figures), flush=True)
                     if n:
                         times.setdefault((work, name), []).append(figures)
-                shutil.rmtree(folder)
+                shutil.rmtree(folder, ignore_errors=True)
     lines = [
         "# The storage layer on a local disk",
         "",
         "Made by `python -m benchmarks.storage`: " + " ".join(__doc__.split("\n\n", 2)[2].split()),
         "",
-        f"Medians of {arguments.repeats} rounds on 2 cores that other work shares.",
+        f"Before: {commit(trees['before'])}. After: {commit(trees['after'])}. Medians of {arguments.repeats} rounds.",
         "",
         "| | CPU before | CPU after | ratio | elapsed before | elapsed after | ratio |",
         "|---|---|---|---|---|---|---|",

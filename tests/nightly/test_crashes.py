@@ -76,7 +76,10 @@ def contents(site: Site) -> dict[str, list[str]]:
     history, rows = site.history(), {}
     for name in TABLES:
         table = history.read(name)
-        assert table is not None
+        if table is None:
+            # Nights without tuned fusions choose nothing.
+            assert name == "choices"
+            continue
         kept = table.drop_columns([column for column in table.column_names if column in CHANGING])
         if name == "checks":
             kept = kept.filter([not quantity.startswith("age") for quantity in kept["quantity"].to_pylist()])
