@@ -22,7 +22,7 @@ from fusion.errors import OutputError, SetupError
 from jobs.monitoring.history_tables import COLUMNS, EVENTS, KEYS, PARTITIONED, RUNS, FencedError, Holder
 from jobs.monitoring.small_files import read_json, write_json
 from udfs.storage import in_volume, local_folder
-from udfs.stores.addresses import locate
+from udfs.stores.addresses import FILE, S3, locate
 from udfs.stores.clients import file_system
 
 if TYPE_CHECKING:
@@ -87,11 +87,12 @@ class DeltaTables:
             [*(key for key in KEYS if key in rows.column_names), *(c for c in rows.column_names if c not in KEYS)]
         )
 
-    def _files(self, name: str) -> fs.FileSystem:
+    def _files(self, name: str) -> fs.FileSystem | None:
         """The files of a table, through Arrow's own client. delta-rs would bring one in Python, which Arrow's threads
-        may still be calling when Python ends: then a signal ends the process, and its exit code is lost."""
+        may still be calling when Python ends: then a signal ends the process, and its exit code is lost. None for
+        stores to which delta-rs may know another way than Arrow."""
         place = locate(self._uri(name))
-        return fs.SubTreeFileSystem(place.path, file_system(place))
+        return fs.SubTreeFileSystem(place.path, file_system(place)) if place.kind in (FILE, S3) else None
 
     def _went_back(self, table: DeltaTable, moment: datetime) -> bool:
         """Make a table what it was at a time; False if it was not there yet."""
