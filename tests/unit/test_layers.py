@@ -32,6 +32,7 @@ ROOMS = {
         "reporting",
         "monitoring",
         "runtime",
+        "tuning",
         "command_line",
     },
     "udfs": {"stores"},
