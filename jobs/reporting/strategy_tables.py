@@ -123,7 +123,7 @@ def optimism_lines(dataset: Dataset) -> list[str]:
             continue
         promised = found.best_value - found.chosen_value
         moral = f"Picking on test texts promises {points(promised, 2)} points that nobody gets"
-        if promised <= 0:
+        if points(promised, 2) == points(0.0, 2) or promised < 0:
             moral = "Nothing is lost by choosing before the test texts are seen"
         lines.append(
             f"{group.label_group} labels, {objective_name(group.objective)}: the best fixed cell picked on the test "
