@@ -153,7 +153,9 @@ class Evaluation:
         from jobs.results.stored import Results
 
         found = self._result
-        stored = Results((), self.config, found.metrics, found.details, found.input_counts, __version__, "now")
+        stored = Results(
+            (), self.config, found.metrics, found.details, found.input_counts, __version__, "now", tuple(found.notes)
+        )
         return assemble(stored, self.config.report.test, self.config.report.alpha)
 
     @property

@@ -245,9 +245,11 @@ def _last(offset, position, size, value, shift, scale):  # type: ignore[no-untyp
 def _weighted_total(x, weights):  # type: ignore[no-untyped-def]
     total = np.zeros(x.shape[1])
     for r in range(x.shape[0]):
+        weight = weights[r]
         for c in range(x.shape[1]):
-            if not np.isnan(x[r, c]):
-                total[c] += weights[r] * x[r, c]
+            # Without a branch, so that it runs in full vectors.
+            value = x[r, c]
+            total[c] += weight * value if value == value else 0.0
     return total
 
 

@@ -20,7 +20,7 @@ FORBIDDEN = {
     "xmtc_fusion": OUTSIDE,
 }
 ROOMS = {
-    "fusion": {"normalizations", "fusions", "metrics", "kernel", "statistics", "retrieval"},
+    "fusion": {"normalizations", "fusions", "metrics", "kernel", "statistics", "retrieval", "tuning"},
     "jobs": {
         "settings",
         "datasets",
@@ -31,6 +31,7 @@ ROOMS = {
         "reporting",
         "monitoring",
         "runtime",
+        "tuning",
         "command_line",
     },
     "udfs": {"stores"},
