@@ -29,7 +29,7 @@ class StaticSettings(Section):
     validation_texts: int = Field(5000, ge=1)
     seed: int = Field(0, ge=0)
 
-    frequency_bias: float = Field(0.0, ge=0)
+    frequency_bias: float = Field(0.01, ge=0)
     neighbours: int = Field(64, ge=1)
     aggregation: Aggregation = "max"
     top: int = Field(64, ge=1)
