@@ -13,6 +13,7 @@ Stages and results are folders with versions (jobs/runtime/versions.py); the pat
                  <name>/model        what another retriever has learned from each fold
                  candidates/<name>   the lists of a retriever, all folds together, in one folder per role of texts
                  results             the figures of `run`
+                 tuned               the figures of `tune`, and its model file
                  report              their report
                  nightly             the figures of the last nightly run
 <work>/nightly/<run>                 the report and summary of one night
@@ -52,9 +53,8 @@ def check_work(config: Placed) -> None:
         probe(place)
 
 
-def check_prepared(config: Placed) -> None:
-    """Refuse a dataset that is not prepared yet."""
-    path = Workspace.of(config).prepared
+def check_prepared(path: str) -> None:
+    """Refuse the folder of a dataset's prepared tables where `prepare` has not written them yet."""
     if stage_fingerprint(path) is None:
         raise InputError(f"{path} is not there: run 'xmtc-fusion prepare' with the same work.path and dataset first")
 
@@ -148,6 +148,10 @@ class Workspace:
     @property
     def results(self) -> str:
         return f"{self.folder}/results"
+
+    @property
+    def tuned(self) -> str:
+        return f"{self.folder}/tuned"
 
     @property
     def report(self) -> str:
