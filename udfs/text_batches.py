@@ -16,7 +16,7 @@ from fusion.kernel.ranking import list_order
 from fusion.statistics.text_lengths import UNKNOWN
 from fusion.types import Array, Floats, Int32s, Ints
 from udfs.label_ids import number_labels
-from udfs.list_codes import JUDGEMENT, Layout
+from udfs.list_codes import JUDGEMENT, Layout, is_judgement
 from udfs.list_problems import ListProblems
 from udfs.problems import Problem, Problems
 
@@ -67,7 +67,7 @@ class Rows:
 
     @property
     def is_judgement(self) -> Array:
-        return np.asarray(self.code <= JUDGEMENT)
+        return is_judgement(self.code)
 
     @property
     def groups_source(self) -> str:
