@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import NamedTuple
 
@@ -126,16 +126,21 @@ class Grid:
         return [NORMALIZATIONS[name] for name in used if name]
 
     def fused(
-        self, pools: Pools, normalized: Mapping[str, Floats] | None = None, precision: type[np.floating] = np.float32
+        self,
+        pools: Pools,
+        normalized: Mapping[str, Floats] | None = None,
+        precision: type[np.floating] = np.float32,
+        only: Container[int] | None = None,
     ) -> Iterator[tuple[int, Array]]:
-        """Every column's scores for a block of pools, rounded so that scores equal on paper tie; NaN for a candidate
-        that is in none of the lists that a column fuses.
+        """Every column's scores for a block of pools (or those of some columns), rounded so that scores equal on paper
+        tie; NaN for a candidate that is in none of the lists that a column fuses.
 
         `normalized`: scores that were normalised elsewhere, as matrices like `pools.score`.
         """
         if self._names_retrievers and not self.retrievers:
             raise ValueError("cells name retrievers, but the grid does not know them")
-        for lists, numbered in groupby(enumerate(self.columns), key=lambda item: item[1].lists):
+        wanted = (item for item in enumerate(self.columns) if only is None or item[0] in only)
+        for lists, numbered in groupby(wanted, key=lambda item: item[1].lists):
             if not lists:
                 yield from self._scores(pools, normalized or {}, range(len(pools.position)), numbered, precision)
                 continue
