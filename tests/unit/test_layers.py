@@ -32,7 +32,6 @@ ROOMS = {
         "reporting",
         "monitoring",
         "runtime",
-        "tuning",
         "command_line",
     },
     "udfs": {"stores"},
