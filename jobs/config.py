@@ -49,6 +49,7 @@ class Config(Section):
     prepare: PrepareSettings = PrepareSettings()
     retrievers: list[str] = Field(default_factory=lambda: ["bm25", "dense"], min_length=1)
     retriever_settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    validation_candidates: bool = True
     sparse: SparseSettings = SparseSettings()
     dense: DenseSettings = DenseSettings()
     static: StaticSettings = StaticSettings()

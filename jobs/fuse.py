@@ -70,9 +70,9 @@ def fused_rows(spark: SparkSession | None, config: Config, sources: Sources | No
 
 
 def _refuse(problems: list[str]) -> None:
-    found = Problems.from_json(problems)
-    if found:
-        raise found.error()
+    bad_rows = Problems.from_json(problems)
+    if bad_rows:
+        raise bad_rows.error()
 
 
 def _write(fused: pa.Table, folder: ResultFolder, format_name: str) -> int:

@@ -126,7 +126,7 @@ names = spark.read.parquet(place.labels).select("label_id", "label").toPandas().
 text = spark.read.parquet(place.samples).where(F.size("label_ids") == 5).orderBy("text_id").first()
 lists: dict[str, dict[int, float]] = {}
 for retriever, path in candidates.items():
-    rows = spark.read.parquet(path).where(F.col("text_id") == text["text_id"])
+    rows = spark.read.parquet(path).where((F.col("text_id") == text["text_id"]) & (F.col("role") == "test"))
     pairs = [pair for row in rows.collect() for pair in zip(row["label_ids"], row["scores"], strict=True)]
     lists[retriever] = dict(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
 print(text["text"])

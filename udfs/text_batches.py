@@ -109,9 +109,9 @@ def text_starts(text_id: pa.ChunkedArray) -> Ints:
 
 def read_texts(table: pa.Table, layout: Layout, problems: Problems) -> Batch | None:
     """List rows of whole texts as arrays. None if a row cannot be used; `problems` then says which."""
-    found = Problems()
-    batch = _read_texts(table, layout, found)
-    problems.update(found)
+    of_table = Problems()
+    batch = _read_texts(table, layout, of_table)
+    problems.update(of_table)
     return batch
 
 

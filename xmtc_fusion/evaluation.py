@@ -152,8 +152,8 @@ class Evaluation:
         from jobs.reporting.assemble import assemble
         from jobs.results.stored import Results
 
-        found = self._result
-        stored = Results((), self.config, found.metrics, found.details, found.input_counts, __version__, "now")
+        result = self._result
+        stored = Results((), self.config, result.metrics, result.details, result.input_counts, __version__, "now")
         return assemble(stored, self.config.report.test, self.config.report.alpha)
 
     @property

@@ -135,7 +135,7 @@ HELP = {
         [RETRIEVERS, *STAGES],
     ),
     "retrieve_sparse": JobHelp(
-        "BM25 candidates of every fold's test texts",
+        "BM25 candidates of every fold's test and validation texts",
         "Index the training texts of every fold with BM25 and list the best labels of its test texts. Needs prepare.",
         [
             "retrieve_sparse --config conf/datasets/debtags.yaml",
@@ -150,7 +150,7 @@ HELP = {
         STAGES,
     ),
     "retrieve_dense": JobHelp(
-        "dense candidates of every fold's test texts",
+        "dense candidates of every fold's test and validation texts",
         "List the labels nearest to every fold's test texts, after training if that was not done before.\n"
         "Needs prepare, and the extra [dense].",
         [

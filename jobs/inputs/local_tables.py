@@ -112,8 +112,8 @@ class LocalTables:
     def size(self, table: pa.Table) -> int:
         return len(table)
 
-    def equal(self, table: pa.Table, column: str, value: str | int) -> pa.Table:
-        return table.filter(pc.equal(table[column], value))
+    def equal(self, table: pa.Table, column: str, value: str | int, nulls: bool = False) -> pa.Table:
+        return table.filter(pc.fill_null(pc.equal(table[column], value), nulls))
 
     def unequal(self, table: pa.Table, column: str, value: str) -> pa.Table:
         return table.filter(pc.not_equal(table[column], value))
@@ -124,6 +124,12 @@ class LocalTables:
     def having(self, table: pa.Table, column: str, ids: Sequence[str]) -> pa.Table:
         wanted = pa.array(typed_ids(type_name(table[column].type), ids), table[column].type)
         return table.filter(pc.is_in(table[column], value_set=wanted))
+
+    def with_texts(self, table: pa.Table, others: Sequence[pa.Table], among: bool) -> pa.Table:
+        # As strings, in which all ids can be compared.
+        known = pa.concat_arrays([other["text_id"].cast(pa.string()).combine_chunks() for other in others])
+        inside = pc.is_in(table["text_id"].cast(pa.string()), value_set=known)
+        return table.filter(inside if among else pc.invert(inside))
 
     def frequencies(self, judgements: pa.Table) -> Frequencies:
         counted = pc.list_flatten(judgements["label_ids"]).drop_null().value_counts()

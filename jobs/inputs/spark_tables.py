@@ -120,8 +120,8 @@ class SparkTables:
     def size(self, table: DataFrame) -> int:
         return table.count()
 
-    def equal(self, table: DataFrame, column: str, value: str | int) -> DataFrame:
-        return table.where(F.col(column) == value)
+    def equal(self, table: DataFrame, column: str, value: str | int, nulls: bool = False) -> DataFrame:
+        return table.where(F.coalesce(F.col(column) == value, F.lit(True)) if nulls else F.col(column) == value)
 
     def unequal(self, table: DataFrame, column: str, value: str) -> DataFrame:
         return table.where(F.col(column) != value)
@@ -132,6 +132,15 @@ class SparkTables:
     def having(self, table: DataFrame, column: str, ids: Sequence[str]) -> DataFrame:
         # Compared in the column's own type, so that files and row groups can be skipped.
         return table.where(F.col(column).isin(typed_ids(self.columns(table)[column], ids)))
+
+    def with_texts(self, table: DataFrame, others: Sequence[DataFrame], among: bool) -> DataFrame:
+        # As strings, in which all ids can be compared.
+        known = reduce(
+            DataFrame.union, [other.select(F.col("text_id").cast("string").alias("known")) for other in others]
+        )
+        return table.join(
+            known.distinct(), F.col("text_id").cast("string") == F.col("known"), "left_semi" if among else "left_anti"
+        )
 
     def frequencies(self, judgements: DataFrame) -> Frequencies:
         """Counted by Spark; one row per label comes back."""

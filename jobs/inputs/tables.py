@@ -83,8 +83,8 @@ class Tables(Protocol[T]):
     def size(self, table: T) -> int:
         """The number of rows."""
 
-    def equal(self, table: T, column: str, value: str | int) -> T:
-        """The rows with a value in a column."""
+    def equal(self, table: T, column: str, value: str | int, nulls: bool = False) -> T:
+        """The rows with a value in a column and, if `nulls`, those without any."""
 
     def unequal(self, table: T, column: str, value: str) -> T:
         """The rows with any other value in a column."""
@@ -94,6 +94,9 @@ class Tables(Protocol[T]):
 
     def having(self, table: T, column: str, ids: Sequence[str]) -> T:
         """The rows whose id in a column, written as a string, is one of some."""
+
+    def with_texts(self, table: T, others: Sequence[T], among: bool) -> T:
+        """The rows whose text is among those of other tables, or is not."""
 
     def frequencies(self, judgements: T) -> Frequencies: ...
 

@@ -57,13 +57,13 @@ def show(history: History, run_id: str) -> str:
     parts += _section(history, "checks", run_id, "bounds of the data that were not kept", _check_line)
     parts += _section(history, "drift", run_id, "what moved in the data", _drift_line)
     parts += _section(history, "run_log", run_id, "cost", _log_line)
-    told = [f"  {row['time']} {row['channel']}: {row['detail']}" for row in history.deliveries(run_id)]
+    deliveries = [f"  {row['time']} {row['channel']}: {row['detail']}" for row in history.deliveries(run_id)]
     decided = [
         f"  {row['time']} {row['kind']} by {row['who']}: {row['words']}"
         for row in history.decisions()
         if row["run_id"] == run_id
     ]
-    parts += ["alerts", *told] if told else []
+    parts += ["alerts", *deliveries] if deliveries else []
     parts += ["decisions", *decided] if decided else []
     return plain("\n".join(parts))
 
@@ -129,8 +129,8 @@ def _unknown(history: History, run_id: str, dataset: str | None = None) -> Confi
 
 def _section(history: History, name: str, run_id: str, title: str, line: Any) -> list[str]:
     rows = history.read(name, [run_id])
-    lines = [told for row in (rows.to_pylist() if rows is not None else []) if (told := line(row))]
-    return [title, *(f"  {told}" for told in lines)] if lines else []
+    lines = [described for row in (rows.to_pylist() if rows is not None else []) if (described := line(row))]
+    return [title, *(f"  {described}" for described in lines)] if lines else []
 
 
 def _watched_line(row: Row) -> str:

@@ -58,8 +58,8 @@ def _texts(history: History, night: Night, dataset: str) -> Iterator[str]:
     before = history.read_attempts("query_figures", {(row["run_id"], dataset, row["attempt"]) for row in runs})
     texts = fallen_texts(before, night.evaluated[dataset].queries(), worst, SHOWN)
     if texts:
-        told = ", ".join(f"{text.text_id} ({percent(text.before)} to {percent(text.now)})" for text in texts)
-        yield f"texts that fell most in {worst}: {told}"
+        falls = ", ".join(f"{text.text_id} ({percent(text.before)} to {percent(text.now)})" for text in texts)
+        yield f"texts that fell most in {worst}: {falls}"
 
 
 def _retriever(night: Night, dataset: str) -> Iterator[str]:

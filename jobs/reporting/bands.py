@@ -64,16 +64,16 @@ def joined(bands: Sequence[Band]) -> Iterator[Band]:
 
 def _one(bands: Sequence[Band]) -> Band:
     pairs = sum(band.pairs for band in bands)
-    found: dict[Cell, dict[int, Share]] = {}
+    shares_of: dict[Cell, dict[int, Share]] = {}
     for cell, shares in bands[0].found.items():
         for k in shares:
             hits = sum(band.found[cell][k].hits for band in bands)
             low, high = wilson_interval(np.array([hits]), np.array([pairs]))
-            found.setdefault(cell, {})[k] = Share(hits, hits / pairs, float(low[0]), float(high[0]))
+            shares_of.setdefault(cell, {})[k] = Share(hits, hits / pairs, float(low[0]), float(high[0]))
     labels = sum(band.labels for band in bands)
     rarest, commonest = min(band.rarest for band in bands), max(band.commonest for band in bands)
     # A text may have labels in several of the bands, and its tests were made band by band: they do not add up.
-    return Band(rarest, commonest, labels, pairs, found, {})
+    return Band(rarest, commonest, labels, pairs, shares_of, {})
 
 
 def frequency_slices(

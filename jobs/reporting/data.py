@@ -192,11 +192,11 @@ class Standing:
 
     @property
     def losses(self) -> tuple[Slice, ...]:
-        return tuple(found for found in self.slices if found.outcome == "worse")
+        return tuple(part for part in self.slices if part.outcome == "worse")
 
     @property
     def best_losses(self) -> tuple[Slice, ...]:
-        return tuple(found for found in self.best_slices if found.outcome == "worse")
+        return tuple(part for part in self.best_slices if part.outcome == "worse")
 
 
 @dataclass(frozen=True)

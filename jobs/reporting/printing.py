@@ -186,8 +186,8 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
         alike = ", ".join(f"{column_name(column)} {rank:.2f}" for column, rank in ranks)
         parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
         parts += folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
-    told = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
-    counts = "".join(f"- {count(number)} {mark(text)}\n" for text, number in told.items())
+    counted = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
+    counts = "".join(f"- {count(number)} {mark(text)}\n" for text, number in counted.items())
     sources = ", ".join(code_span(source) for source in dataset.sources)
     run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
     return [*parts, "### What was run", run, counts, *folded("Configuration", [fenced(dataset.config, "yaml")])]

@@ -129,7 +129,7 @@ def rankings(
     alpha: float,
 ) -> tuple[Ranking, ...]:
     """Mean ranks over the folds in the decisive column of each label group; the tests of all texts say which differ."""
-    found = []
+    rankings = []
     for group in dict.fromkeys(column.label_group for column in pairs):
         column = decisive(column for column in pairs if column.label_group == group)
         cells = list(dict.fromkeys(cell for pair in pairs[column] for cell in pair))
@@ -143,5 +143,5 @@ def rankings(
         )
         over = f"{measure_name(column)}, {mean}. Tested over all texts, every two cells, Holm-corrected."
         ordered = tuple(RankedCell(cell, rank) for cell, rank in ranked.mean_ranks.items())
-        found.append(Ranking(group, ordered, tuple(ranked.groups), over))
-    return tuple(found)
+        rankings.append(Ranking(group, ordered, tuple(ranked.groups), over))
+    return tuple(rankings)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jobs.config import Config
 
 Work = Callable[["SparkSession", "Config"], str]
-"""Brings the candidates of every fold's test texts up to date, and returns the folder they are in."""
+"""Brings the candidates of every fold's test and validation texts up to date, and returns the folder they are in."""
 
 
 @dataclass(frozen=True)
