@@ -87,7 +87,7 @@ setup(
         "numba>=0.60",
         "numpy>=1.26",
         "pandas>=2.2,<3",
-        "pyarrow>=15",
+        "pyarrow>=16",
         "pydantic>=2.6",
         "pyspark>=4.0",
         "PyYAML>=6",

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from benchmarks.committed import DEMO, EURLEX57K, cells, fused, recommended, singles
 from fusion import FUSIONS, METRICS, NORMALIZATIONS
+from fusion.errors import AlarmError, XmtcError
 from fusion.registry import Fusion, LabelMetric, Normalization, TextMetric
+from jobs.monitoring.night import EXIT_CODES
 from jobs.retrievers import RETRIEVERS
 
 DATASETS = {"demo": DEMO, "EURLEX57K": EURLEX57K}
@@ -73,6 +75,25 @@ def retriever_tables() -> dict[str, str]:
         "sources of retrievers": "".join(f"- `{entry.name}`: {entry.citation}.\n" for entry in builtin),
         "measured retrievers": markdown(["retriever", *_aspect_names()], rows),
     }
+
+
+def error_tables() -> dict[str, str]:
+    """Of docs/faq.md: every error class and exit code."""
+    classes = [XmtcError, *(error for error in XmtcError.__subclasses__() if error.__module__ == "fusion.errors")]
+    return {
+        "errors": markdown(
+            ["class", "", "exit code"],
+            (
+                [f"`{error.__name__}`", _first_line(error), "10 to 15" if error is AlarmError else str(error.exit_code)]
+                for error in classes
+            ),
+        ),
+        "verdicts": markdown(["code", "verdict"], ([str(code), verdict] for verdict, code in EXIT_CODES.items())),
+    }
+
+
+def _first_line(entry: object) -> str:
+    return (entry.__doc__ or "").strip().partition("\n")[0]
 
 
 def markdown(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
