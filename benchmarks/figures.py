@@ -2,8 +2,8 @@
 
     python -m benchmarks.figures          # or make figures
 
-In Markdown, what is written stands between two comments: `<!--= NAME -->` and `<!--/-->`. Everything that is measured is
-read from benchmarks/results and docs/example, so that a page cannot say another number than the result it cites.
+In Markdown, what is written stands between two comments: `<!--= NAME -->` and `<!--/-->`. Everything that is measured
+is read from benchmarks/results and docs/example, so that a page cannot say another number than the result it cites.
 """
 
 from __future__ import annotations

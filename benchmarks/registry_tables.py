@@ -125,7 +125,7 @@ def _aspect_names() -> list[str]:
 
 
 def _figure(figures: dict[str, float] | None, column: str) -> str:
-    return f"{figures[column]:.1f}" if figures and column in figures else "–"
+    return f"{figures[column]:.1f}" if figures and column in figures else "-"
 
 
 def _measured(kind: str, part: int, names: Iterable[str]) -> str:
