@@ -30,8 +30,8 @@ PAST_NIGHTS = "nightly.md"
 # The results that a page takes for granted, with the dataset of each.
 RESULTS_OF = {
     "report.md": {
-        **{folder: "pets" for folder in ("out", "a", "yesterday/results", "today/results")},
-        **{folder: "pets" for folder in ("bm25-1.2/results", "bm25-1.5/results")},
+        **dict.fromkeys(("out", "a", "yesterday/results", "today/results"), "pets"),
+        **dict.fromkeys(("bm25-1.2/results", "bm25-1.5/results"), "pets"),
         "b": "birds",
     }
 }
