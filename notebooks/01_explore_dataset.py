@@ -104,8 +104,8 @@ chart(groups, "label_group", ["labels", "texts", "pairs"], "Head and tail labels
 # MAGIC ## Folds
 # MAGIC
 # MAGIC Every text is a test text in one fold and a training text in the others, where some are held out for early
-# MAGIC stopping. A label that only test texts carry cannot be learned from texts: the last column counts those. Packages
-# MAGIC built from one source share much of their text; `prepare.group_key` keeps them on one side of a fold.
+# MAGIC stopping. A label that only test texts carry cannot be learned from texts: the last column counts those.
+# MAGIC Packages built from one source share much of their text; `prepare.group_key` keeps them on one side of a fold.
 # MAGIC
 # MAGIC Next: `02_fuse_and_compare` retrieves labels for these texts and finds the best fusion.
 

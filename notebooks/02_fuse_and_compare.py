@@ -7,8 +7,8 @@
 # MAGIC
 # MAGIC `bm25` ranks labels by the similar training texts that carry them, `bm25-labels` by one document per label: its
 # MAGIC name, its description and its training texts. That takes seconds. The bi-encoder (`dense`) complements BM25
-# MAGIC better, and takes minutes and the extra `[dense]`. Each row of what they write is one ranked list, of the tail or
-# MAGIC of the head labels of a text.
+# MAGIC better, and takes minutes and the extra `[dense]`. Each row of what they write is one ranked list, of the tail
+# MAGIC or of the head labels of a text.
 
 # COMMAND ----------
 

@@ -114,8 +114,8 @@ show(fused, rows=3)
 # MAGIC %md
 # MAGIC ## A report, and a broken run
 # MAGIC
-# MAGIC The report is one page that needs no network; `save` keeps the figures themselves. A run that does not make sense
-# MAGIC stops the job, with the file and the first offending lines: no figure is computed from half of the data.
+# MAGIC The report is one page that needs no network; `save` keeps the figures themselves. A run that does not make
+# MAGIC sense stops the job, with the file and the first offending lines: no figure is computed from half of the data.
 # MAGIC
 # MAGIC Next: `04_nightly_review` looks at evaluations that are repeated every night.
 

@@ -116,15 +116,15 @@ show(verdicts, rows=len(verdicts))
 # MAGIC %md
 # MAGIC ## Watched figures over time
 # MAGIC
-# MAGIC One chart per label group, one line per watched cell and retriever. Drops that are too small for an alarm, but go
-# MAGIC on night after night, show here. Below, all cells of the last night with a regression: which lost most? If a
+# MAGIC One chart per label group, one line per watched cell and retriever. Drops that are too small for an alarm, but
+# MAGIC go on night after night, show here. Below, all cells of the last night with a regression: which lost most? If a
 # MAGIC single retriever is at the top, look there first.
 
 # COMMAND ----------
 
-watched = tables.read("watched").to_pandas()
+watched = tables.read("watched").to_pandas().query("metric == 'ndcg' and k == 10")
 watched["cell"] = watched.normalization + "+" + watched.fusion
-trend = watched.assign(mean=100 * watched["mean"])[["run_id", "label_group", "cell", "metric", "k", "mean", "queries"]]
+trend = watched.assign(mean=100 * watched["mean"])[["run_id", "label_group", "cell", "mean", "low", "high", "queries"]]
 for group, rows in trend.groupby("label_group"):
     lines = rows.pivot_table(index="run_id", columns="cell", values="mean").reset_index()
     chart(lines, "run_id", list(lines.columns[1:]), f"nDCG@10 of {group} labels, in percent", kind="line")
@@ -144,12 +144,13 @@ if len(regressions):
 # MAGIC %md
 # MAGIC ## The data, and what to do
 # MAGIC
-# MAGIC Which checks the data failed, and what moved by more than it may. Each night also leaves a folder with its report,
-# MAGIC a page of trends and a summary for programs.
+# MAGIC Which checks the data failed, and what moved by more than it may. Each night also leaves a folder with its
+# MAGIC report, a page of trends and a summary for programs.
 # MAGIC
 # MAGIC By default a run is compared with the last one that had no alarm. A slow decay, say half a point per night, is
-# MAGIC never noticed that way; a pinned baseline does not move: `xmtc-fusion nightly pin 2026-03-02`. After a change that
-# MAGIC is meant, accept the first run that has it: `xmtc-fusion nightly accept 2026-03-05 --because "new packages"`.
+# MAGIC never noticed that way; a pinned baseline does not move: `xmtc-fusion nightly pin 2026-03-02`. After a change
+# MAGIC that is meant, accept the first run that has it: `xmtc-fusion nightly accept 2026-03-05 --because "new
+# MAGIC packages"`.
 
 # COMMAND ----------
 
