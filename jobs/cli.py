@@ -57,6 +57,16 @@ def evaluate(config: Config) -> None:
     print(summary(job.run(None, config), config))
 
 
+def tune(config: Config) -> None:
+    from jobs import tune as job
+    from jobs.reporting.console import summary
+    from jobs.settings.local_files import check_files, input_files
+
+    check_files(config.spark, input_files(config.inputs))
+    config = job.with_inputs(config)
+    print(summary(job.run(None, config), config))
+
+
 def fuse(config: Config) -> None:
     from jobs import fuse as job
     from jobs.settings.local_files import check_files, input_files
@@ -185,6 +195,7 @@ def show_config(config: Config) -> None:
 # Jobs import Spark when they run, so that --help and wrong settings answer at once.
 JOBS: dict[str, Callable[[Config], None]] = {
     "evaluate": evaluate,
+    "tune": tune,
     "fuse": fuse,
     "explain": explain,
     "run": run,

@@ -37,6 +37,7 @@ from jobs.settings.secrets import is_secret
 from jobs.settings.sparse import SparseSettings
 from jobs.settings.static import StaticSettings
 from jobs.settings.storage import StorageSettings
+from jobs.settings.tune import TuneSettings
 from udfs.stores.addresses import has_scheme
 from udfs.stores.objects import read_bytes
 
@@ -57,6 +58,7 @@ class Config(Section):
     inputs: Inputs = Inputs()
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    tune: TuneSettings = TuneSettings()
     fuse: FuseSettings = FuseSettings()
     explain: ExplainSettings = ExplainSettings()
     report: ReportSettings = ReportSettings()
@@ -138,6 +140,9 @@ NAMES: dict[str, Callable[[Config], object]] = {
     "grid.cells": lambda config: config.grid.cells and config.grid.chosen,
     "explain.cell": lambda config: config.explain.chosen,
     "evaluate.metrics": lambda config: config.evaluate.measures,
+    "tune.objective": lambda config: config.tune.goal,
+    "tune.strategies": lambda config: config.tune.chosen,
+    "tune.deploy": lambda config: config.tune.deployed,
     "nightly.watch.cells": lambda config: config.nightly.watch.watched,
     "nightly.watch.metrics": lambda config: config.nightly.watch.measures,
 }

@@ -62,29 +62,34 @@ def evaluate(
         spark: the session to use. Without one, small data needs none, and for large data one is made.
     """
     chosen = {
-        "evaluate.metrics": _listed(metrics),
-        "grid.normalizations": _listed(normalizations),
-        "grid.fusions": _listed(fusions),
+        "evaluate.metrics": listed(metrics),
+        "grid.normalizations": listed(normalizations),
+        "grid.fusions": listed(fusions),
         "grid.cells": None if cells is None else list(cells),
         "grid.scope": scope,
         "grid.engine": engine,
         "evaluate.per_query": per_query,
         "dataset": dataset,
     }
-    resolved = configured(config, {**_given(chosen), **(settings or {})})
-    sources = Sources(
+    resolved = configured(config, {**given(chosen), **(settings or {})})
+    sources = sources_of(resolved, judgements, runs, label_groups, folds, training)
+    return Evaluation(job.compute(spark, resolved, sources), resolved)
+
+
+def sources_of(config: Config, judgements: Any, runs: Any, label_groups: Any, folds: Any, training: Any) -> Sources:
+    """What users hold in memory, or name, as the sources of a job."""
+    return Sources(
         runs_source(runs),
         judgements_source(judgements),
         groups_source(label_groups),
         folds_source(folds),
-        resolved.inputs.head_share,
+        config.inputs.head_share,
         None if training is None else judgements_source(training),
-        resolved.inputs.distances,
+        config.inputs.distances,
     )
-    return Evaluation(job.compute(spark, resolved, sources), resolved)
 
 
-def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
+def given(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """What was chosen, without what was left open."""
     return {key: value for key, value in chosen.items() if value is not None}
 
@@ -96,5 +101,5 @@ def configured(config: Config | str | None, settings: Mapping[str, Any]) -> Conf
     return load_config(config, settings)
 
 
-def _listed(names: Names | None) -> str | list[str] | None:
+def listed(names: Names | None) -> str | list[str] | None:
     return names if names is None or isinstance(names, str) else list(names)

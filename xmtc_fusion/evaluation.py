@@ -106,7 +106,7 @@ class Evaluation:
         from jobs.evaluate import write
         from jobs.runtime.folders import result_folder
 
-        with result_folder(_output(path, overwrite), self.config) as folder:
+        with result_folder(output_settings(path, overwrite), self.config) as folder:
             write(self._result, folder)
         return str(path)
 
@@ -115,7 +115,7 @@ class Evaluation:
         from jobs import report as job
         from jobs.runtime.folders import result_folder
 
-        with result_folder(_output(path, overwrite), self.config) as folder:
+        with result_folder(output_settings(path, overwrite), self.config) as folder:
             job.write(self._report, folder, job.can_draw(self.config.report))
         return f"{path}/{job.PAGE}"
 
@@ -187,5 +187,5 @@ def _figure_html(value: Value | None) -> str:
     return f"<b>{text}</b>" if value.bold else text
 
 
-def _output(path: str, overwrite: bool) -> OutputSettings:
+def output_settings(path: str, overwrite: bool) -> OutputSettings:
     return OutputSettings(path=str(path), mode="overwrite" if overwrite else "error")

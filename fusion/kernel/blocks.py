@@ -54,6 +54,8 @@ class TextBlock:
     """All judged labels with their grades, where there are grades; `relevant` are some of these."""
     fold: Array | None = None
     """The fold of each text, where that matters."""
+    train_texts: tuple[Int32s, Ints] | None = None
+    """How many training texts carry each label (rows x labels), and the row of each text, where that matters."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -81,6 +83,7 @@ class TextBlock:
                     self.normalized,
                     None if self.judged is None else self.judged.some(part),
                     None if self.fold is None else self.fold[part],
+                    None if self.train_texts is None else (self.train_texts[0], self.train_texts[1][part]),
                 ),
             )
             first = last
@@ -197,6 +200,8 @@ def _merged_pools(texts: TextBlock, view: str, keep_all: bool) -> tuple[Pools, d
     wanted = texts.relevant if texts.judged is None else texts.judged.labels
     pools = merge_lists(lists, wanted, keep_all)
     pools.view, pools.fold = view, None if texts.fold is None else texts.fold[pools.source]
+    if texts.train_texts is not None:
+        pools.train_texts = (texts.train_texts[0], texts.train_texts[1][pools.source])
     if not texts.normalized:
         return pools, {}
     first = np.repeat(lists.start[pools.source].T, np.diff(pools.offset), axis=1)

@@ -86,11 +86,11 @@ class Tally(Counts):
                 for measure in measures:
                     if ideal not in ideals_of(measure, view):
                         continue
-                    for column, value in enumerate(self._values(v, i, measure)):
+                    for column, value in enumerate(self.values(v, i, measure)):
                         shown = value if queries else None
                         yield Figure(column, view, measure.metric, measure.k, ideal, shown, queries)
 
-    def _values(self, view: int, ideal: int, measure: Measure) -> Iterator[float]:
+    def values(self, view: int, ideal: int, measure: Measure) -> Iterator[float]:
         """The figure of every column."""
         queries = int(self.queries[view, ideal].sum())
         if measure in self.measures:

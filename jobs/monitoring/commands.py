@@ -8,10 +8,10 @@ from typing import Any
 
 from fusion.errors import ConfigError
 from fusion.grid import Cell
-from fusion.metrics import Measure
 from jobs.monitoring.history import ACCEPT, PIN, History, Row
 from jobs.monitoring.night import OK
-from jobs.reporting.formats import cell_name, percent, plain
+from jobs.reporting.data import Column
+from jobs.reporting.formats import percent, plain, watched_name
 
 NIGHTS = 14
 """Nights that `status` shows."""
@@ -157,8 +157,8 @@ def _log_line(row: Row) -> str:
 
 
 def _figure_name(row: Row) -> str:
-    measure = Measure(row["metric"], row["k"])
-    return f"{row['label_group']} {measure} of {cell_name(Cell(row['normalization'], row['fusion']))}"
+    column = Column(row["label_group"], row["metric"], row["k"])
+    return watched_name(column, Cell(row["normalization"], row["fusion"]))
 
 
 def _short(text: str, most: int = 160) -> str:

@@ -14,7 +14,7 @@ from jobs.monitoring.baseline import Watched, fallen_texts
 from jobs.monitoring.history import History
 from jobs.monitoring.night import OK, Night
 from jobs.monitoring.recording import commit
-from jobs.reporting.formats import percent
+from jobs.reporting.formats import percent, points
 from jobs.runtime.workspace import Workspace
 
 SHOWN = 5
@@ -71,7 +71,7 @@ def _retriever(night: Night, dataset: str) -> Iterator[str]:
     ]
     if singles:
         difference, watched = max(singles, key=lambda single: abs(single[0]))
-        yield f"the retriever that moved most is {watched.fusion}: {100 * difference:+.2f} in {watched}"
+        yield f"the retriever that moved most is {watched.fusion}: {points(difference, 2)} in {watched}"
 
 
 def _commits(night: Night, dataset: str) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
-from jobs.reporting.data import Dataset, Slice, Standing
+from jobs.reporting.data import OF_TEXTS, By, Dataset, Slice, Standing
 from jobs.reporting.formats import (
     NOTHING,
     SHORT_TESTS,
@@ -26,8 +27,8 @@ from jobs.reporting.formats import gain as gained
 from jobs.reporting.tables import Entry, Table, tested
 
 REGRET_RULE = (
-    "the cell with the smallest mean regret: its distance from the best cell of a column, averaged over all label "
-    "groups and measures"
+    "of the cells that lose to a single retriever in the fewest columns, the one with the smallest mean regret: its "
+    "distance from the best cell of a column, averaged over all label groups and measures"
 )
 
 
@@ -91,7 +92,7 @@ def _losing(standing: Standing) -> list[str]:
 def losing_words(losses: Sequence[Slice]) -> str:
     """Labels with up to 8 texts and texts with 1 label; nothing where it never loses."""
     where = []
-    for by in ("unseen", "frequency", "text labels"):
+    for by in get_args(By):
         losing = ranges([loss for loss in losses if loss.by == by])
         where += [_where(by, losing)] if losing else []
     return joined(where)
@@ -135,27 +136,35 @@ def loss_lines(dataset: Dataset) -> list[str]:
 
 def loss_line(loss: Slice, standing: Standing) -> str:
     """The retriever, where, by how much, over how many, and whether that can be chance."""
-    what = measure_name(standing.column) if loss.by == "text labels" else f"found in the first {loss.k}"
-    unit = "text" if loss.by == "text labels" else "pair"
+    of_texts = loss.by in OF_TEXTS
+    what = measure_name(standing.column) if of_texts else f"found in the first {loss.k}"
+    unit = "text" if of_texts else "pair"
     return (
         f"{loss.single} on {_where(loss.by, [slice_range(loss)])}: {percent(loss.share)} against "
         f"{percent(loss.of_single)} {what} ({count(loss.number, unit)}, p {p_value(loss.p)})"
     )
 
 
-def _where(by: str, ranges: list[str]) -> str:
-    """Labels with 4-8 texts, texts with 1 label, or labels without a training text."""
+def _where(by: By, ranges: list[str]) -> str:
+    """Labels with 4-8 texts, texts with 1 label or up to 20 words, or labels without a training text."""
     if by == "unseen":
         return "labels without a training text"
-    what, unit = ("labels", "text") if by == "frequency" else ("texts", "label")
+    units: dict[By, str] = {"frequency": "text", "text labels": "label", "text words": "word"}
+    what, unit = "texts" if by in OF_TEXTS else "labels", units[by]
     return f"{what} with {joined(ranges)} {unit}{'s' * (ranges != ['1'])}"
 
 
 def slice_range(loss: Slice) -> str:
-    return f"{count(loss.low)} or more" if loss.high is None else span(loss.low, loss.high)
+    if loss.high is None:
+        return f"{count(loss.low)} or more"
+    return span(loss.low, loss.high) if loss.low else f"up to {count(loss.high)}"
 
 
-def slice_table(dataset: Dataset, standing: Standing, by: str) -> Table | None:
+SLICE_TABLES: tuple[By, ...] = ("frequency", *OF_TEXTS)
+"""What there is a table of slices by; labels without a training text stand in that of frequencies."""
+
+
+def slice_table(dataset: Dataset, standing: Standing, by: By) -> Table | None:
     """The recommended cell beside each single retriever, from the rarest labels or the smallest texts on."""
     kinds = ("unseen", "frequency") if by == "frequency" else (by,)
     slices = [part for part in standing.slices if part.by in kinds]
@@ -176,11 +185,12 @@ def slice_table(dataset: Dataset, standing: Standing, by: str) -> Table | None:
         loses = part.outcome == "worse"
         lines.append([*map(Entry, words), Entry("loses" if loses else part.outcome, bold=loses)])
     what = f"relevant labels found in the first {slices[0].k}" if frequency else measure_name(standing.column)
-    first = ["texts per label", "labels", "pairs"] if frequency else ["labels per text", "texts"]
+    counted = "words" if by == "text words" else "labels"
+    first = ["texts per label", "labels", "pairs"] if frequency else [f"{counted} per text", "texts"]
     header = [*first, "against", cell_name(standing.cell), "alone", "difference"]
     header += [*(["texts with more / fewer"] if frequency else []), "p", "verdict"]
     group = labels_of(standing.column.label_group)
-    title = "label frequency" if frequency else "number of labels per text"
+    title = "label frequency" if frequency else f"number of {counted} per text"
     return Table(
         f"{by.replace(' ', '-')}-{standing.column.label_group}",
         f"{dataset.name}, {group}: {cell_name(standing.cell)} beside each retriever by {title}; {what}, in percent.",

@@ -12,12 +12,13 @@ from fusion.label_groups import ALL
 from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
 from jobs.reporting.bands import frequency_bands, unseen_labels
-from jobs.reporting.data import Agreement, Column, Comparison, Dataset, Gain, Row, Test, Value
+from jobs.reporting.data import Agreement, By, Column, Comparison, Dataset, Gain, Row, Test, Value
 from jobs.reporting.examples import read_examples
 from jobs.reporting.formats import shown_cell
 from jobs.reporting.labels import read_labels
 from jobs.reporting.paper import paper_figures
 from jobs.reporting.recommend import rankings, recommendation, verdict_of
+from jobs.reporting.strategies import read_strategies
 from jobs.reporting.tables import decisive
 from jobs.results.stored import Results
 
@@ -56,6 +57,10 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
     means_of = {column: {cell: value.mean for cell, value in of_column.items()} for column, of_column in values.items()}
     bands, unseen = frequency_bands(results), unseen_labels(results)
     pairs = _pairs(results, figures)
+    sizes: dict[By, list[dict[str, Any]]] = {
+        "text labels": results.rows("text_sizes"),
+        "text words": results.rows("text_lengths"),
+    }
     return Dataset(
         name=results.config.dataset,
         test=test,
@@ -65,9 +70,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         columns=tuple(figures),
         rows=tuple(sorted(rows, key=lambda row: not row.single)),
         gains=tuple(gains),
-        recommendation=recommendation(
-            values, gains, against_single, bands, results.rows("text_sizes"), test, alpha, unseen
-        ),
+        recommendation=recommendation(values, gains, against_single, bands, sizes, test, alpha, unseen),
         bands=bands,
         unseen=unseen,
         pairs=pairs,
@@ -81,6 +84,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         config=results.config.to_yaml(),
         examples=read_examples(results.rows("examples")),
         labels=read_labels(results.rows("labels")),
+        strategies=read_strategies(results.rows("choices"), results.rows("learning_curve"), values, pairs, test, alpha),
     )
 
 

@@ -99,11 +99,13 @@ def corrected_band_p(bands: Sequence[Band], cell: Cell, single: str, k: int) -> 
     return holm({i: test.p for i, test in tests.items() if test is not None})
 
 
-def text_slices(text_sizes: Sequence[Mapping[str, Any]], column: Column, cell: Cell, alpha: float) -> list[Slice]:
-    """A cell beside each single retriever, by the number of relevant labels of the texts."""
+def text_slices(
+    sizes: Sequence[Mapping[str, Any]], column: Column, cell: Cell, alpha: float, by: By = "text labels"
+) -> list[Slice]:
+    """A cell beside each single retriever, by the number of relevant labels or of words of the texts."""
     rows = [
         row
-        for row in text_sizes
+        for row in sizes
         if (Column(row["label_group"], row["metric"], row["k"], row["ideal"]), row["normalization"], row["fusion"])
         == (column, *cell)
     ]
@@ -116,7 +118,7 @@ def text_slices(text_sizes: Sequence[Mapping[str, Any]], column: Column, cell: C
             outcome = _outcome(row["difference"], corrected.get(i), alpha)
             ends = row["fewest"], row["most"], None, row["queries"], row["k"]
             figures = row["value"], row["retriever_value"]
-            slices.append(Slice("text labels", *ends, single, *figures, None, None, corrected.get(i), outcome))
+            slices.append(Slice(by, *ends, single, *figures, None, None, corrected.get(i), outcome))
     return slices
 
 

@@ -4,6 +4,7 @@ LaTeX, page, trend and nightly messages. The page's script follows the same rule
 from __future__ import annotations
 
 import math
+import re
 
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
@@ -171,6 +172,11 @@ def measure_name(column: Column) -> str:
     return f"{metric_name(column.metric)}{cutoff(column)}" + ("" if column.ideal == ALL else f" ({column.ideal})")
 
 
+def objective_name(objective: str) -> str:
+    """`0.5*ndcg@10+0.5*precision@1` with the metrics as people write them."""
+    return re.sub(r"[a-z][a-z0-9-]*", lambda found: metric_name(found[0]), objective)
+
+
 def cutoff(column: Column) -> str:
     """@10; nothing for a measure of the whole ranking."""
     return f"@{column.k}" if column.k else ""
@@ -178,6 +184,11 @@ def cutoff(column: Column) -> str:
 
 def column_name(column: Column) -> str:
     return f"{column.label_group} {measure_name(column)}"
+
+
+def watched_name(column: Column, cell: Cell) -> str:
+    """A figure of a cell, as nights call it."""
+    return f"{column_name(column)} of {cell_name(cell)}"
 
 
 def plain(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobs.reporting.data import DatasetNight, NightVerdict, WatchedChange
-from jobs.reporting.formats import cell_name, column_name, count, joined, p_value, percent, plain
+from jobs.reporting.formats import count, joined, p_value, percent, plain, watched_name
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.tables import Entry, Table
 
@@ -61,7 +61,7 @@ def _texts(change: WatchedChange) -> str:
 def fall(change: WatchedChange) -> str:
     """What fell, from where to where, over how many texts, since when."""
     return (
-        f"{column_name(change.column)} of {cell_name(change.cell)} fell from {percent(change.before, 2)} "
+        f"{watched_name(change.column, change.cell)} fell from {percent(change.before, 2)} "
         f"({change.against}) to {percent(change.now, 2)}: {gained(change.comparison, 2)} {over_texts(change)}, "
         f"p {p_value(change.comparison.p_queries)}"
     )
@@ -73,7 +73,7 @@ def lower_without_alarm(night: NightVerdict, dataset: DatasetNight) -> Iterator[
         if change.fell or change.comparison.difference >= -night.tolerance:
             continue
         moved = f"{percent(change.before)} ({change.against}) to {percent(change.now)}"
-        name = f"{column_name(change.column)} of {cell_name(change.cell)}"
+        name = watched_name(change.column, change.cell)
         if change.paired:
             why = "the texts do not tell that from chance"
         else:
@@ -90,7 +90,13 @@ def notes(night: NightVerdict) -> list[str]:
     lines = [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
     for dataset in night.datasets:
         lines.append(causes(dataset))
-        details = [*dataset.breaches, *data_moves(dataset), *lower_without_alarm(night, dataset), *dataset.next_steps]
+        details = [
+            *dataset.breaches,
+            *data_moves(dataset),
+            *lower_without_alarm(night, dataset),
+            *dataset.other_choices,
+        ]
+        details += dataset.next_steps
         lines += [f"{dataset.dataset}: {line}." for line in details]
     return [*lines, *night.problems]
 
@@ -100,7 +106,7 @@ def fall_table(night: NightVerdict) -> Table | None:
     lines = [
         [
             Entry(dataset.dataset),
-            Entry(f"{column_name(change.column)} of {cell_name(change.cell)}"),
+            Entry(watched_name(change.column, change.cell)),
             Entry(f"{percent(change.before, 2)} ({change.against})"),
             Entry(percent(change.now, 2), bold=True),
             Entry(gained(change.comparison, 2)),
@@ -130,5 +136,5 @@ def message(night: NightVerdict) -> str:
             *data_moves(dataset),
             *lower_without_alarm(night, dataset),
         ]
-        lines += [plain(f"  {line}") for line in [*details, *dataset.next_steps]]
+        lines += [plain(f"  {line}") for line in [*details, *dataset.other_choices, *dataset.next_steps]]
     return "\n".join([*lines, *night.problems])

@@ -7,6 +7,7 @@ from html import escape
 
 from fusion.grid import SINGLE, Cell
 from jobs.reporting.answer import (
+    SLICE_TABLES,
     facts,
     headline,
     loss_line,
@@ -107,7 +108,7 @@ def losses(dataset: Dataset) -> str:
     shown = f"<ul>{lines}</ul>" if lines else "<p>These results hold no figures by label frequency or by text.</p>"
     tables = []
     for standing in dataset.recommendation.standings:
-        for by in ("frequency", "text labels"):
+        for by in SLICE_TABLES:
             table = slice_table(dataset, standing, by)
             tables += [table_html(table, dataset.name)] if table else []
     every = f"<details><summary>Every slice, with its test</summary>{''.join(tables)}</details>" if tables else ""

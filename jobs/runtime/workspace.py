@@ -13,6 +13,7 @@ Stages and results are folders with versions (jobs/runtime/versions.py); the pat
                  <name>/model        what another retriever has learned from each fold
                  candidates/<name>   the lists of a retriever, all folds together, in one folder per role of texts
                  results             the figures of `run`
+                 tuned               the figures of `tune`, and its model file
                  report              their report
                  nightly             the figures of the last nightly run
 <work>/nightly/<run>                 the report and summary of one night
@@ -147,6 +148,10 @@ class Workspace:
     @property
     def results(self) -> str:
         return f"{self.folder}/results"
+
+    @property
+    def tuned(self) -> str:
+        return f"{self.folder}/tuned"
 
     @property
     def report(self) -> str:
