@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -39,15 +39,7 @@ class Batch:
 
     def only(self, chosen: Array) -> Batch:
         """Some of the texts."""
-        texts, relevant = self.texts, self.texts.relevant
-        kept = replace(
-            texts,
-            start=texts.start[chosen],
-            stop=texts.stop[chosen],
-            relevant=relevant._replace(start=relevant.start[chosen], stop=relevant.stop[chosen]),
-            judged=None if texts.judged is None else texts.judged.some(chosen),
-            fold=None if texts.fold is None else texts.fold[chosen],
-        )
+        kept = self.texts.some(chosen)
         about = self.fold[chosen], self.judged[chosen], self.decode, self.length[chosen]
         return Batch(kept, self.text_id.filter(pa.array(chosen)), *about)
 

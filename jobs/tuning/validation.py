@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from fusion.errors import InputError
+from fusion.learning import ANY_FOLD
 from fusion.types import Ints
 from jobs.datasets.roles import TEST, VALIDATION
 from jobs.inputs.list_rows import ListRows, load_lists
@@ -49,6 +50,11 @@ class Validation:
     def test_parting(self) -> Parting | None:
         """What makes folds of the test texts; None: they have folds."""
         return self.parting if self.kind == "parts" else None
+
+    @property
+    def served(self) -> dict[int, tuple[int, ...]]:
+        """The same, and for the choice over all folds."""
+        return {**self.serving, ANY_FOLD: tuple(self.places)}
 
     @property
     def words(self) -> str:
