@@ -30,7 +30,7 @@ from udfs.fold_data import read_rows, read_texts, role_texts
 
 RESULTS = Path(__file__).parent / "results"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-CALIBRATION = 32
+CALIBRATION = 16
 BASE = "torch, float32"
 Encode = Callable[[list[str]], Singles]
 
@@ -97,9 +97,13 @@ def _last_hidden(transformer: Any) -> Any:
     import torch
 
     class LastHidden(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.transformer = transformer
+
         def forward(self, input_ids: Any, attention_mask: Any, token_type_ids: Any) -> Any:
             inputs = zip(INPUTS, (input_ids, attention_mask, token_type_ids), strict=True)
-            return transformer(**dict(inputs)).last_hidden_state
+            return self.transformer(**dict(inputs)).last_hidden_state
 
     return LastHidden().eval()
 
