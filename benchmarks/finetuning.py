@@ -158,10 +158,9 @@ def report(arguments: argparse.Namespace) -> Iterator[str]:
     data = OneFold(Path(arguments.work))
     counts = data.write(arguments.limit)
     steps = -(-counts["pairs"] // arguments.batch)
-    with ThreadPoolExecutor() as side_by_side:
-        again = side_by_side.submit(killed, arguments, steps)
-        once = trained(arguments, WHOLE, 1)
-        full = trained(arguments, WHOLE, arguments.epochs)
+    again = ThreadPoolExecutor().submit(killed, arguments, steps)
+    once = trained(arguments, WHOLE, 1)
+    full = trained(arguments, WHOLE, arguments.epochs)
     encoder = full_settings(arguments, 1)[1]
     yield f"# Fine-tuning on the demo's texts: {counts['texts']:,} of them, one fold"
     yield ""

@@ -76,9 +76,9 @@ class OneFold:
         place = {old: new for new, old in enumerate(used.tolist())}
         ids = pa.array([int(row["text_id"]) for row in rows], pa.int64())
         lists = pa.array([[place[label] for label in some] for some in carried], pa.list_(pa.int32()))
-        _write(self.folder / "samples.parquet", text_id=ids, text=[row["text"] for row in rows], label_ids=lists)
+        write_columns(self.folder / "samples.parquet", text_id=ids, text=[row["text"] for row in rows], label_ids=lists)
         names = [labels[old]["name"] for old in used]
-        _write(
+        write_columns(
             self.folder / "labels.parquet",
             label_id=pa.array(range(len(used)), pa.int32()),
             name=names,
@@ -86,9 +86,11 @@ class OneFold:
             description=[""] * len(used),
             label_group=pareto_groups(np.arange(len(used)), counts[used]).tolist(),
         )
-        _write(self.words, id=pa.array(range(len(used)), pa.int64()), text=names)
+        write_columns(self.words, id=pa.array(range(len(used)), pa.int64()), text=names)
         roles = [_role(row["key"]) for row in rows]
-        _write(self.folder / "folds.parquet", fold=pa.array([0] * len(rows), pa.int32()), text_id=ids, role=roles)
+        write_columns(
+            self.folder / "folds.parquet", fold=pa.array([0] * len(rows), pa.int32()), text_id=ids, role=roles
+        )
         pairs = sum(len(some) for some, role in zip(carried, roles, strict=True) if role == "train")
         by_role = {role: roles.count(role) for role in ("train", "validation", "test")}
         return {"texts": len(rows), "labels": len(used), "pairs": pairs, **by_role}
@@ -101,7 +103,7 @@ class OneFold:
                 rows = read_rows(str(self.folder / table), [number, "text"])
                 texts = rows["text"].to_pylist()
                 vectors = encode(load_encoder(encoder), texts, encoder.batch_size, encoder.precision)
-                _write(path, id=rows[number], vector=pa.array(list(vectors), pa.list_(pa.float32())))
+                write_columns(path, id=rows[number], vector=pa.array(list(vectors), pa.list_(pa.float32())))
         return Vectors(*map(str, paths))
 
     def projections(self, vectors: Vectors, parts: Sequence[str], training: Training) -> Projections:
@@ -189,7 +191,8 @@ def _records(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def _write(path: Path, **columns: Any) -> None:
+def write_columns(path: Path, **columns: Any) -> None:
+    """Write a table."""
     pq.write_table(pa.table(columns), path)
 
 
