@@ -36,6 +36,9 @@ bench: $(VENV)/ready ## Measure the engines, the bare kernel and ranx; writes be
 bench-cells: $(VENV)/ready ## Measure cells beyond the paper's, and subsets of retrievers; writes benchmarks/results/cells.md
 	$(BIN)/python -m benchmarks.cells $(ARGS)
 
+bench-tuning: $(VENV)/ready ## Measure what tuning and learning cost; writes benchmarks/results/tuning.md
+	$(BIN)/python -m benchmarks.tuning $(ARGS)
+
 package: $(VENV)/ready ## The wheel, and an environment to ship to a cluster (EXTRAS=dense: with the bi-encoder); see docs/clusters.md
 	rm -rf build dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
