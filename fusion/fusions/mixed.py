@@ -14,7 +14,7 @@ from fusion.types import Array, Floats
     citation="S. Wu, F. Crestani. Data fusion with estimated weights. CIKM 2002.",
 )
 def mixed(candidates: Candidates, *, weights: Floats) -> Array:
-    return candidates.weighted_total(weights) * np.sqrt(candidates.held)
+    return candidates.weighted_total(weights) * candidates.root_held
 
 
 @mixed.reference

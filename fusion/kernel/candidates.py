@@ -142,6 +142,11 @@ class Candidates:
         return self.pools.lists if self._imputes else self.pools.held
 
     @cached_property
+    def root_held(self) -> Floats:
+        """The square root of that number."""
+        return np.sqrt(self.held)
+
+    @cached_property
     def median(self) -> Floats:
         # Of one or two numbers the median is the mean.
         if len(self.pools.position) <= 2:
