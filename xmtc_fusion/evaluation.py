@@ -152,9 +152,16 @@ class Evaluation:
         from jobs.reporting.assemble import assemble
         from jobs.results.stored import Results
 
-        found = self._result
+        result = self._result
         stored = Results(
-            (), self.config, found.metrics, found.details, found.input_counts, __version__, "now", tuple(found.notes)
+            (),
+            self.config,
+            result.metrics,
+            result.details,
+            result.input_counts,
+            __version__,
+            "now",
+            tuple(result.notes),
         )
         return assemble(stored, self.config.report.test, self.config.report.alpha)
 

@@ -233,15 +233,15 @@ def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) ->
     bars = max(len(retrievers) + 1, len(ceilings))
     panels = 2 if ceilings else 1
     figure, axes = new_figure(ONE_COLUMN * panels, 0.85 + 0.2 * bars, ncols=panels)
-    found = [100 * agreement.found[name] for name in retrievers]
+    listed = [100 * agreement.found[name] for name in retrievers]
     alone = [100 * agreement.alone.get(name, 0) for name in retrievers]
-    shared = [a - b for a, b in zip(found, alone, strict=True)]
+    shared = [a - b for a, b in zip(listed, alone, strict=True)]
     bar: dict[str, Any] = {"height": 0.65, "edgecolor": "black", "linewidth": 0.5}
     axes[0].barh(retrievers, shared, color=COLOURS[4], label="found by others too", **bar)
     axes[0].barh(retrievers, alone, left=shared, color="white", hatch="/////", label="found by it alone", **bar)
     axes[0].barh(["any of them"], [100 * agreement.union], color="0.88", label="found by any", **bar)
-    words = [f"{a:.1f}, alone {b:.1f}" for a, b in zip(found, alone, strict=True)]
-    _say(axes[0], [*found, 100 * agreement.union], [*words, f"{100 * agreement.union:.1f}"])
+    words = [f"{a:.1f}, alone {b:.1f}" for a, b in zip(listed, alone, strict=True)]
+    _say(axes[0], [*listed, 100 * agreement.union], [*words, f"{100 * agreement.union:.1f}"])
     # More pairs than one do not fit on a line; the table has them.
     common = [f"\ncandidates in common: {100 * share:.1f}%" for share in agreement.overlap.values()]
     axes[0].set_xlabel("relevant labels found (%)" + (common[0] if len(common) == 1 else ""))

@@ -135,11 +135,12 @@ def effect(size: float | None) -> str:
     return NOTHING if size is None or not math.isfinite(size) else f"{size:.2f}".replace("-", MINUS)
 
 
-def verdict(found: Verdict) -> str:
+def verdict(decision: Verdict) -> str:
     """The outcome, and on what it rests where that is not folds and texts together."""
-    if found.outcome == "not tested":
-        return "not tested (one fold, no figures per text)" if found.folds == 1 else "not tested over texts"
-    return f"{found.outcome} (tested over {count(found.texts or 0, 'text')})" if found.folds == 1 else found.outcome
+    if decision.outcome == "not tested":
+        return "not tested (one fold, no figures per text)" if decision.folds == 1 else "not tested over texts"
+    over = f" (tested over {count(decision.texts or 0, 'text')})" if decision.folds == 1 else ""
+    return decision.outcome + over
 
 
 def reads_ranks(cell: Cell) -> bool:
@@ -183,6 +184,11 @@ def cutoff(column: Column) -> str:
 
 def column_name(column: Column) -> str:
     return f"{column.label_group} {measure_name(column)}"
+
+
+def watched_name(column: Column, cell: Cell) -> str:
+    """A figure of a cell, as nights call it."""
+    return f"{column_name(column)} of {cell_name(cell)}"
 
 
 def plain(text: str) -> str:

@@ -199,11 +199,11 @@ def _bands(bands: Sequence[Band], rows: _Rows) -> list[dict[str, Any]]:
     deepest = max(next(iter(bands[0].found.values()))) if bands else 0
     keys = dict.fromkeys(key for band in bands for key in band.tests)
     p = {key: corrected_band_p(bands, *key, deepest) for key in keys}
-    found = []
+    of_bands = []
     for i, band in enumerate(bands):
         shares = {rows.of(cell): of_k for cell, of_k in band.found.items()}
         tested = {(rows.of(cell), rows.of(Cell(SINGLE, name))): (cell, name) for cell, name in band.tests}
-        found.append(
+        of_bands.append(
             {
                 **{name: getattr(band, name) for name in ("rarest", "commonest", "labels", "pairs")},
                 "found": {row: {k: _share(share) for k, share in of_k.items()} for row, of_k in shares.items()},
@@ -212,7 +212,7 @@ def _bands(bands: Sequence[Band], rows: _Rows) -> list[dict[str, Any]]:
                 ],
             }
         )
-    return found
+    return of_bands
 
 
 def _share(share: Share) -> list[float | None]:
@@ -220,10 +220,10 @@ def _share(share: Share) -> list[float | None]:
 
 
 def _pairs(column: Column, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
-    found = dataset.pairs[column].items()
+    pairs = dataset.pairs[column].items()
     return {
         "column": dataset.columns.index(column),
-        "list": [[rows.of(one), rows.of(other), *_comparison(compared)] for (one, other), compared in found],
+        "list": [[rows.of(one), rows.of(other), *_comparison(compared)] for (one, other), compared in pairs],
     }
 
 

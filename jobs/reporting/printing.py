@@ -12,6 +12,7 @@ from itertools import groupby
 from fusion.label_groups import ALL
 from jobs.reporting import night as words
 from jobs.reporting.answer import (
+    SLICE_TABLES,
     facts,
     headline,
     labels_of,
@@ -191,8 +192,8 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
         alike = ", ".join(f"{column_name(column)} {rank:.2f}" for column, rank in ranks)
         parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
         parts += folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
-    told = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
-    counts = "".join(f"- {count(number)} {mark(text)}\n" for text, number in told.items())
+    counted = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
+    counts = "".join(f"- {count(number)} {mark(text)}\n" for text, number in counted.items())
     sources = ", ".join(code_span(source) for source in dataset.sources)
     run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
     return [*parts, "### What was run", run, counts, *folded("Configuration", [fenced(dataset.config, "yaml")])]
@@ -212,7 +213,7 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
     winners = winners_table(dataset)
     parts += folded("The winner of each column", [markdown(winners)]) if winners else []
     lines = [*loss_lines(dataset), *unseen_lines(dataset)]
-    slices = [slice_table(dataset, one, by) for one in standings for by in ("frequency", "text labels")]
+    slices = [slice_table(dataset, one, by) for one in standings for by in SLICE_TABLES]
     if lines:
         parts += [f"### Where {mark(name)} loses", "".join(f"- {mark(line)}\n" for line in lines)]
         parts += folded("Every slice, with its test", [markdown(table) for table in slices if table])

@@ -112,7 +112,7 @@ def test_a_planted_drop_is_caught_and_told(tmp_path: Path, texts: Texts) -> None
     assert "changed since: data (candidates);" in message
     assert inbox.bodies[0]["exit_code"] == 10
     # What to do next: texts, the retriever, and the command.
-    assert "texts that fell most in head ndcg@10 of dense alone: " in message
+    assert "texts that fell most in head nDCG@10 of dense alone: " in message
     assert "the retriever that moved most is dense: -8." in message
     assert f"xmtc-fusion nightly rerun bad --dataset sample --work {site.work}" in message
     # The bad night does not hide the drop from the next one, even if it is pinned: the last good night is asked, too.
