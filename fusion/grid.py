@@ -187,8 +187,8 @@ def all_subsets(cells: Iterable[Cell], retrievers: Sequence[str]) -> list[Cell]:
     """The cells, and each of them fixed to every subset of two or more retrievers that is not all of them. Cells that
     are fixed already stay as they are."""
     subsets = [subset for size in range(2, len(retrievers)) for subset in combinations(retrievers, size)]
-    found = list(cells)
-    return found + [cell.within(subset) for subset in subsets for cell in found if not cell.subset]
+    over_all = list(cells)
+    return over_all + [cell.within(subset) for subset in subsets for cell in over_all if not cell.subset]
 
 
 def chosen_normalizations(chosen: str | Iterable[str]) -> list[Normalization]:

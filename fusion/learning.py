@@ -136,8 +136,8 @@ def trained(
                 total[~held] += missing
             return total
 
-        found = Parameters.of(worth, limits or {}, skipped=2)
-        parameters = Parameters(found.known, trained=True)
+        declared = Parameters.of(worth, limits or {}, skipped=2)
+        parameters = Parameters(declared.known, trained=True)
         entry = FUSIONS.add(Fusion(name, reads, formula, citation, kernel, False, parameters))
         entry.plain = plain
         return entry

@@ -28,14 +28,14 @@ def _session(config: Config, files: Iterable[InputFile] = (), prepared: bool = F
     the results may be written: a refusal should not cost a JVM, let alone hours of work."""
     from jobs.runtime.folders import check_output
     from jobs.runtime.session import get_session
-    from jobs.runtime.workspace import check_prepared, check_work
+    from jobs.runtime.workspace import Workspace, check_prepared, check_work
     from jobs.settings.local_files import check_files
 
     check_files(config.spark, files)
     check_output(config.output)
     check_work(config)
     if prepared:
-        check_prepared(config)
+        check_prepared(Workspace.of(config).prepared)
     return get_session(config.spark)
 
 
@@ -94,7 +94,7 @@ def prepare(config: Config) -> None:
 def retrieve(config: Config) -> None:
     from jobs import retrieve as job
 
-    for name, lists in job.run(_session(config), config).items():
+    for name, lists in job.run(_session(config, prepared=True), config).items():
         print(f"{name} candidates are in {lists}")
 
 

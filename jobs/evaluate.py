@@ -19,6 +19,7 @@ from fusion.registry import FUSIONS
 from fusion.statistics.coverage import UNSEEN, Coverage
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
+from fusion.statistics.text_lengths import LengthSums
 from jobs.config import Config
 from jobs.inputs.list_rows import ListRows, load_lists
 from jobs.inputs.sources import Sources
@@ -40,7 +41,7 @@ from jobs.settings import EvaluateSettings, Names
 from udfs.counted_labels import counted_labels
 from udfs.evidence import leaving_out
 from udfs.example_texts import from_bytes
-from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
+from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, Details, Evaluation, count_hits, unpacked
 from udfs.input_counts import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
@@ -126,9 +127,9 @@ def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning =
     details: dict[str, pa.Table] = {}
     sums = None
     if settings.details and frequencies is not None:
-        coverage, sums = _details(packed, evaluation)
+        coverage, sums, lengths = _details(packed, evaluation)
         input_counts |= _unseen_pairs(coverage, evaluation)
-        details = detail_tables(coverage, sums, metrics, evaluation, frequencies)
+        details = detail_tables(coverage, sums, lengths, metrics, evaluation, frequencies)
         details["labels"] = label_changes(coverage, metrics, evaluation, frequencies, engine.tables, sources)
     if config.grid.subsets or any(cell.subset for cell in grid.cells):
         details["additions"] = additions(metrics, evaluation, sums)
@@ -237,17 +238,19 @@ def _unseen_pairs(coverage: Coverage, evaluation: Evaluation) -> dict[str, int]:
     return {UNSEEN_PAIRS: int(coverage.band_pairs[views, UNSEEN].sum())}
 
 
-def _details(packed: pa.Table, evaluation: Evaluation) -> tuple[Coverage, PairedSums]:
+def _details(packed: pa.Table, evaluation: Evaluation) -> tuple[Coverage, PairedSums, dict[str, LengthSums]]:
     """What was counted over all folds."""
     here = pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.not_equal(packed["part"], EXAMPLES))
     rows = packed.filter(here)
-    coverage, sums = evaluation.new_coverage(), evaluation.new_sums()
+    coverage, sums, lengths = evaluation.new_coverage(), evaluation.new_sums(), evaluation.new_lengths()
     for part, (places, counts) in zip(rows["part"].to_pylist(), unpacked(rows), strict=True):
         if part == COVERAGE:
             coverage.unpack(places, counts)
+        elif part.startswith(LENGTHS):
+            lengths[part.removeprefix(LENGTHS)].unpack(places, counts)
         else:
             sums.unpack(part, places, counts)
-    return coverage, sums
+    return coverage, sums, lengths
 
 
 def _part(packed: pa.Table, part: str) -> list[bytes]:

@@ -104,9 +104,9 @@ def _chosen_grid(
 
 
 def _refuse(problems: list[str]) -> None:
-    found = Problems.from_json(problems)
-    if found:
-        raise found.error()
+    bad_rows = Problems.from_json(problems)
+    if bad_rows:
+        raise bad_rows.error()
 
 
 def _write(fused: pa.Table, folder: ResultFolder, format_name: str) -> int:

@@ -197,8 +197,8 @@ def _encode_chunk(
             begin = time.monotonic()
             some = texts.where(F.col("bucket").between(chosen[0], chosen[-1]))
             # By range, one bucket is not put with another while workers are idle.
-            spread = some.repartitionByRange(min(work.partitions, len(chosen)), "bucket")
-            whole = spread.sortWithinPartitions("bucket", "id")
+            by_bucket = some.repartitionByRange(min(work.partitions, len(chosen)), "bucket")
+            whole = by_bucket.sortWithinPartitions("bucket", "id")
             vectors = whole.mapInArrow(encode_texts(encoder), VECTORS_SCHEMA)
             vectors.write.mode("append").parquet(f"{folder.uri}/{VECTORS}")
             progress.add(sum(sizes[bucket] for bucket in chosen))

@@ -10,6 +10,7 @@ import numpy as np
 from fusion.errors import InputError
 from fusion.retrieval.contrastive import (
     LabelSets,
+    Side,
     Training,
     cached_step,
     check_collapse,
@@ -18,6 +19,8 @@ from fusion.retrieval.contrastive import (
     first_dispersion,
     mean_reciprocal_rank,
     negatives,
+    random_state,
+    set_random_state,
 )
 from fusion.retrieval.projection import deterministic
 from fusion.types import Singles
@@ -83,7 +86,7 @@ def on_own_gpu(model: Any, fold: int) -> Any:
     return model.to(f"cuda:{fold % cuda.device_count()}") if cuda.is_available() else model
 
 
-class _Run:
+class Steps:
     """A training: the model, its optimizer, and how far it is."""
 
     def __init__(self, model: Any, train: PairTexts, training: Training, encoder: Encoder) -> None:
@@ -101,16 +104,18 @@ class _Run:
         self.torch.manual_seed(training.seed)
 
     def learn(self) -> None:
-        """One step of the current epoch. The order of the pairs depends on the seed and the epoch alone."""
+        """One step of the current epoch. The order of the texts depends on the seed and the epoch alone."""
         training = self.training
-        order = np.random.default_rng([training.seed, self.epoch]).permutation(len(self.texts))
+        # The labels of a text are in one batch (or in two neighbouring ones), so that it is encoded once for all.
+        place = np.random.default_rng([training.seed, self.epoch]).permutation(len(self.train.texts))
+        order = np.argsort(place[self.texts], kind="stable")
         batch = order[self.step * training.train_batch : (self.step + 1) * training.train_batch]
         texts, labels = self.texts[batch], self.labels[batch]
         rate = epoch_rate(self.step, self.steps, training.learning_rate_low, training.learning_rate_high)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
-        sides = [self.train.texts[i] for i in texts], [self.train.label_texts[i] for i in labels]
+        sides = Side.of(texts, self.train.texts), Side.of(labels, self.train.label_texts)
         mask = self.torch.from_numpy(negatives(labels, self.train.known.take(texts))).to(self.model.device)
         self.optimizer.zero_grad()
         cached_step(self._vectors, sides, mask, training.temperature, self.encoder.batch_size)
@@ -140,7 +145,7 @@ class _Run:
             "model": self.model.state_dict(),
             "best_model": self.best_state,
             "optimizer": self.optimizer.state_dict(),
-            "random": self.torch.get_rng_state(),
+            "random": random_state(),
             "progress": [self.epoch, self.step, self.best],
             "mrr": self.mrr,
         }
@@ -149,7 +154,7 @@ class _Run:
         self.model.load_state_dict(state["model"])
         self.best_state = state["best_model"]
         self.optimizer.load_state_dict(state["optimizer"])
-        self.torch.set_rng_state(state["random"])
+        set_random_state(state["random"])
         self.epoch, self.step, self.best = state["progress"]
         self.mrr = list(state["mrr"])
 
@@ -168,19 +173,20 @@ def fit(
     Batches of any size fit the memory, since gradients are cached (see `cached_step`). A training that was killed goes
     on from its last checkpoint and ends with the same weights.
     """
-    run = _Run(model, train, training, encoder)
+    run = Steps(model, train, training, encoder)
     if not len(run.texts) or not validation.texts:
         raise InputError(f"{where}: fine-tuning needs training texts that have labels with names, and validation texts")
 
     def vectors() -> tuple[Singles, Singles]:
-        return encode(model, validation.texts, encoder.batch_size), encode(
-            model, validation.label_texts, encoder.batch_size
-        )
+        size, precision = encoder.batch_size, encoder.precision
+        seen, targets = (encode(model, some, size, precision) for some in (validation.texts, validation.label_texts))
+        return seen, targets
 
-    start = first_dispersion(*vectors(), where)
+    untrained = vectors()
+    start = first_dispersion(*untrained, where)
     saved = checkpoints.load()
     if saved is None:
-        run.judged(mean_reciprocal_rank(*vectors(), validation.known))
+        run.judged(mean_reciprocal_rank(*untrained, validation.known))
     else:
         run.resume(saved)
     with deterministic(run.torch, run.torch.get_num_threads()):

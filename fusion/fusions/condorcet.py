@@ -88,8 +88,8 @@ def _of_two_long_lists(offset, position, size):  # type: ignore[no-untyped-def]
         place = np.empty((2, count), np.int64)
         for r in range(2):
             for c in range(count):
-                found = position[r, first + c]
-                place[r, c] = found if found >= 0 else size[p, r]
+                held_at = position[r, first + c]
+                place[r, c] = held_at if held_at >= 0 else size[p, r]
         # How many labels are above each place of the second list.
         above = np.zeros(size[p, 1] + 2, np.int64)
         for c in range(count):
@@ -120,11 +120,11 @@ def _of_two_long_lists(offset, position, size):  # type: ignore[no-untyped-def]
 @compiled
 def _met(tree, places):  # type: ignore[no-untyped-def]
     """The labels met so far at the first places of the second list."""
-    found = 0
+    met = 0
     while places > 0:
-        found += tree[places]
+        met += tree[places]
         places -= places & -places
-    return found
+    return met
 
 
 @compiled

@@ -5,11 +5,11 @@ PyTorch is imported when it is needed, so that everything sparse works without i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from math import floor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -109,12 +109,22 @@ def nt_xent(texts: Any, labels: Any, negative: Any, temperature: float) -> Any:
     return (logits.logsumexp(dim=1) + logits.logsumexp(dim=0) - 2 * positive).mean() / 2
 
 
+class Side(NamedTuple):
+    """The texts, or the labels, of a batch of pairs: each one once, and which of them every pair has."""
+
+    texts: list[str]
+    rows: Ints
+
+    @classmethod
+    def of(cls, numbers: Ints, texts: Sequence[str]) -> Side:
+        """The side of pairs that have these numbers in `texts`. Short ones come first: less of a chunk is padding."""
+        distinct, rows = np.unique(numbers, return_inverse=True)
+        order = np.argsort([len(texts[number]) for number in distinct], kind="stable")
+        return cls([texts[number] for number in distinct[order]], np.argsort(order)[rows])
+
+
 def cached_step(
-    vectors: Callable[[list[str]], Any],
-    sides: tuple[list[str], list[str]],
-    negative: Any,
-    temperature: float,
-    chunk: int,
+    vectors: Callable[[list[str]], Any], sides: tuple[Side, Side], negative: Any, temperature: float, chunk: int
 ) -> float:
     """The gradient of NT-Xent over a batch of pairs of texts, for a model that can take only `chunk` texts at a time.
 
@@ -125,22 +135,36 @@ def cached_step(
     Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", RepL4NLP 2021.
     """
     torch = dense_package("torch")
-    chunks = [[side[n : n + chunk] for n in range(0, len(side), chunk)] for side in sides]
-    states, pieces = [], list[Any]()
+    chunks = [side.texts[n : n + chunk] for side in sides for n in range(0, len(side.texts), chunk)]
+    states, leaves = [], list[Any]()
     with torch.no_grad():
-        for texts in chunks[0] + chunks[1]:
-            states.append(torch.get_rng_state())
-            pieces.append(vectors(texts))
-    last = torch.get_rng_state()
-    leaves = [piece.requires_grad_() for piece in pieces]
-    half = len(chunks[0])
-    loss = nt_xent(torch.cat(leaves[:half]), torch.cat(leaves[half:]), negative, temperature)
+        for texts in chunks:
+            states.append(random_state())
+            leaves.append(vectors(texts))
+    last = random_state()
+    together = torch.cat([leaf.requires_grad_() for leaf in leaves])
+    rows = [torch.from_numpy(side.rows).to(together.device) for side in sides]
+    loss = nt_xent(together[rows[0]], together[rows[1] + len(sides[0].texts)], negative, temperature)
     loss.backward()
-    for texts, state, leaf in zip(chunks[0] + chunks[1], states, leaves, strict=True):
-        torch.set_rng_state(state)
+    for texts, state, leaf in zip(chunks, states, leaves, strict=True):
+        set_random_state(state)
         vectors(texts).backward(leaf.grad)
-    torch.set_rng_state(last)
+    set_random_state(last)
     return float(loss.detach())
+
+
+def random_state() -> list[Any]:
+    """The state of PyTorch's random numbers, on this process's GPU as well if there is one."""
+    torch = dense_package("torch")
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
+
+
+def set_random_state(state: Sequence[Any]) -> None:
+    """Go on from a state. That of a GPU is passed over on a machine that has none."""
+    torch = dense_package("torch")
+    torch.set_rng_state(state[0])
+    if torch.cuda.is_available() and len(state) > 1:
+        torch.cuda.set_rng_state(state[1])
 
 
 def triangular_rate(position: float, half_cycle: float, low: float, high: float) -> float:

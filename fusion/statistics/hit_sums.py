@@ -150,14 +150,14 @@ def _sorted_hits(begin, end, ranks, column, rank, row):  # type: ignore[no-untyp
     """The ranks of a text's hits in a column, best first, and their rows; the number of those that are retrieved."""
     size = 0
     for j in range(begin, end):
-        found = ranks[j, column]
-        if found > 0:
+        hit_rank = ranks[j, column]
+        if hit_rank > 0:
             place = size
-            while place > 0 and rank[place - 1] > found:
+            while place > 0 and rank[place - 1] > hit_rank:
                 rank[place] = rank[place - 1]
                 row[place] = row[place - 1]
                 place -= 1
-            rank[place] = found
+            rank[place] = hit_rank
             row[place] = j
             size += 1
     return size

@@ -115,7 +115,7 @@ class TextFigures:
         places = [ordered.index((measure, ideal if (measure, ideal) in own else 0)) for measure, ideal in self.aspects]
         self._place = np.array(places, np.int64).reshape(-1)
         self._ideal = np.array([ideal for _, ideal in self.aspects], np.int64)
-        self._pooled = np.array([is_pooled(found.measure) for found in self._sums], np.bool_)
+        self._pooled = np.array([is_pooled(summed.measure) for summed in self._sums], np.bool_)
         self._scale = np.where(self._pooled, 1 / POOLED_UNIT, 1 / UNIT)
 
     def of(self, chosen: Ints, group: Ints, sums: Ints, keep: bool = True) -> Floats:
@@ -145,7 +145,7 @@ class TextFigures:
     def _over(self) -> Floats:
         """[ideal, sum, text]: what the sums are divided by."""
         shape = (len(IDEALS), len(self._sums), len(self.texts.relevant[0]))
-        return np.array([[found.over[i] for found in self._sums] for i in range(len(IDEALS))]).reshape(shape)
+        return np.array([[summed.over[i] for summed in self._sums] for i in range(len(IDEALS))]).reshape(shape)
 
     @cached_property
     def _tables(self) -> tuple[Floats, Array, Ints, Ints, Floats, Floats]:
@@ -157,15 +157,15 @@ class TextFigures:
         kinds: list[Gain] = ["one", *(kind for kind in texts.hit_gains if kind != "one")]
         gain_row = np.zeros(len(self._sums), np.int64)
         terms: list[Floats] = []
-        for n, found in enumerate(self._sums):
-            depth = min(len(found.worth.by_rank), texts.deepest)
-            by_rank[1 : depth + 1, n] = found.worth.by_rank[:depth]
-            last[n] = depth if found.worth.depth is None else np.minimum(found.worth.depth, depth)
-            gain_row[n] = kinds.index(found.gain) if found.gain in kinds else 0
-            if found.worth.terms is not None:
-                terms.append(found.worth.terms)
+        for n, summed in enumerate(self._sums):
+            depth = min(len(summed.worth.by_rank), texts.deepest)
+            by_rank[1 : depth + 1, n] = summed.worth.by_rank[:depth]
+            last[n] = depth if summed.worth.depth is None else np.minimum(summed.worth.depth, depth)
+            gain_row[n] = kinds.index(summed.gain) if summed.gain in kinds else 0
+            if summed.worth.terms is not None:
+                terms.append(summed.worth.terms)
         ones = np.ones(len(hits.text))
         gains = np.stack([texts.hit_gains.get(kind, ones) for kind in kinds])
         stacked = np.stack(terms) if terms else np.empty((0, 0, 0))
-        size = np.bincount([found.kind for found in self._sums], minlength=RUNNING + 1).astype(np.int64)
+        size = np.bincount([summed.kind for summed in self._sums], minlength=RUNNING + 1).astype(np.int64)
         return by_rank, last, size, gain_row, gains, stacked

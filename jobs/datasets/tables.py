@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from fusion.errors import InputError
 from jobs.datasets.roles import TEST, TRAIN, VALIDATION
 from jobs.inputs.spark_tables import read_table, require_columns
-from jobs.runtime.stages import input_fingerprint, stage_fingerprint
+from jobs.runtime.stages import input_fingerprint
+from jobs.runtime.workspace import check_prepared
 from udfs.partitioning import repartitioned
 
 
@@ -52,8 +53,7 @@ class DatasetTables:
 def open_tables(spark: SparkSession, path: str, partitions: int | None, list_validation: bool = True) -> DatasetTables:
     """Open the tables and check what an index relies on. Labels are ranked for test texts and, if `list_validation`,
     for validation texts where there are some."""
-    if stage_fingerprint(path) is None:
-        raise InputError(f"{path} is not there: run 'xmtc-fusion prepare' with the same work.path and dataset first")
+    check_prepared(path)
     tables = {name: read_table(spark, f"{path}/{name}.parquet") for name in ("samples", "labels", "folds")}
     require_columns(tables["samples"], f"{path}/samples.parquet", ["text_id", "text", "label_ids"])
     columns = ["label_id", "name", "alt_names", "description", "label_group"]

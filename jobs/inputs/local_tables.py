@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fusion.statistics.text_lengths import FEWEST_WORDS, UNKNOWN
 from fusion.types import Ints
 from jobs.inputs.grades import check_repeated, check_same_length, kept_from
 from jobs.inputs.json_runs import read_jsonl_run, read_ranx_run
@@ -174,8 +175,11 @@ class LocalTables:
         scores = pa.ListArray.from_arrays(offset, pa.array(np.zeros(sizes.sum())), mask=labels.is_null())
         if "grades" in judgements.column_names:
             scores = judgements["grades"]
-        code = pa.array(np.full(len(labels), JUDGEMENT, np.int32))
-        return _cast(_with_column(_with_column(judgements, "list", code), "scores", scores), types)
+        code = np.full(len(labels), JUDGEMENT, np.int32)
+        if "words" in judgements.column_names:
+            words = pc.fill_null(judgements["words"], UNKNOWN).to_numpy()
+            code -= np.searchsorted(FEWEST_WORDS, words, side="right").astype(np.int32)
+        return _cast(_with_column(_with_column(judgements, "list", pa.array(code)), "scores", scores), types)
 
     def union(self, tables: Sequence[pa.Table]) -> pa.Table:
         return pa.concat_tables(tables)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
+from fusion.statistics.text_lengths import FEWEST_WORDS, UNKNOWN
 from jobs.inputs.file_kinds import is_misnamed_gzip
 from jobs.inputs.grades import Judgement, repeated_judgements
 from jobs.inputs.sources import (
@@ -94,8 +96,9 @@ class SparkTables:
         pairs = F.filter(
             F.arrays_zip("label_ids", "grades"), lambda pair: F.coalesce(pair["grades"] >= lowest, F.lit(True))
         )
-        kept = judgements.select("text_id", pairs.alias("pairs"))
-        return kept.select("text_id", *(F.col(f"pairs.{name}").alias(name) for name in ("label_ids", "grades")))
+        others = [name for name in judgements.columns if name not in ("label_ids", "grades")]
+        kept = judgements.select(*others, pairs.alias("pairs"))
+        return kept.select(*others, *(F.col(f"pairs.{name}").alias(name) for name in ("label_ids", "grades")))
 
     def relevant_only(self, judgements: DataFrame, relevant_from: float) -> DataFrame:
         if "grades" not in judgements.columns:
@@ -187,7 +190,11 @@ class SparkTables:
         scores = F.transform("label_ids", lambda _: F.lit(0.0))
         if "grades" in judgements.columns:
             scores = F.col("grades")
-        return _cast(judgements.withColumn("list", F.lit(JUDGEMENT)).withColumn("scores", scores), types)
+        code = F.lit(JUDGEMENT)
+        if "words" in judgements.columns:
+            words = F.coalesce(F.col("words"), F.lit(UNKNOWN))
+            code = code - reduce(add, [(words >= fewest).cast("int") for fewest in FEWEST_WORDS])
+        return _cast(judgements.withColumn("list", code).withColumn("scores", scores), types)
 
     def union(self, tables: Sequence[DataFrame]) -> DataFrame:
         return reduce(DataFrame.union, tables)

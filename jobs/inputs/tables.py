@@ -54,8 +54,8 @@ class Tables(Protocol[T]):
         """Candidates: text_id with label_ids and scores, or with label_id and score."""
 
     def read_judgements(self, source: Source, name: str) -> T:
-        """The judged labels of each text, one row per text: text_id, label_ids and, where they come with grades,
-        grades. Judged texts may have none."""
+        """The judged labels of each text, one row per text: text_id, label_ids and, where they are given, grades
+        and words. Judged texts may have no labels."""
 
     def has_grades(self, judgements: T) -> bool:
         """Whether there are grades, and not only 0 and 1."""
@@ -112,6 +112,6 @@ class Tables(Protocol[T]):
 
     def judgement_rows(self, judgements: T, types: RowTypes) -> T:
         """Judgements as list rows. Scores are the grades; without grades they are zero, and the total order then sorts
-        the labels by id."""
+        the labels by id. The list code tells the band that the number of words falls into."""
 
     def union(self, tables: Sequence[T]) -> T: ...

@@ -149,8 +149,8 @@ class DeltaTables:
             runs = runs or self._create_runs()
             if (runs.transaction_version(LEASE) or 0) >= holder.number:
                 return False
-            told = {"lease": json.dumps(holder.as_dict())}
-            once = _once(custom_metadata=told, app_transactions=[Transaction(LEASE, holder.number)])
+            metadata = {"lease": json.dumps(holder.as_dict())}
+            once = _once(custom_metadata=metadata, app_transactions=[Transaction(LEASE, holder.number)])
             write_deltalake(runs, _no_rows(runs), mode="append", commit_properties=once)
         except CommitFailedError:
             return False
@@ -171,9 +171,9 @@ class DeltaTables:
         number = runs.transaction_version(LEASE) if runs is not None else None
         if runs is None or number is None:
             return None
-        told = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
-        if told is not None and told.number >= number:
-            return told
+        stored = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
+        if stored is not None and stored.number >= number:
+            return stored
         taken = next((entry for entry in runs.history() if "lease" in entry), None)
         return None if taken is None else Holder.of(json.loads(taken["lease"]))
 

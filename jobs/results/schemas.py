@@ -87,7 +87,8 @@ TEXT_SIZES_SCHEMA = pa.schema(
         ("high", pa.float64()),
     ]
 )
-"""Texts with `fewest` to `most` relevant labels; `most` is null where there is no end."""
+"""Texts with `fewest` to `most` relevant labels (table text_sizes) or words (text_lengths); `most` is null where there
+is no end."""
 AGREEMENT_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
@@ -251,6 +252,7 @@ DETAILS = {
     "comparisons": COMPARISONS_SCHEMA,
     "pairs": PAIRS_SCHEMA,
     "text_sizes": TEXT_SIZES_SCHEMA,
+    "text_lengths": TEXT_SIZES_SCHEMA,
     "agreement": AGREEMENT_SCHEMA,
     "bands": BANDS_SCHEMA,
     "band_tests": BAND_TESTS_SCHEMA,

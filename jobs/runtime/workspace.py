@@ -53,9 +53,8 @@ def check_work(config: Placed) -> None:
         probe(place)
 
 
-def check_prepared(config: Placed) -> None:
-    """Refuse a dataset that is not prepared yet."""
-    path = Workspace.of(config).prepared
+def check_prepared(path: str) -> None:
+    """Refuse the folder of a dataset's prepared tables where `prepare` has not written them yet."""
     if stage_fingerprint(path) is None:
         raise InputError(f"{path} is not there: run 'xmtc-fusion prepare' with the same work.path and dataset first")
 

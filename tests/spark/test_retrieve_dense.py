@@ -76,11 +76,6 @@ def done(spark, model, tmp_path_factory) -> tuple[Path, list[tuple[Any, ...]]]:
     return work, read_lists(retrieve_dense.run(spark, configure(work, model, partitions=1)))
 
 
-def test_the_same_candidates_on_8_partitions(spark, model, tmp_path, done):
-    write_prepared(tmp_path, make_data())
-    assert read_lists(retrieve_dense.run(spark, configure(tmp_path, model, partitions=8))) == done[1]
-
-
 def test_lists_are_those_of_brute_force(done):
     work, lists = done
     lists = sorted([*lists, *read_lists(str(work / "made/candidates/dense"), "validation")])

@@ -1,7 +1,4 @@
-"""Every retriever of the registry, and one from a file: its lists, on any number of partitions, without leakage.
-
-bm25 and dense have the same tests in files of their own, beside those of their jobs.
-"""
+"""Every retriever of the registry, and one from a file: its lists, on any number of partitions, without leakage."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ from tests.retrieval_data import FOLDS, LABELS, TEXTS, WORDS, make_data, read_li
 from udfs.static import LABELS as STATIC
 
 OWN = Path(__file__).parents[2] / "docs" / "own_retriever.py"
-ELSEWHERE = {"bm25", "dense"}
-NAMES = [*(entry.name for entry in RETRIEVERS if not entry.origin and entry.name not in ELSEWHERE), "name-words"]
+NAMES = [*(entry.name for entry in RETRIEVERS if not entry.origin), "name-words"]
 TOP = 5
 OTHER_VALIDATION = (7, 21)
 """Validation texts of fold 0 that get other words and labels."""
@@ -102,11 +98,11 @@ def test_lists_are_whole(done, name: str) -> None:
         ]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "dense-texts"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("dense", "dense-texts")])
 def test_labels_that_texts_speak_of_come_first(done, name: str) -> None:
     """Better than chance by far: the first head label is one of the text's in most lists that could have one.
 
-    The encoder of dense-texts has random weights, so that its neighbours mean little.
+    The encoder of dense and dense-texts has random weights, so that their neighbours mean little.
     """
     data = make_data()
     first = [row[4][0] in data["labels"][row[2]] for row in done[1][name] if row[3] == "head"]

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fusion.errors import ConfigError
 from jobs.config import Config, load_config, setting_names
@@ -33,6 +34,8 @@ def test_each_says_what_it_does_and_where_its_settings_are(entry) -> None:
 
 def test_old_configurations_mean_the_same_two() -> None:
     assert [entry.name for entry in chosen_retrievers(load_config().retrievers)] == ["bm25", "dense"]
+    demo = yaml.safe_load((ROOT / "conf" / "datasets" / "debtags.yaml").read_text())
+    assert demo["retrievers"] == ["bm25", "dense", "static"]
 
 
 def test_names_are_looked_up_when_the_configuration_is_read() -> None:
