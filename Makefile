@@ -50,10 +50,13 @@ bench: $(VENV)/ready ## Measure the engines, the bare kernel and ranx; writes be
 bench-cells: $(VENV)/ready ## Measure cells beyond the paper's, and subsets of retrievers; writes benchmarks/results/cells.md
 	$(BIN)/python -m benchmarks.cells $(ARGS)
 
+bench-tuning: $(VENV)/ready ## Measure what tuning and learning cost; writes benchmarks/results/tuning.md
+	$(BIN)/python -m benchmarks.tuning $(ARGS)
+
 lock: $(VENV)/ready ## Write requirements.lock: the exact versions of everything, with their hashes
 	$(BIN)/python -m pip install --quiet --quiet --editable '.[dev]'
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
-	  --no-emit-find-links --default-index https://pypi.org/simple --custom-compile-command 'make lock' \
+	  --no-emit-find-links --custom-compile-command 'make lock' \
 	  $(foreach extra,$(LOCKED),--extra $(extra)) --output-file requirements.lock setup.py
 
 package: $(VENV)/ready ## The wheel, and an environment to ship to a cluster (EXTRAS=dense: with the bi-encoder); see docs/clusters.md

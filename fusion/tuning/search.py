@@ -11,7 +11,7 @@ from fusion.names import Number, parse_call, print_call
 from fusion.registry import FUSIONS, NORMALIZATIONS
 
 WEIGHTED = ("wsum", "mixed")
-STEPS = (20, 10, 8, 6, 5, 4, 3)
+STEPS = (50, 25, 20, 10, 8, 6, 5, 4, 3)
 """Weights are multiples of one of these fractions, the finest that leaves few enough settings."""
 VALUES: dict[tuple[str, str], tuple[Number, ...]] = {
     ("rrf", "k"): (1, 2, 3, 5, 8, 12, 20, 30, 45, 60, 90, 140, 200),

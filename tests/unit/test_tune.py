@@ -320,6 +320,17 @@ def test_a_model_of_other_retrievers_is_refused(tmp_path: Path, tuned: xf.Tuned)
         fused_by(path)
 
 
+def test_a_model_fuses_new_texts_from_python(tmp_path: Path, tuned: xf.Tuned) -> None:
+    path = tuned.save_model(f"{tmp_path}/model.json")
+    kept = tuned.model["label_groups"]["all"]
+    runs = {"bm25": {"new": {1: 7.0, 2: 3.0}}, "dense": {"new": {2: 0.9, 3: 0.1}}}
+    if "cell" not in kept:
+        with pytest.raises(ConfigError, match=r"set inputs\.training"):
+            xf.fuse(runs, model=path)
+    ranking = xf.fuse(runs, model=path, training={"a": [1, 2], "b": [2]})
+    assert set(ranking["new"]) == {1, 2, 3}
+
+
 def test_what_is_written_can_be_read(tmp_path: Path, tuned: xf.Tuned) -> None:
     folder = Path(tuned.save(f"{tmp_path}/tuned"))
     assert {"choices.csv", "choices.parquet", "learning_curve.parquet", "model.json"} <= {
