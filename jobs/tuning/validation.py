@@ -21,7 +21,7 @@ from jobs.runtime.engines import Engine
 from jobs.runtime.log import log
 from jobs.settings import EvaluateSettings
 from jobs.settings.tune import TuneSettings
-from udfs.list_codes import JUDGEMENT
+from udfs.list_codes import is_judgement
 from udfs.tuning import Parting, judged_places, keep_first
 
 Kind = Literal["roles", "folds", "parts"]
@@ -92,7 +92,7 @@ def load_validation(
 
 
 def _judgements(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.filter(pa.array(rows["list"].to_numpy() == JUDGEMENT))
+    return rows.filter(pa.array(is_judgement(rows["list"].to_numpy())))
 
 
 def _kind(tables: Tables[Any], sources: Sources) -> Kind:
