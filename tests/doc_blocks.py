@@ -30,6 +30,7 @@ DRILL = "|".join(
         r"^xmtc-fusion explain --text 17",
         r"--config conf/nightly.yaml",
         r"--datasets a.yaml",
+        r"^xmtc-fusion tune --config|work/debtags/tuned",
     ]
 )
 """Commands that start Spark or take more than a few seconds."""

@@ -19,6 +19,7 @@ SMALLER = {
     "run": "prepare.limit=400 prepare.folds=2 evaluate.randomizations=100 report.figures=false",
     "retrieve": "prepare.limit=400 prepare.folds=2",
     "explain": "prepare.limit=400 prepare.folds=2",
+    "tune": "evaluate.randomizations=100 tune.curve=[50]",
 }
 """Settings that make a command quick; what it does is the same."""
 

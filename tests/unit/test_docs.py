@@ -21,8 +21,8 @@ from tests.doc_blocks import BLOCK, LANGUAGES, OURS, PAGES, ROOT, blocks, comman
 
 LINK = re.compile(r"\]\(<?([^)>\s]+)>?\)")
 WORDS = 900
-# Blocks that need more than this process: a Spark session, a trained model, a history of nights.
-NEEDS_MORE = r"spark\.table|SentenceTransformer|xf\.History"
+# Blocks that need more than this process: a Spark session, a trained model, a history of nights, judged runs.
+NEEDS_MORE = r"spark\.table|SentenceTransformer|xf\.History|xf\.tune"
 QUICK = [example for example in examples() if not re.search(NEEDS_MORE, example.code) and "\n\n@" not in example.code]
 # Commands that are followed with what they need in tests/end_to_end/test_docs.py.
 PAST_NIGHTS = "nightly.md"
@@ -39,6 +39,7 @@ AGAIN = ["--mode", "overwrite"]
 FASTER = {
     "evaluate": [*AGAIN, "--set", "evaluate.randomizations=100"],
     "fuse": AGAIN,
+    "tune": [*AGAIN, "--set", "evaluate.randomizations=100"],
     "report": [*AGAIN, "--set", "report.figures=false"],
 }
 
