@@ -92,7 +92,7 @@ class Evaluation:
         return summary(self._result, self.config)
 
     def plot(self, kind: str = "grid", label_group: str = ALL) -> Figure:
-        """A figure: grid, gain, frequency or agreement. Needs the extra [report]."""
+        """A figure: grid, gain, frequency, additions or agreement. Needs the extra [report]."""
         from jobs.reporting.figures import figures
 
         drawn = {name.partition("_")[2]: figure for name, figure in figures(self._report)}

@@ -11,6 +11,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
+from jobs.reporting.additions import read_additions
 from jobs.reporting.bands import frequency_bands, unseen_labels
 from jobs.reporting.data import Agreement, Column, Comparison, Dataset, Gain, Row, Test, Value
 from jobs.reporting.examples import read_examples
@@ -53,6 +54,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
     means_of = {column: {cell: value.mean for cell, value in found.items()} for column, found in values.items()}
     bands, unseen = frequency_bands(results), unseen_labels(results)
     pairs = _pairs(results, figures)
+    recommended = recommendation(values, gains, against_single, bands, results.rows("text_sizes"), test, alpha, unseen)
     return Dataset(
         name=results.config.dataset,
         test=test,
@@ -62,9 +64,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         columns=tuple(figures),
         rows=tuple(sorted(rows, key=lambda row: not row.single)),
         gains=tuple(gains),
-        recommendation=recommendation(
-            values, gains, against_single, bands, results.rows("text_sizes"), test, alpha, unseen
-        ),
+        recommendation=recommended,
         bands=bands,
         unseen=unseen,
         pairs=pairs,
@@ -78,6 +78,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         config=results.config.to_yaml(),
         examples=read_examples(results.rows("examples")),
         labels=read_labels(results.rows("labels")),
+        additions=read_additions(results.rows("additions"), figures, recommended, test, alpha),
     )
 
 

@@ -9,6 +9,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.metrics import Measure
 
 if TYPE_CHECKING:
+    from jobs.reporting.additions import Contribution
     from jobs.reporting.examples import Example
 
 Test = Literal["folds", "queries", "randomization"]
@@ -322,6 +323,8 @@ class Dataset:
     """By label group, those most helped first."""
     labels: tuple[LabelChange, ...] = ()
     """By label group and retriever, those most helped first."""
+    additions: tuple[Contribution, ...] = ()
+    """By label group, what each retriever adds to the others, where a cell was evaluated over several subsets."""
 
 
 @dataclass(frozen=True)
