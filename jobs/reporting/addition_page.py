@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 
 from jobs.reporting.additions import TITLE, Contribution, additions_table
 from jobs.reporting.data import Dataset
-from jobs.reporting.formats import cell_name, count, joined, measure_name, verdict
+from jobs.reporting.formats import cell_name, count, joined, measure_name, points
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.html import table_html
 
 LINK = '<a href="#additions">What each adds</a> '
 NAMES, PLOT, WORDS, LINE = 150, 380, 290, 26
 """Widths of the drawing's parts, and the height of a line."""
+STEPS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Between two ticks, as shares of 1."""
 
 
 def additions_section(datasets: tuple[Dataset, ...]) -> str:
@@ -47,8 +50,12 @@ def _drawing(contributions: list[Contribution], heading: str) -> str:
     def x(share: float) -> float:
         return NAMES + PLOT * (share - low) / (high - low)
 
-    height = LINE * len(contributions) + 8
-    marks = [f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="0" y2="{height}" stroke="currentColor" stroke-opacity=".5"/>']
+    bottom = LINE * len(contributions) + 8
+    height = bottom + 18
+    marks = [f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="0" y2="{bottom}" stroke="currentColor" stroke-opacity=".6"/>']
+    for tick in _ticks(low, high):
+        place = f'x="{x(tick):.1f}" y="{bottom + 13}"'
+        marks.append(f'<text {place} text-anchor="middle" font-size="11">{points(tick, _digits(high - low))}</text>')
     for number, one in enumerate(contributions):
         y, added = LINE * (number + 0.5) + 4, one.to_most.comparison
         marks.append(f'<text x="{NAMES - 10}" y="{y + 4}" text-anchor="end">{escape(one.to_most.retriever)}</text>')
@@ -62,7 +69,7 @@ def _drawing(contributions: list[Contribution], heading: str) -> str:
         fill = "currentColor" if one.verdict.told_apart else "var(--ground, Canvas)"
         place = f'cx="{x(added.difference):.1f}" cy="{y}" r="5"'
         marks.append(f'<circle {place} stroke="currentColor" stroke-width="2" fill="{fill}"/>')
-        words = f"{gained(added)}, {verdict(one.verdict)}"
+        words = f"{gained(added)}, {one.verdict.outcome}"
         marks.append(f'<text x="{NAMES + PLOT + 12}" y="{y + 4}">{escape(words)}</text>')
     told = joined([f"{one.to_most.retriever} {gained(one.to_most.comparison)}" for one in contributions])
     said = escape(f"{heading}, {count(len(contributions), 'retriever')}: {told}")
@@ -73,6 +80,17 @@ def _drawing(contributions: list[Contribution], heading: str) -> str:
         f'<svg class="additions" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{said}" font-size="13" fill="currentColor">{"".join(marks)}</svg></div>'
     )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers from end to end, at most nine."""
+    step = next(step for step in STEPS if (high - low) / step <= 8)
+    return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _digits(width: float) -> int:
+    """Decimals of points that tell the ticks apart."""
+    return 2 if width < 0.008 else 1 if width < 0.08 else 0
 
 
 def _range(contributions: list[Contribution]) -> tuple[float, float]:

@@ -172,8 +172,8 @@ def addition_lines(dataset: Dataset) -> list[str]:
     for group in dict.fromkeys(one.to_most.column.label_group for one in dataset.additions):
         mine = [one for one in dataset.additions if one.to_most.column.label_group == group]
         told = "; ".join(
-            f"{one.to_most.retriever} adds {gained(one.to_most.comparison)} ({verdict(one.verdict)})" for one in mine
+            f"{one.to_most.retriever} adds {gained(one.to_most.comparison)} ({one.verdict.outcome})" for one in mine
         )
         first = mine[0].to_most
-        lines.append(f"{group} labels, {measure_name(first.column)} of {cell_name(first.cell)}: {told}.")
+        lines.append(f"{group} labels, {measure_name(first.column)} of {cell_name(first.cell)}, to all others: {told}.")
     return lines
