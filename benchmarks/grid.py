@@ -4,10 +4,10 @@
 
 Candidates: 2 retrievers x 2 label groups x 64 labels per text, stored as one Parquet table per retriever.
 Evaluated: tail, head and all labels; nDCG and P at 1, 5 and 10; both ideals. `all metrics` are all that there are, at
-1, 5 and 10 where they have a cut-off; benchmarks/compare.py compares them in turns. `everything` are all cells that need
-no training. `with tests` also compares the
-cells text by text, with 100,000 random sign vectors, and the retrievers with each other. Engines run in local mode, one
-thread per core. `cold` is the first job of the session; all other figures are the best of several later ones.
+1, 5 and 10 where they have a cut-off; benchmarks/compare.py compares them in turns. `everything` are all cells that
+need no training. `with tests` also compares the cells text by text, with 100,000 random sign vectors, and the
+retrievers with each other. Engines run in local mode, one thread per core. `cold` is the first job of the session; all
+other figures are the best of several later ones.
 """
 
 from __future__ import annotations
