@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fusion.grid import Cell
-from fusion.statistics.label_counts import BestLabels, LabelCounts, carried_by, label_sums
+from fusion.statistics.label_counts import BestLabels, LabelCounts, label_sums
 from fusion.types import Array, Ints
 from udfs.list_codes import LabelIndex, Layout
 from udfs.text_batches import Batch
@@ -58,12 +58,12 @@ class LabelCounter:
         carried = [index.places(batch.decode(batch.texts.relevant_labels(groups, view, here))) for here in inside]
         for column in sorted(best.columns):
             listed = best.of(view, column)
-            place, hit = index.places(batch.decode(listed.label)), carried_by(batch.texts, listed)
-            # Labels that no text carries do not count.
-            judged = place < len(index.ids)
-            for fold, here, of_texts in zip(folds, inside, carried, strict=True):
-                mine = judged & here[listed.text]
-                self._counts.add((int(fold), view, column), of_texts, place[mine], listed.rank[mine], hit[mine])
+            place = index.places(batch.decode(listed.label))
+            for fold, here, of_texts in zip(folds.tolist(), inside, carried, strict=True):
+                key = (fold, view, column)
+                self._counts.add_carried(key, of_texts)
+                # Labels that no text carries are not in the index, and do not count.
+                self._counts.add_listed(key, listed, place, len(index.ids), here, batch.texts.relevant)
 
     def packed(self) -> Iterator[tuple[int, str, Ints, Ints]]:
         """The counts that wait: fold and part, the places in the part's vector, and the counts there."""

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusion.kernel.blocks import PoolView, TextBlock
+from fusion.kernel.blocks import PoolView
 from fusion.kernel.compiled import compiled
+from fusion.kernel.pools import Relevant
 from fusion.registry import METRICS, LabelMetric
 from fusion.types import Array, Int32s, Ints
 
@@ -72,10 +73,18 @@ class LabelCounts:
     def width(self) -> int:
         return 1 + 2 * len(self.cutoffs)
 
-    def add(self, key: tuple[int, str, int], carried: Ints, listed: Ints, rank: Int32s, hit: Array) -> None:
-        """Labels by their places in the index: those that texts carry, and those listed, with their ranks and whether
-        the text carries them. Labels beyond the index are left out by the caller."""
-        places = _count_places(carried, listed, rank, hit, self._cutoff_of_rank)
+    def add_carried(self, key: tuple[int, str, int], carried: Ints) -> None:
+        """Labels that texts carry, by their places in the index."""
+        self._wait(key, carried.astype(np.int64) * self.width)
+
+    def add_listed(
+        self, key: tuple[int, str, int], listed: Listed, place: Ints, labels: int, counted: Array, relevant: Relevant
+    ) -> None:
+        """Labels that are listed for texts, with their places in an index of so many labels (beyond: not in it), of
+        the texts that `counted` marks; and the relevant labels of each text."""
+        self._wait(key, _listed_places(*listed, place, labels, counted, *relevant, self._cutoff_of_rank))
+
+    def _wait(self, key: tuple[int, str, int], places: Ints) -> None:
         self._waiting[key].append(places)
         self.entries += len(places)
 
@@ -115,39 +124,27 @@ def label_values(sums: Sequence[float], cutoffs: Sequence[int]) -> dict[tuple[st
     return {key: total / sums[0] if sums[0] else None for key, total in zip(keys, sums[1:], strict=True)}
 
 
-def carried_by(texts: TextBlock, listed: Listed) -> Array:
-    """Whether the text carries each label that is listed for it."""
-    start, stop, label = texts.relevant
-    carried: Array = _carried(start, stop, label, listed.text, listed.label)
-    return carried
-
-
 @compiled
-def _carried(start, stop, relevant, text, label):  # type: ignore[no-untyped-def]
-    carried = np.zeros(text.size, np.bool_)
-    for j in range(text.size):
-        for r in range(start[text[j]], stop[text[j]]):
-            if relevant[r] >= label[j]:
-                carried[j] = relevant[r] == label[j]
-                break
-    return carried
-
-
-@compiled
-def _count_places(carried, listed, rank, hit, cutoff):  # type: ignore[no-untyped-def]
-    """The place of everything that is counted, once for every count: see LabelCounts."""
+def _listed_places(  # type: ignore[no-untyped-def]
+    text, label, rank, place, labels, counted, start, stop, relevant, cutoff
+):
+    """The place of everything that is counted, once for every count: see the module's docstring."""
     width = 1 + 2 * (cutoff[-1] + 1)
-    places = np.empty(carried.size + 2 * listed.size, np.int64)
-    for n in range(carried.size):
-        places[n] = carried[n] * width
-    end = carried.size
-    for n in range(listed.size):
-        place = listed[n] * width + 1 + 2 * cutoff[rank[n]]
-        places[end] = place + 1
+    places = np.empty(2 * text.size, np.int64)
+    end = 0
+    for j in range(text.size):
+        t = text[j]
+        if place[j] >= labels or not counted[t]:
+            continue
+        first = place[j] * width + 1 + 2 * cutoff[rank[j]]
+        places[end] = first + 1
         end += 1
-        if hit[n]:
-            places[end] = place
-            end += 1
+        for r in range(start[t], stop[t]):
+            if relevant[r] >= label[j]:
+                if relevant[r] == label[j]:
+                    places[end] = first
+                    end += 1
+                break
     return places[:end]
 
 

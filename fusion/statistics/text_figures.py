@@ -59,7 +59,7 @@ class ViewTexts:
         """The hits of text t are the rows first[t] to first[t + 1]."""
         return np.searchsorted(self.hits.text, np.arange(len(self.relevant[0]) + 1))
 
-    @property
+    @cached_property
     def deepest(self) -> int:
         """The last rank that a hit may have."""
         last = self.hits.ranks if self.hits.tied is None else self.hits.ranks + self.hits.tied - 1
@@ -98,6 +98,7 @@ class TextFigures:
         ]
         """A measure, and the number of an ideal."""
         sums: dict[tuple[Measure, int], Sum] = {}
+        nothing = np.full(len(texts.relevant[0]), np.inf)
         for measure, ideal in self.aspects:
             entry = METRICS[measure.metric]
             assert isinstance(entry, TextMetric)
@@ -105,7 +106,6 @@ class TextFigures:
             alike = worth.depth is None and worth.terms is None
             # Both ideals divide the same sum, unless they differ in which hits count.
             key = (measure, 0 if alike else ideal)
-            nothing = np.full(len(texts.relevant[0]), np.inf)
             sums.setdefault(key, Sum(measure, worth, [nothing] * len(IDEALS))).over[ideal] = np.broadcast_to(
                 np.asarray(worth.over, np.float64), len(texts.relevant[0])
             )

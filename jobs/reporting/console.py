@@ -6,6 +6,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.metrics import decisiveness
 from fusion.statistics.summary import as_table
 from jobs.config import Config
+from jobs.reporting.additions import addition_lines
 from jobs.reporting.answer import headline, loss_line
 from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Dataset, Gain
@@ -51,7 +52,8 @@ def _answer(dataset: Dataset) -> str:
         for loss in standing.losses
     ]
     unseen = unseen_lines(dataset)[:1] if dataset.unseen else []
-    return plain("\n".join([headline(dataset), *(line for _, line in sorted(losses)[:1]), *unseen, ""]))
+    losing = [line for _, line in sorted(losses)[:1]]
+    return plain("\n".join([headline(dataset), *losing, *unseen, *addition_lines(dataset), ""]))
 
 
 def _group(dataset: Dataset, group: str) -> str:
