@@ -168,7 +168,7 @@ def _eurlex57k_table() -> str:
 
 
 def _paper() -> str:
-    """The paper's best cell on EURLEX57K beside the paper's figures for Eurlex-4K, and how the order of cells agrees."""
+    """The paper's best cell on EURLEX57K beside the paper's Eurlex-4K, and how the order of the cells agrees."""
     with (ROOT / "conf" / "paper" / "results.csv").open(encoding="utf-8") as file:
         published = {
             f"{row['label_group']} {SHOWN[row['metric']]}@{row['k']}": row["mean"]
