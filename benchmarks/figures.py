@@ -81,6 +81,7 @@ def _speed() -> dict[str, str]:
     texts = float(matched(r"^. `arrays` . ([\d,.]+)", grid).replace(",", ""))
     return {
         "grid.texts": f"{texts:,.0f}",
+        "grid.million": f"{1e6 / texts:,.0f} seconds",
         "grid.times": matched(r"^. `arrays` . [\d,.]+ . \d+% . ([\d,]+)", grid),
         "grid.comb_texts": matched(r"Comb methods: `arrays` ([\d,]+) texts/s", grid),
         "grid.comb_ranx": matched(r"Comb methods: .*, ranx ([\d.]+):", grid),
