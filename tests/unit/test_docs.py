@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks import figures
+from benchmarks import figures, times
 from fusion import FUSIONS, METRICS, NORMALIZATIONS
 from jobs.cli import main
 from jobs.command_line.parser import make_parser
@@ -218,3 +218,10 @@ def test_the_citation_is_that_of_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == __version__
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_times_are_written_where_the_readme_reads_them() -> None:
+    text = times.RESULT.read_text(encoding="utf-8")
+    changed = times.with_time(text, "demo", 6.3 * 60)
+    assert "| `make demo` | about 6.5 minutes |" in changed
+    assert times.with_time(changed, "demo", 420).count("about 7 minutes") == 1
