@@ -15,7 +15,7 @@ from fusion.types import Array, Floats
     when="Between `wsum` and `wmnz`: agreement counts, by its square root.",
 )
 def mixed(candidates: Candidates, *, weights: Floats) -> Array:
-    return candidates.weighted_total(weights) * np.sqrt(candidates.held)
+    return candidates.weighted_total(weights) * candidates.root_held
 
 
 @mixed.reference

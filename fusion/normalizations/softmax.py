@@ -24,7 +24,8 @@ def softmax(results: Statistics, temperature: float = 1.0) -> Affine:
 
 @softmax.shaped
 def _(x: Any, results: ListArithmetic, temperature: float = 1.0) -> Any:
-    return results.exp(x) / results.sum(results.exp(x))
+    raised = results.exp(x)
+    return raised / results.sum(raised)
 
 
 @softmax.reference

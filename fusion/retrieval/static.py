@@ -119,8 +119,8 @@ def wide_nt_xent(texts: Any, labels: Any, pairs: tuple[Any, Any], negative: Any,
     """NT-Xent over a batch of pairs (text row, label row) whose texts are contrasted with more labels than the pairs'.
 
     As `nt_xent`, with two differences: a text is contrasted with every row of `labels`, and with each but once, however
-    many pairs have it. Where pairs alone are the negatives, rare labels hardly ever are. Row i of `negative` belongs to
-    pair i, its columns to the labels. Rows of texts and labels need not be normalised.
+    many pairs have it. Row i of `negative` belongs to pair i, its columns to the labels. Rows of texts and labels need
+    not be normalised.
     """
     torch = dense_package("torch")
     normalize = torch.nn.functional.normalize

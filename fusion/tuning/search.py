@@ -18,7 +18,7 @@ VALUES: dict[tuple[str, str], tuple[Number, ...]] = {
     ("rbc", "phi"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98),
     ("logn-isr", "sigma"): (0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
     ("combgmnz", "gamma"): (0.2, 0.4, 0.6, 0.8, 1.2, 1.5, 2.0, 3.0),
-    ("softmax", "temperature"): (0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+    ("softmax", "temperature"): (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0),
 }
 """By algorithm and parameter."""
 PARTNERS = ("combsum", "combmnz")

@@ -85,6 +85,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         examples=read_examples(results.rows("examples")),
         labels=read_labels(results.rows("labels")),
         strategies=read_strategies(results.rows("choices"), results.rows("learning_curve"), values, pairs, test, alpha),
+        notes=results.notes,
     )
 
 

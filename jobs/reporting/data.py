@@ -327,6 +327,8 @@ class Dataset:
     """By label group and retriever, those most helped first."""
     strategies: tuple[GroupStrategies, ...] = ()
     """By label group, what was chosen and learned on validation texts; none where nothing was."""
+    notes: tuple[str, ...] = ()
+    """What else a reader should know: on which texts choices were made."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import prepare, retrieve
+from jobs import prepare, retrieve, tune
 from jobs import run as pipeline
 from jobs.config import Config, load_config
 from jobs.evaluate import run as evaluate
@@ -53,14 +53,15 @@ def configure(work: Path, dataset: str, **settings: Any) -> Config:
 
 
 def take_out(prepared: Path, folder: Path) -> set[int]:
-    """The tables of one fold with every third label taken out of its training and validation texts; those labels."""
+    """The tables of one fold with every third label taken out of its training texts; those labels. Validation texts
+    keep theirs: they are as new to the retrievers as test texts."""
     labels = pq.read_table(prepared / "labels.parquet").sort_by("label_id").to_pylist()
     cold = {row["label_id"] for row in labels if row["label_id"] % 3 == 0}
     folds = pq.read_table(prepared / "folds.parquet").to_pylist()
     role = {row["text_id"]: row["role"] for row in folds if row["fold"] == 0}
     samples = []
     for row in pq.read_table(prepared / "samples.parquet").to_pylist():
-        kept = row["label_ids"] if role[row["text_id"]] == "test" else [n for n in row["label_ids"] if n not in cold]
+        kept = row["label_ids"] if role[row["text_id"]] != "train" else [n for n in row["label_ids"] if n not in cold]
         samples.append({**row, "label_ids": kept})
     tables = {
         "samples": pa.Table.from_pylist(samples, pq.read_table(prepared / "samples.parquet").schema),
@@ -145,3 +146,24 @@ def test_cold_labels_are_found_by_their_words(cold_dataset, candidates) -> None:
                 right.append(listed[0] in carried[row["text_id"]])
                 chance.append(len(carried[row["text_id"]] & cold) / len(cold))
         assert np.mean(right) > 5 * np.mean(chance), name
+
+
+def test_a_learned_fusion_knows_who_can_see_cold_labels(spark, cold_dataset, recommended) -> None:
+    """BM25 over training texts cannot list them, so that fusions which trust both retrievers lose to the other one."""
+    config = configure(
+        cold_dataset[0],
+        "cold",
+        **{"retrievers": ["bm25", "dense"], "tune.strategies": "tuned+cell,learned+logistic", "tune.curve": []},
+    )
+    result = tune.compute(None, pipeline.evaluated(config, retrieve.run(spark, config)))
+    for group in ("tail", "head", "all"):
+        figures = {
+            f"{row['normalization']}+{row['fusion']}": row["value"]
+            for row in result.metrics.to_pylist()
+            if (row["label_group"], row["metric"], row["ideal"]) == (group, "ndcg", "all")
+        }
+        best = max(figures["single+bm25"], figures["single+dense"])
+        assert figures["learned+logistic"] >= best, group
+        if group == "tail":
+            fixed = [value for name, value in figures.items() if not name.startswith(("single", "tuned", "learned"))]
+            assert max(fixed) < best
