@@ -18,7 +18,7 @@ BIN = Path(sys.executable).parent
 SMALLER = {
     "run": "prepare.limit=400 prepare.folds=2 evaluate.randomizations=100 report.figures=false",
     "retrieve": "prepare.limit=400 prepare.folds=2",
-    "tune": "evaluate.randomizations=100",
+    "tune": "prepare.limit=400 prepare.folds=2 evaluate.randomizations=100",
     "report": "report.figures=false",
     "explain": "prepare.limit=400 prepare.folds=2",
 }
