@@ -83,9 +83,9 @@ $(VENV)/ready: setup.py constraints-cpu.txt
 	touch $@
 
 # Test tools are the newest ones; what they test is the oldest.
-$(OLDEST)/ready: setup.py constraints-oldest.txt
+$(OLDEST)/ready: setup.py constraints-oldest.txt constraints-cpu.txt
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --quiet --upgrade pip
 	$(OLDEST)/bin/python -m pip install --quiet --quiet --editable '.[dense,linear,test]' \
-	  --constraint constraints-oldest.txt $(TORCH)
+	  --constraint constraints-oldest.txt --constraint constraints-cpu.txt $(TORCH)
 	touch $@

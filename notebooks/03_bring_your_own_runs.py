@@ -73,7 +73,7 @@ if not runs:
 # MAGIC
 # MAGIC Without folds there is no deviation over folds, and the tests over texts decide. `pareto` makes the most
 # MAGIC frequent fifth of the labels `head`. All of this is small and local, so no Spark session is started; files of
-# MAGIC more than 100 MB and catalog tables go to Spark by themselves.
+# MAGIC more than 100 MB and catalog tables go to Spark automatically.
 
 # COMMAND ----------
 
@@ -94,7 +94,7 @@ show_figure(result.plot("grid"))
 
 # COMMAND ----------
 
-tried = {"(all)": runs, **{name: {other: runs[other] for other in runs if other != name} for name in runs}}
+tried = {"nothing": runs, **{name: {other: runs[other] for other in runs if other != name} for name in runs}}
 reached = []
 for left_out, retrievers in tried.items():
     tested = xf.evaluate(judgements, retrievers, metrics="ndcg@10", settings={"evaluate.details": False})

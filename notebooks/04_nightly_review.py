@@ -2,7 +2,7 @@
 # MAGIC %md
 # MAGIC # Review the nights
 # MAGIC
-# MAGIC Job `nightly` evaluates every dataset again, keeps all figures in a history, and gives the alarm if a watched
+# MAGIC Job `nightly` evaluates every dataset again, keeps all figures in a history, and raises an alarm if a watched
 # MAGIC figure fell, a dataset is missing or the data moved. This notebook reads that history: what happened, since
 # MAGIC when, and why.
 # MAGIC

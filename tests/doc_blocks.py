@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^(?:    )?```(\w*)\n(.*?)^(?:    )?```$", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"bash", "dockerfile", "python", "text", "yaml"}
 OURS = "xmtc-fusion"
 Tier = Literal["quick", "drill", "not run"]
@@ -19,6 +19,7 @@ NOT_RUN = {
     "`tests/connect` starts a server)",
     r"^databricks |conf/databricks|/Volumes/": "a Databricks workspace (`tests/unit/test_bundle.py` checks the bundle)",
     r"--folder FOLDER": "a published dataset (`tests/spark/test_readers.py` reads small files of each form)",
+    r"fuse --model": "lists of new texts (`tests/unit/test_tune.py` applies model files)",
     r"^pip install": "a fresh environment, and PyPI (`tests/unit/test_package.py` installs the wheel)",
     r"^make |^pre-commit ": "minutes, or the whole of these tests; that the targets exist is tested",
 }
@@ -26,11 +27,11 @@ NOT_RUN = {
 
 DRILL = "|".join(
     [
-        r"^xmtc-fusion (run|retrieve|prepare|doctor)\b",
+        r"^xmtc-fusion (run|retrieve|prepare|doctor|tune)\b",
+        r"--results (work|tuned)\b",
         r"^xmtc-fusion explain --text 17",
         r"--config conf/nightly.yaml",
         r"--datasets a.yaml",
-        r"^xmtc-fusion tune --config|work/debtags/tuned",
     ]
 )
 """Commands that start Spark or take more than a few seconds."""
@@ -100,6 +101,21 @@ def examples() -> list[Example]:
                 shown = output[2] if output is not None and output[1] == "text" else None
                 found.append(Example(page.name, block[2], shown))
     return found
+
+
+def lay_out(folder: Path, texts: int) -> None:
+    """Two TREC runs and their judgements, under the names that commands of the pages use."""
+    labels = ["cat", "dog", "bird", "pet", "fish"]
+    for name, step in (("a", 2), ("b", 3)):
+        lines = [
+            f"t{n + 1} Q0 {labels[(n * step + rank) % 5]} {rank} {5 - rank} {name}\n"
+            for n in range(texts)
+            for rank in range(1, 5)
+        ]
+        (folder / f"{name}.trec").write_text("".join(lines))
+    (folder / "q.txt").write_text("".join(f"t{n + 1} 0 {labels[n % 5]} 1\n" for n in range(texts)))
+    for name in ("conf", "data", "docs"):
+        (folder / name).symlink_to(ROOT / name)
 
 
 def not_run() -> list[list[str]]:

@@ -12,14 +12,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.runtime.java import ensure_java
-from tests.doc_blocks import OURS, ROOT, blocks, commands
+from tests.doc_blocks import OURS, ROOT, blocks, commands, examples, lay_out
 
 BIN = Path(sys.executable).parent
 SMALLER = {
     "run": "prepare.limit=400 prepare.folds=2 evaluate.randomizations=100 report.figures=false",
     "retrieve": "prepare.limit=400 prepare.folds=2",
+    "tune": "prepare.limit=400 prepare.folds=2 evaluate.randomizations=100",
+    "report": "report.figures=false",
     "explain": "prepare.limit=400 prepare.folds=2",
-    "tune": "evaluate.randomizations=100 tune.curve=[50]",
 }
 """Settings that make a command quick; what it does is the same."""
 
@@ -34,19 +35,22 @@ def call(folder: Path, *command: str) -> str:
 
 @pytest.mark.drill
 def test_commands_that_start_spark(tmp_path: Path) -> None:
-    for name in ("conf", "data", "docs"):
-        (tmp_path / name).symlink_to(ROOT / name)
+    lay_out(tmp_path, texts=300)
     chosen = [command for command in commands() if command.tier == "drill" and command.page != "nightly.md"]
     # What `run` leaves is what `explain` and the retrievers' page read.
-    order = {"texts.md": 0, "report.md": 1}
+    order = {"texts.md": 0, "report.md": 1, "tuning.md": 2}
     printed = {}
-    for command in sorted(chosen, key=lambda command: order.get(command.page, 2)):
+    for command in sorted(chosen, key=lambda command: order.get(command.page, 3)):
         settings = [word for setting in SMALLER.get(command.words[1], "").split() for word in ("--set", setting)]
-        overwrite = ["--mode", "overwrite"] if command.words[1] == "run" else []
+        overwrite = ["--mode", "overwrite"] if command.words[1] in ("run", "report", "tune") else []
         printed[command.text] = call(tmp_path, *command.words, *settings, *overwrite)
     assert {command.words[1] for command in chosen} >= {"run", "retrieve", "explain", "doctor"}
     assert any("Ready: jobs can run here" in text for text in printed.values())
     assert (tmp_path / "work/debtags/report/index.html").is_file()
+
+    (tuning,) = [example.code for example in examples() if "xf.tune(" in example.code]
+    call(tmp_path, sys.executable, "-c", tuning)
+    assert (tmp_path / "model.json").is_file()
 
     (code,) = [text for _, text in blocks(ROOT / "docs/retrievers.md") if "SentenceTransformer(" in text]
     line = code.replace("SentenceTransformer(", "print(SentenceTransformer(", 1).strip()

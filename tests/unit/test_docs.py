@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks import figures
+from benchmarks import figures, times
 from fusion import FUSIONS, METRICS, NORMALIZATIONS
 from jobs.cli import main
 from jobs.command_line.parser import make_parser
 from jobs.config import load_config
 from jobs.retrievers import RETRIEVERS
-from tests.doc_blocks import BLOCK, LANGUAGES, OURS, PAGES, ROOT, blocks, commands, examples
+from tests.doc_blocks import BLOCK, LANGUAGES, OURS, PAGES, ROOT, blocks, commands, examples, lay_out
 
 LINK = re.compile(r"\]\(<?([^)>\s]+)>?\)")
 WORDS = 900
-# Blocks that need more than this process: a Spark session, a trained model, a history of nights, judged runs.
-NEEDS_MORE = r"spark\.table|SentenceTransformer|xf\.History|xf\.tune"
+# Blocks that need more than this process: a Spark session, a trained model, a history of nights.
+NEEDS_MORE = r"spark\.table|xf\.tune|SentenceTransformer|xf\.History"
 QUICK = [example for example in examples() if not re.search(NEEDS_MORE, example.code) and "\n\n@" not in example.code]
 # Commands that are followed with what they need in tests/end_to_end/test_docs.py.
 PAST_NIGHTS = "nightly.md"
@@ -39,7 +39,6 @@ AGAIN = ["--mode", "overwrite"]
 FASTER = {
     "evaluate": [*AGAIN, "--set", "evaluate.randomizations=100"],
     "fuse": AGAIN,
-    "tune": [*AGAIN, "--set", "evaluate.randomizations=100"],
     "report": [*AGAIN, "--set", "report.figures=false"],
 }
 
@@ -103,17 +102,7 @@ def test_examples_run_without_spark(example, tmp_path: Path) -> None:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that commands of the pages name."""
-    for name in ("conf", "data", "docs"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    texts, labels = [f"t{n}" for n in range(1, 13)], ["cat", "dog", "bird", "pet", "fish"]
-    for name, step in (("a", 2), ("b", 3)):
-        lines = [
-            f"{text} Q0 {labels[(n * step + rank) % 5]} {rank} {5 - rank} {name}\n"
-            for n, text in enumerate(texts)
-            for rank in range(1, 5)
-        ]
-        (tmp_path / f"{name}.trec").write_text("".join(lines))
-    (tmp_path / "q.txt").write_text("".join(f"{text} 0 {labels[n % 5]} 1\n" for n, text in enumerate(texts)))
+    lay_out(tmp_path, texts=12)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -219,3 +208,10 @@ def test_the_citation_is_that_of_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == __version__
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_times_are_written_where_the_readme_reads_them() -> None:
+    text = times.RESULT.read_text(encoding="utf-8")
+    changed = times.with_time(text, "demo", 6.3 * 60)
+    assert "| `make demo` | about 6.5 minutes |" in changed
+    assert times.with_time(changed, "demo", 420).count("about 7 minutes") == 1
