@@ -36,7 +36,7 @@ TRANSIENT = re.compile(
 FIRST_WAIT, LONGEST_WAIT = 0.2, 8.0
 """Seconds before the second try, and at most before any other."""
 ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
-"""A small object is one put, where pyarrow can do so; earlier versions take three requests, of which the last counts."""
+"""A small object is one put, where pyarrow can do so; earlier versions take three requests; the last one counts."""
 EXTRAS = {S3: "s3", GCS: "gcs", AZURE: "azure"}
 """What to install for stores that this build of pyarrow does not know."""
 
