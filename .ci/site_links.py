@@ -37,7 +37,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             continue
         content = _content(path)
         sources[place] = path
-        files.append(File.generated(config, place, content=content))
+        # The search is for the pages; a file of the repository is found by a link.
+        hidden = "" if path in OWN_PLACES else "---\nsearch: {exclude: true}\n---\n\n"
+        files.append(File.generated(config, place, content=hidden + content))
         if path.endswith(".md"):
             waiting += _linked(path, content)
     return files
