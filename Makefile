@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 TORCH   = $(shell $(PYTHON) .ci/torch_index.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test drill lint format bench bench-cells package clean
+.PHONY: help demo test drill lint format bench bench-cells bench-tuning package clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
