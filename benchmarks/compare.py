@@ -1,10 +1,11 @@
 """The cost of an evaluation here and in another checkout, and what all metrics cost, in turns.
 
-    python -m benchmarks.compare [--other CHECKOUT] [--texts 8000] [--rounds 5] [--data FOLDER]
+    python -m benchmarks.compare [--other CHECKOUT] [--engine local] [--tests no yes] [--texts 8000] [--rounds 5]
 
-Seconds of processor time of the engine `local`, from list rows in memory to all figures: the time of all threads, which
-other work on the machine changes little. In every round each of the candidates has one turn, in a process of its own;
-compared are the medians of the rounds' ratios.
+Of the engine `local`, seconds of processor time from list rows in memory to all figures: the time of all threads, which
+other work on the machine changes little. Of the engines on Spark, seconds on the clock, which ask for a quiet machine.
+In every round each of the candidates has one turn, in a process of its own; compared are the medians of the rounds'
+ratios.
 """
 
 from __future__ import annotations
@@ -29,24 +30,28 @@ from jobs import evaluate
 from jobs.config import load_config
 
 settings = json.loads(sys.argv[1])
-config = load_config(None, {"grid.engine": "local", "evaluate.randomizations": 0, **settings})
+config = load_config(None, {"evaluate.randomizations": 0, **settings})
+clock = time.process_time if settings["grid.engine"] == "local" else time.perf_counter
 evaluate.compute(None, config)
-begin = time.process_time()
+begin = clock()
 evaluate.compute(None, config)
-print(time.process_time() - begin)
+print(clock() - begin)
 """
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--other", type=Path)
+    parser.add_argument("--engine", choices=("local", "arrays", "windows"), default="local")
+    parser.add_argument("--tests", choices=("no", "yes"), nargs="+", default=["no", "yes"])
     parser.add_argument("--texts", type=int, default=8000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "xmtc-fusion-bench")
     arguments = parser.parse_args()
     inputs = write_data(arguments.data / str(arguments.texts), arguments.texts)
-    for details in (False, True):
-        common = {**inputs, "evaluate.details": details, "evaluate.metrics": PAPER}
+    for details in (choice == "yes" for choice in arguments.tests):
+        engine = {"grid.engine": arguments.engine}
+        common = {**inputs, **engine, "evaluate.details": details, "evaluate.metrics": PAPER}
         turns = {"here": (ROOT, common), "all metrics": (ROOT, {**common, **all_metrics(inputs)})}
         if arguments.other is not None:
             turns["other"] = (arguments.other, common)
@@ -54,7 +59,7 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for name, (checkout, settings) in turns.items():
                 seconds[name].append(turn(checkout, settings))
-        print(f"{'with' if details else 'without'} tests, {arguments.texts:,} texts")
+        print(f"{arguments.engine}, {'with' if details else 'without'} tests, {arguments.texts:,} texts")
         for name, taken in seconds.items():
             ratio = statistics.median(one / first for one, first in zip(taken, seconds["here"], strict=True))
             print(f"  {name:12} {1e6 * min(taken) / arguments.texts:7.1f} microseconds per text, {ratio:.3f} of here")

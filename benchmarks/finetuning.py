@@ -1,11 +1,12 @@
 """A bi-encoder as it is, with trained projections, and fully fine-tuned: what each finds, and what a kill costs.
 
-    python -m benchmarks.finetuning [--config conf/datasets/debtags.yaml] [--folder FOLDER] [--work FOLDER]
-                                    [--limit 5200] [--epochs 2] [--batch 128] [--max-length 32] [--precision auto]
+    python -m benchmarks.finetuning [--work FOLDER] [--limit 5200] [--epochs 2] [--batch 256] [--max-length 24]
+                                    [--precision auto]
 
-One fold of the dataset; every training has one core. Full fine-tuning runs twice, side by side: undisturbed, and killed
-(SIGKILL to the driver and its workers) once its state is past the middle of the training, then started again; the
-weights of both are compared. Last, the memory of a step of 512 pairs, with cached gradients and without.
+One fold of the demo's texts, by the workers' own code in plain processes of one thread each, without Spark. Full
+fine-tuning runs twice, side by side: undisturbed, and killed (SIGKILL) once its state is past the middle of the first
+epoch, then started again; the weights after that epoch are compared. Last, the memory of a step of 512 pairs, with
+cached gradients and without. What is done already is kept in the work folder: a benchmark that was stopped goes on.
 Written to benchmarks/results/finetuning.md.
 """
 
@@ -13,274 +14,220 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.memory import WorkerMemory, descendants, worker_seconds
-from benchmarks.retrievers import COLUMNS, FAVOURITE, figures, without_output
-from fusion.grid import SINGLE, Cell
-from jobs import evaluate, prepare, retrieve_dense, retrieve_sparse, train_dense
-from jobs import run as pipeline
-from jobs.config import Config, load_config
-from jobs.runtime.folders import ResultFolder
-from jobs.runtime.session import get_session
-from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
-from jobs.runtime.workspace import FOLDS, LABELS, SAMPLES, Workspace
+from benchmarks.one_fold import OneFold
+from benchmarks.retrieval import peak
+from benchmarks.retrievers import COLUMNS, FAVOURITE
+from fusion.retrieval.contrastive import Training
+from jobs.settings.dense import DenseSettings
+from jobs.train_dense import base_encoder
+from udfs.encode import Encoder, load_encoder
+from udfs.finetune import PairTexts, Saving, Steps, finetune
 
-ROOT = Path(__file__).parents[1]
-WAYS: dict[str, dict[str, Any]] = {
-    "none": {"train": "none"},
-    "none, names only": {"train": "none", "label_text": ["name"]},
-    "projection": {"train": "projection"},
-    "full": {"train": "full"},
-    "full, names only": {"train": "full", "label_text": ["name"]},
-}
 FULL_RATES = {"learning_rate_low": 5e-6, "learning_rate_high": 5e-5}
 """The paper's rates collapse a whole model."""
 PAIRS = 512
+CHECKPOINT_SECONDS = 120.0
+WHOLE, KILLED = "whole", "killed"
+RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default=str(ROOT / "conf" / "datasets" / "debtags.yaml"))
-    parser.add_argument("--folder")
     parser.add_argument("--work", default="work/finetuning")
     parser.add_argument("--limit", type=int, default=5200)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--max-length", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--max-length", type=int, default=24)
     parser.add_argument("--precision", default="auto")
-    parser.add_argument("--measure", nargs="+", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--train", nargs=2, metavar=("NAME", "EPOCHS"), help=argparse.SUPPRESS)
     parser.add_argument("--step", choices=["cached", "whole"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.measure:
-        for name in arguments.measure:
-            print(json.dumps(measured(arguments, name)), flush=True)
+    if arguments.train:
+        train(arguments, arguments.train[0], int(arguments.train[1]))
     elif arguments.step:
-        print(json.dumps(step_memory(arguments, arguments.step == "cached")))
+        print(json.dumps(step_cost(arguments, arguments.step == "cached")))
     else:
         text = "\n".join(report(arguments)) + "\n"
-        (Path(__file__).parent / "results" / "finetuning.md").write_text(text)
+        (RESULTS / "finetuning.md").write_text(text)
         print(text)
 
 
-def configure(arguments: argparse.Namespace, way: str) -> Config:
-    chosen = WAYS[way]
-    full = {**FULL_RATES, "epochs": arguments.epochs, "train_batch": arguments.batch}
-    dense = {**(full if chosen["train"] == "full" else {}), **chosen}
-    settings: dict[str, Any] = {
-        "work.path": arguments.work,
-        "prepare.limit": arguments.limit,
-        "spark.master": "local[1]",
-        "spark.partitions": 1,
-        "dense.max_length": arguments.max_length,
-        "dense.precision": arguments.precision,
-        "evaluate.metrics": ["ndcg@10", "precision@1"],
-        "evaluate.label_groups": ["tail", "head"],
-        "evaluate.details": False,
-        **{f"dense.{name}": value for name, value in dense.items()},
-    }
-    if arguments.folder:
-        settings["prepare.folder"] = arguments.folder
-    return load_config(arguments.config, settings)
+def settings(arguments: argparse.Namespace, **chosen: Any) -> DenseSettings:
+    shared = {"max_length": arguments.max_length, "precision": arguments.precision}
+    return DenseSettings(**{**shared, **chosen})
 
 
-def one_fold(spark: Any, config: Config) -> Config:
-    """Prepare the dataset, and a second one that has its first fold only; the configuration of the latter."""
-    prepare.run(spark, config)
-    source = Workspace.of(config).prepared
-    single = config.model_copy(update={"dataset": f"{config.dataset}-one-fold"})
-
-    def build(folder: ResultFolder) -> dict[str, int]:
-        for name in (SAMPLES, LABELS, FOLDS):
-            rows = spark.read.parquet(f"{stage_folder(source)}/{name}")
-            (rows.where("fold = 0") if name == FOLDS else rows).write.parquet(f"{folder.uri}/{name}")
-        return {"folds": 1}
-
-    run_stage("one fold", Workspace.of(single).prepared, {"prepared": input_fingerprint(source)}, build, ())
-    return single
+def full_settings(arguments: argparse.Namespace, epochs: int) -> tuple[Training, Encoder]:
+    dense = settings(arguments, train="full", train_batch=arguments.batch, epochs=epochs, **FULL_RATES)
+    return dense.training, base_encoder(dense)
 
 
-def measured(arguments: argparse.Namespace, way: str) -> dict[str, Any]:
-    """What a way finds and costs."""
-    config = configure(arguments, way)
-    spark = get_session(config.spark)
-    config = one_fold(spark, config)
-    place = Workspace.of(config)
-    retrieve_sparse.run(spark, config)
-    begin, worked = time.monotonic(), worker_seconds()
-    with WorkerMemory() as memory:
-        train_dense.run(spark, config)
-    seconds, cpu = time.monotonic() - begin, worker_seconds() - worked
-    retrieve_dense.run(spark, config)
-    lists = {name: place.candidate_lists(name) for name in ("bm25", "dense")}
-    found = figures(evaluate.compute(spark, without_output(pipeline.evaluated(config, lists))))
-    cells = {"bm25": Cell(SINGLE, "bm25"), "dense": Cell(SINGLE, "dense"), "fused": FAVOURITE}
-    trains = WAYS[way]["train"] != "none"
-    trained = json.loads(Path(_local(place.dense_model), "report.json").read_text())["0"]["mrr"] if trains else []
-    return {
-        "way": way,
-        **{name: [found.of[column][cell] for column in COLUMNS] for name, cell in cells.items()},
-        "best": [found.best(column)[1] for column in COLUMNS],
-        "mrr": trained,
-        "seconds": seconds,
-        "cpu": cpu,
-        "memory": memory.peak / 2**20,
-        "texts": {role: place_texts(spark, place, role) for role in ("train", "validation", "test")},
-        "precision": train_dense.base_encoder(config.dense).precision,
-    }
+def train(arguments: argparse.Namespace, name: str, epochs: int) -> None:
+    """Fine-tune the encoder up to an epoch, or go on where an earlier process was stopped; leave a report."""
+    data = OneFold(Path(arguments.work))
+    training, encoder = full_settings(arguments, epochs)
+    saving = Saving(str(data.folder / f"states-{name}"), CHECKPOINT_SECONDS)
+    begin, cpu = time.monotonic(), time.process_time()
+    work = finetune(str(data.folder / f"{name}-{epochs}"), encoder, training, 5000, str(data.words), saving)
+    report = work(data.source())
+    costs = {"seconds": time.monotonic() - begin, "cpu": time.process_time() - cpu, "memory": peak()}
+    (data.folder / f"{name}-{epochs}.json").write_text(json.dumps({**report, **costs}))
 
 
-def place_texts(spark: Any, place: Workspace, role: str) -> int:
-    return int(spark.read.parquet(f"{stage_folder(place.prepared)}/{FOLDS}").where(f"role = '{role}'").count())
-
-
-def _local(path: str) -> str:
-    return stage_folder(path).removeprefix("file://")
-
-
-def step_memory(arguments: argparse.Namespace, cached: bool) -> dict[str, float]:
+def step_cost(arguments: argparse.Namespace, cached: bool) -> dict[str, float]:
     """The memory and CPU seconds of one step of 512 pairs of texts that fill the encoder."""
     import numpy as np
 
-    from benchmarks.retrieval import peak
     from fusion.retrieval.contrastive import LabelSets
-    from udfs.encode import load_encoder
-    from udfs.finetune import PairTexts, Steps
 
-    config = configure(arguments, "full").dense
-    encoder = train_dense.base_encoder(config)
+    training, encoder = full_settings(arguments, 1)
     words = [f"word{n}" for n in range(PAIRS)]
     texts = [" ".join(words[n:] + words[:n]) for n in range(PAIRS)]
     known = LabelSets(np.arange(PAIRS + 1), np.arange(PAIRS))
     size = encoder.batch_size if cached else PAIRS
-    encoder = type(encoder)(**{**vars(encoder), "batch_size": size})
-    steps = Steps(load_encoder(encoder), PairTexts(texts, words, known), config.training, encoder)
+    encoder = Encoder(**{**vars(encoder), "batch_size": size})
+    training = Training(**{**vars(training), "train_batch": PAIRS})
+    steps = Steps(load_encoder(encoder), PairTexts(texts, words, known), training, encoder)
     before, begin = peak(), time.process_time()
     steps.learn()
     return {"before": before, "peak": peak(), "cpu": time.process_time() - begin}
 
 
-def command(arguments: argparse.Namespace, work: str, *rest: str) -> list[str]:
-    options = ["config", "folder", "limit", "epochs", "batch", "max_length", "precision"]
-    given = {name: getattr(arguments, name) for name in options if getattr(arguments, name) is not None}
-    told = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-    return [sys.executable, "-m", "benchmarks.finetuning", "--work", work, *told, *rest]
+def command(arguments: argparse.Namespace, *rest: str) -> list[str]:
+    options = ["work", "limit", "epochs", "batch", "max_length", "precision"]
+    told = [part for name in options for part in (f"--{name.replace('_', '-')}", str(getattr(arguments, name)))]
+    return [sys.executable, "-m", "benchmarks.finetuning", *told, *rest]
 
 
-def run_ways(arguments: argparse.Namespace, work: str, ways: Sequence[str]) -> list[dict[str, Any]]:
-    done = subprocess.run(command(arguments, work, "--measure", *ways), stdout=subprocess.PIPE, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+def trained(arguments: argparse.Namespace, name: str, epochs: int) -> dict[str, Any]:
+    """The report of a training, done in a process of its own unless it was done before."""
+    done = Path(arguments.work) / f"{name}-{epochs}.json"
+    if not done.exists():
+        subprocess.run(command(arguments, "--train", name, str(epochs)), check=True)
+    found: dict[str, Any] = json.loads(done.read_text())
+    return found
 
 
-def progress(work: str) -> tuple[int, int]:
-    """The epoch and the step of the last saved state; (0, 0) if there is none yet."""
+def saved_step(arguments: argparse.Namespace) -> int:
+    """The step of the first epoch that the last saved state has reached; -1 if there is none yet."""
     import torch
 
-    for state in Path(work).glob("*/dense/unfinished-*/fold=0/state.pt"):
-        try:
-            epoch, step, _ = torch.load(state, weights_only=True, mmap=True)["progress"]
-        except (OSError, RuntimeError):
-            continue
-        return epoch, step
-    return 0, 0
+    try:
+        state = torch.load(Path(arguments.work) / f"states-{KILLED}/fold=0/state.pt", weights_only=True, mmap=True)
+    except (OSError, RuntimeError):
+        return -1
+    epoch, step, _ = state["progress"]
+    return int(step) if epoch == 1 else sys.maxsize
 
 
-def killed_run(arguments: argparse.Namespace, work: str, middle: tuple[int, int]) -> tuple[dict[str, Any], str]:
-    """Full fine-tuning that is killed once its state is past the middle, and started again; and where it was killed."""
-    process = subprocess.Popen(command(arguments, work, "--measure", "full"), stdout=subprocess.DEVNULL)
-    while (reached := progress(work)) < middle:
-        if process.poll() is not None:
-            raise SystemExit("the training ended before it was killed: more epochs, or fewer seconds per checkpoint")
-        time.sleep(2)
-    for child in [*descendants(process.pid), process.pid]:
-        os.kill(child, signal.SIGKILL)
-    process.wait()
-    return run_ways(arguments, work, ["full"])[0], f"epoch {reached[0]}, step {reached[1]}"
+def killed(arguments: argparse.Namespace, steps: int) -> dict[str, Any]:
+    """The report of a training of one epoch that was killed past its middle and started again, and where that was."""
+    where = Path(arguments.work) / "killed-at.txt"
+    if not where.exists():
+        process = subprocess.Popen(command(arguments, "--train", KILLED, "1"))
+        while (step := saved_step(arguments)) < steps // 2:
+            if process.poll() is not None:
+                raise SystemExit("the training ended before it could be killed")
+            time.sleep(1)
+        process.kill()
+        process.wait()
+        where.write_text(f"{step} of {steps}")
+    return {**trained(arguments, KILLED, 1), "where": where.read_text()}
 
 
-def largest_difference(works: Sequence[str], dataset: str) -> float:
-    """The largest difference between the weights of two trainings."""
+def largest_difference(arguments: argparse.Namespace) -> float:
+    """The largest difference between the weights of the two trainings after one epoch."""
     from safetensors.numpy import load_file
 
-    place = f"{dataset}-one-fold"
-    folders = [_local(Workspace(work, place).dense_model) for work in works]
-    first, second = (load_file(f"{folder}/fold=0/model/model.safetensors") for folder in folders)
+    folders = [Path(arguments.work) / f"{name}-1/fold=0/model" for name in (WHOLE, KILLED)]
+    first, second = (load_file(folder / "model.safetensors") for folder in folders)
     assert first.keys() == second.keys()
     return max(float(abs(first[name] - second[name]).max()) for name in first)
 
 
 def report(arguments: argparse.Namespace) -> Iterator[str]:
     """The tables in Markdown."""
-    work = str(Path(arguments.work).absolute())
-    with ThreadPoolExecutor() as side_by_side:
-        killed = side_by_side.submit(killed_run, arguments, f"{work}-killed", (arguments.epochs // 2 + 1, 1))
-        rows = run_ways(arguments, work, list(WAYS))
-    config = configure(arguments, "full")
-    texts = rows[0]["texts"]
-    yield f"# Fine-tuning on {config.dataset}: {sum(texts.values()):,} texts, one fold"
+    data = OneFold(Path(arguments.work))
+    counts = data.write(arguments.limit)
+    steps = -(-counts["pairs"] // arguments.batch)
+    again = ThreadPoolExecutor().submit(killed, arguments, steps)
+    once = trained(arguments, WHOLE, 1)
+    full = trained(arguments, WHOLE, arguments.epochs)
+    encoder = full_settings(arguments, 1)[1]
+    yield f"# Fine-tuning on the demo's texts: {counts['texts']:,} of them, one fold"
     yield ""
     yield (
-        f"{config.dense.model}, {arguments.max_length} tokens, {rows[0]['precision']}; {texts['train']:,} training, "
-        f"{texts['validation']:,} validation and {texts['test']:,} test texts; one core of a machine that was busy "
-        f"with other work: CPU seconds compare, wall seconds do not. `full`: batches of {arguments.batch} pairs, rates "
-        f"{FULL_RATES['learning_rate_low']:g} to {FULL_RATES['learning_rate_high']:g}."
+        f"{encoder.model}, {encoder.max_length} tokens, {encoder.precision}; {counts['train']:,} training texts "
+        f"({counts['pairs']:,} pairs), {counts['validation']:,} validation and {counts['test']:,} test texts, "
+        f"{counts['labels']:,} labels; one thread on a busy machine, so CPU seconds compare and wall seconds do not."
     )
+    yield f"`full`: batches of {arguments.batch} pairs, rates {FULL_RATES['learning_rate_low']:g} to"
+    yield f"{FULL_RATES['learning_rate_high']:g}. Fused: bm25 and dense by {FAVOURITE}."
     yield ""
-    header = " | ".join(f"{group} {metric}@{k}" for group, metric, k in COLUMNS)
-    yield f"| | {header} | CPU s of training (and encoding) | wall s | peak MiB |"
-    yield "|---|" + "---:|" * (len(COLUMNS) + 3)
-    yield f"| bm25 alone | {_figures(rows[0]['bm25'])} | | | |"
-    for row in rows:
-        costs = f"{row['cpu']:.0f} | {row['seconds']:.0f} | {row['memory']:,.0f}" if row["way"] in PLAIN else "| |"
-        yield f"| dense alone, {row['way']} | {_figures(row['dense'])} | {costs} |"
-    for row in rows:
-        yield f"| bm25 + dense ({row['way']}), {FAVOURITE} | {_figures(row['fused'])} | | | |"
+    yield from quality_lines(arguments, data, encoder, {1: once, arguments.epochs: full})
     yield ""
-    yield "Validation MRR, before training and after each epoch (`projection` compares with names and training texts,"
-    yield "`full` with names only):"
-    yield ""
-    for row in rows:
-        if row["way"] in PLAIN and row["mrr"]:
-            yield f"- {row['way']}: {', '.join(f'{mrr:.4f}' for mrr in row['mrr'])}"
-    yield ""
-    yield kill_line(arguments, work, config, next(row for row in rows if row["way"] == "full"), *killed.result())
+    yield kill_line(arguments, once, again.result())
     yield ""
     for kind in ("cached", "whole"):
-        line = subprocess.run(command(arguments, work, "--step", kind), stdout=subprocess.PIPE, text=True, check=True)
-        found = json.loads(line.stdout.splitlines()[-1])
-        what = (
-            f"cached gradients, chunks of {config.dense.batch_size}" if kind == "cached" else "the whole batch at once"
-        )
+        done = subprocess.run(command(arguments, "--step", kind), stdout=subprocess.PIPE, text=True, check=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        what = f"cached gradients, {encoder.batch_size} texts at a time" if kind == "cached" else "all at once"
         extra = found["peak"] - found["before"]
         yield f"- a step of {PAIRS} pairs, {what}: {extra:,.0f} MiB beside the model, {found['cpu']:.1f} CPU s"
 
 
-PLAIN = ("none", "projection", "full")
-"""The ways that train or encode; the others only index anew."""
+def quality_lines(
+    arguments: argparse.Namespace, data: OneFold, encoder: Encoder, fulls: Mapping[int, Mapping[str, Any]]
+) -> Iterator[str]:
+    """What each way finds, and what it costs."""
+    header = " | ".join(f"{group} {metric}@{k}" for group, metric, k in COLUMNS)
+    yield f"| labels are | training | dense: {header} | fused: {header} | CPU s | wall s |"
+    yield "|---|---|" + "---:|" * (2 * len(COLUMNS) + 2)
+    bm25 = data.bm25()
+    cpu, wall = time.process_time(), time.monotonic()
+    plain = data.encoded(encoder, "plain")
+    encoding = time.process_time() - cpu, time.monotonic() - wall
+    mrr: dict[str, list[float]] = {}
+    for parts in (("name",), ("name", "train_texts")):
+        cpu, wall = time.process_time(), time.monotonic()
+        heads = data.projections(plain, parts, settings(arguments, label_text=list(parts)).training)
+        costs = time.process_time() - cpu, time.monotonic() - wall
+        mrr[f"projection, {' and '.join(parts)}"] = heads.mrr
+        ways = {"none": (plain, None, encoding), "projection": (plain, heads.folder, costs)}
+        for epochs, done in fulls.items():
+            model = str(data.folder / f"{WHOLE}-{epochs}/fold=0/model")
+            tuned = Encoder(**{**vars(encoder), "model": model, "fingerprint": model})
+            vectors = data.encoded(tuned, f"tuned-{epochs}")
+            ways[f"full, {epochs} epoch{'s' * (epochs > 1)}"] = vectors, None, (done["cpu"], done["seconds"])
+        for way, (vectors, folder, (seconds, passed)) in ways.items():
+            found = data.figures(bm25, data.dense(vectors, parts, folder))
+            shown = " | ".join(f"{value:.1f}" for value in [*found["dense"], *found["fused"]])
+            yield f"| {' and '.join(parts)} | {way} | {shown} | {seconds:.0f} | {passed:.0f} |"
+    yield f"| | bm25 alone | {' | '.join(f'{value:.1f}' for value in found['bm25'])} |{' |' * (len(COLUMNS) + 2)}"
+    yield ""
+    yield "CPU seconds of `none` are those of encoding all texts, which `projection` needs as well. Those of a further"
+    yield "epoch are its own. Validation MRR, before training and after each epoch:"
+    yield ""
+    mrr["full, name"] = fulls[max(fulls)]["mrr"]
+    for way, values in mrr.items():
+        yield f"- {way}: {', '.join(f'{value:.4f}' for value in values)}"
 
 
-def kill_line(
-    arguments: argparse.Namespace, work: str, config: Config, whole: dict[str, Any], again: dict[str, Any], where: str
-) -> str:
-    difference = largest_difference([work, f"{work}-killed"], config.dataset)
-    same = max(abs(a - b) for a, b in zip(again["dense"] + again["mrr"], whole["dense"] + whole["mrr"], strict=True))
+def kill_line(arguments: argparse.Namespace, once: Mapping[str, Any], again: Mapping[str, Any]) -> str:
+    same: Sequence[float] = [abs(a - b) for a, b in zip(once["mrr"], again["mrr"], strict=True)]
     return (
-        f"Killed after {where} of {arguments.epochs} epochs and started again: the weights differ from the undisturbed "
-        f"training's by at most {difference:.1g}, figures and MRR by at most {same:.1g}; the second start took "
-        f"{again['cpu']:.0f} CPU s of the {whole['cpu']:.0f}."
+        f"Killed after step {again['where']} of the first epoch and started again: after it the weights differ from "
+        f"those of the undisturbed training by at most {largest_difference(arguments):.1g}, validation MRR by "
+        f"{max(same):.1g}. The second start took {again['cpu']:.0f} CPU s of {once['cpu']:.0f}."
     )
-
-
-def _figures(values: Sequence[float]) -> str:
-    return " | ".join(f"{value:.1f}" for value in values)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The memory and the processor time of Spark's Python workers, watched from outside while a job runs."""
+"""The memory of Spark's Python workers, watched from outside while a job runs."""
 
 from __future__ import annotations
 
@@ -39,25 +39,6 @@ class WorkerMemory:
                 self.growth = max(self.growth, size - self._first.setdefault(worker, size))
 
 
-def worker_seconds() -> float:
-    """The processor seconds that all Python workers of Spark have taken so far, those that have ended included."""
-    ticks = 0
-    for worker in _workers():
-        try:
-            fields = (worker / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        # The daemon that starts the workers has the time of those that have ended.
-        ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def descendants(process: int) -> list[int]:
-    """The processes that a process has started, and those that these have started."""
-    numbers = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
-    return [number for number in numbers if number != process and _descends(Path(f"/proc/{number}"), process)]
-
-
 def _workers() -> list[Path]:
     """The Python workers that descend from this process."""
     found = []
@@ -70,15 +51,12 @@ def _workers() -> list[Path]:
     return found
 
 
-def _descends(process: Path, ancestor: int | None = None) -> bool:
-    number, ancestor = int(process.name), ancestor or os.getpid()
-    while number > 1 and number != ancestor:
-        try:
-            stat = Path(f"/proc/{number}/stat").read_text()
-        except OSError:
-            return False
+def _descends(process: Path) -> bool:
+    number = int(process.name)
+    while number > 1 and number != os.getpid():
+        stat = Path(f"/proc/{number}/stat").read_text()
         number = int(stat.rpartition(")")[2].split()[1])
-    return number == ancestor
+    return number == os.getpid()
 
 
 def _resident(process: Path) -> int:

@@ -124,7 +124,7 @@ def bm25(labels: int) -> dict[str, float]:
         queries = pa.RecordBatch.from_pydict(
             {"text_id": pa.array(range(QUERIES), pa.int64()), "text": pa.array(texts[TEXTS:], pa.string())}
         )
-        search = score_texts(folder, "", 0, tokenizer, Scoring(64, "max", TOP))
+        search = score_texts(folder, "", 0, tokenizer, Scoring(64, "max", TOP), "bm25")
         list(search(iter([queries.slice(0, 8)])))
         begin = time.perf_counter()
         lists = sum(len(batch) for batch in search(iter([queries])))

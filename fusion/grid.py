@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import NamedTuple
 
@@ -111,27 +111,35 @@ class Grid:
         return [NORMALIZATIONS[name] for name in used if name]
 
     def fused(
-        self, pools: Pools, normalized: Mapping[str, Floats] | None = None, precision: type[np.floating] = np.float32
+        self,
+        pools: Pools,
+        normalized: Mapping[str, Floats] | None = None,
+        precision: type[np.floating] = np.float32,
+        only: Container[int] | None = None,
     ) -> Iterator[tuple[int, Array]]:
-        """Every column's scores for a block of pools, rounded so that scores equal on paper tie; NaN for a candidate
-        that is in none of the lists that a column fuses.
+        """Every column's scores for a block of pools (or those of some columns), rounded so that scores equal on paper
+        tie; NaN for a candidate that is in none of the lists that a column fuses.
 
         `normalized`: scores that were normalised elsewhere, as matrices like `pools.score`.
         """
         if self._names_retrievers and not self.retrievers:
             raise ValueError("cells name retrievers, but the grid does not know them")
-        chosen = ChosenScores(self.strategies, self._place_of, self.retrievers, pools)
-        for column, fused in self._fixed_scores(pools, normalized or {}, precision):
+        strategies = {cell: s for cell, s in self.strategies.items() if only is None or self.column_of[cell] in only}
+        chosen = ChosenScores(strategies, self._place_of, self.retrievers, pools)
+        computed = [n for n in range(len(self._fixed)) if only is None or n in only or n in chosen.columns]
+        for column, fused in self._fixed_scores(pools, normalized or {}, precision, computed):
             chosen.keep(column, fused)
-            yield column, fused
-        for cell, strategy in self.strategies.items():
+            if only is None or column in only:
+                yield column, fused
+        for cell, strategy in strategies.items():
             yield self.column_of[cell], chosen.scores(strategy, precision)
 
     def _fixed_scores(
-        self, pools: Pools, normalized: Mapping[str, Floats], precision: type[np.floating]
+        self, pools: Pools, normalized: Mapping[str, Floats], precision: type[np.floating], numbers: Sequence[int]
     ) -> Iterator[tuple[int, Array]]:
-        """The scores of the columns that are the same in all folds and views."""
-        for lists, numbered in groupby(enumerate(self._fixed), key=lambda item: item[1].lists):
+        """The scores of some of the columns that are the same in all folds and views."""
+        columns = ((number, self.columns[number]) for number in numbers)
+        for lists, numbered in groupby(columns, key=lambda item: item[1].lists):
             if not lists:
                 yield from self._scores(pools, normalized, range(len(pools.position)), numbered, precision)
                 continue

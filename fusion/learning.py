@@ -113,6 +113,7 @@ def trained(
     *,
     formula: str,
     citation: str,
+    when: str = "",
     reads: Reads = "ranks",
     missing: float = 0.0,
     limits: Limits | None = None,
@@ -138,7 +139,7 @@ def trained(
 
         declared = Parameters.of(worth, limits or {}, skipped=2)
         parameters = Parameters(declared.known, trained=True)
-        entry = FUSIONS.add(Fusion(name, reads, formula, citation, kernel, False, parameters))
+        entry = FUSIONS.add(Fusion(name, reads, formula, citation, kernel, False, parameters, when=when))
         entry.plain = plain
         return entry
 

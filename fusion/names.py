@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from fusion.errors import ConfigError
 
+REMEMBERED = 65_536
+"""Names whose parts are kept: all subsets of eight retrievers make thousands of cells, each of which is asked often."""
 Number = int | float
 QUOTED = r'"(?:[^"\\]|\\.)*"'
 PLAIN = r'[^\s"()\[\]=,+:]+'
@@ -37,6 +40,11 @@ class CellText(NamedTuple):
 
 def split(text: str, separator: str) -> list[str]:
     """The parts of a text between separators that stand outside of quotes, parentheses and brackets."""
+    return list(_split(text, separator))
+
+
+@lru_cache(REMEMBERED)
+def _split(text: str, separator: str) -> tuple[str, ...]:
     parts, depth = [""], 0
     for token in _TOKEN.findall(text):
         depth += (token in "([") - (token in ")]")
@@ -44,7 +52,7 @@ def split(text: str, separator: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += token
-    return [part.strip() for part in parts]
+    return tuple(part.strip() for part in parts)
 
 
 def parse_call(text: str) -> Call:
@@ -101,11 +109,13 @@ def print_subset(names: Iterable[str]) -> str:
     return "+".join(map(quoted, sorted(names)))
 
 
+@lru_cache(REMEMBERED)
 def quoted(name: str) -> str:
     """A retriever's name within the name of a cell: in quotes where signs in it would be read as syntax."""
     return name if re.fullmatch(PLAIN, name) else json.dumps(name, ensure_ascii=False)
 
 
+@lru_cache(REMEMBERED)
 def unquoted(text: str) -> str:
     if re.fullmatch(PLAIN, text):
         return text

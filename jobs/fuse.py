@@ -23,7 +23,7 @@ from jobs.runtime.engines import Engine, Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
 from jobs.runtime.training import learned_of
-from jobs.tuning.model_file import read_model
+from jobs.tuning.model_file import ModelFile, read_model
 from udfs.fused_lists import FusionPlan, fuse_lists
 from udfs.problems import Problems
 from udfs.tuning import TrainTexts, prepared
@@ -52,11 +52,12 @@ def fused_rows(spark: SparkSession | None, config: Config, sources: Sources | No
     """The fused lists, as a table of the engine's kind; rows of a DataFrame may hold `problems` instead of a list."""
     sources = sources or Sources.of(config.inputs)
     sources.require(judged=False)
+    model = None if config.fuse.model is None else read_model(config.fuse.model)
     engine = choose_engine(config, sources, spark)
     lists = load_lists(engine.tables, sources, judged=False)
     chosen = config.fuse.label_groups
     views = views_of(config.fuse.format, chosen, chosen_views(chosen, lists.layout.views))
-    grid, scope, train_texts = _chosen_grid(engine, config, sources, lists.layout.retrievers, views)
+    grid, scope, train_texts = _chosen_grid(model, engine, config, sources, lists.layout.retrievers, views)
     types = lists.types
     plan = FusionPlan(
         lists.layout,
@@ -79,12 +80,16 @@ def fused_rows(spark: SparkSession | None, config: Config, sources: Sources | No
 
 
 def _chosen_grid(
-    engine: Engine, config: Config, sources: Sources, retrievers: Sequence[str], views: Sequence[str]
+    model: ModelFile | None,
+    engine: Engine,
+    config: Config,
+    sources: Sources,
+    retrievers: Sequence[str],
+    views: Sequence[str],
 ) -> tuple[Grid, Scope, TrainTexts | None]:
     """The cells that are chosen, or the fusion of a model file with the training texts of labels that it reads."""
-    if config.fuse.model is None:
+    if model is None:
         return config.grid.grid(retrievers), config.grid.scope, None
-    model = read_model(config.fuse.model)
     model.check(retrievers, views)
     grid = Grid([], retrievers, model.policies, strategies={DEPLOYED: model.strategy})
     if not model.reads_training:

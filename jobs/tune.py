@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 def with_inputs(config: Config) -> Config:
-    """The configuration with what the dataset's stages left as inputs, where none are named, and a place for
-    results."""
+    """The configuration with what the dataset's stages left as inputs where none are named, and a place for results."""
     if config.inputs.candidates is not None or config.inputs.judgements is not None:
         return config
     staged = with_stages(config)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,9 +82,31 @@ def finetune(
 
 
 def on_own_gpu(model: Any, fold: int) -> Any:
-    """The model on a GPU that it shares with as few other folds as possible, where there is any."""
+    """The model on the GPU of this fold, where there is any."""
     cuda = dense_package("torch").cuda
-    return model.to(f"cuda:{fold % cuda.device_count()}") if cuda.is_available() else model
+    if not cuda.is_available():
+        return model
+    number = own_gpu(fold, _granted_gpus(), cuda.device_count())
+    cuda.set_device(number)
+    return model.to(f"cuda:{number}")
+
+
+def own_gpu(fold: int, granted: Sequence[str], count: int) -> int:
+    """The GPU that Spark has granted to the task; else one that the fold shares with as few others as possible.
+
+    A cluster may show a task its own GPU alone, which then has the number 0 whatever its address.
+    """
+    if granted and granted[0].isdigit() and int(granted[0]) < count:
+        return int(granted[0])
+    return 0 if granted else fold % count
+
+
+def _granted_gpus() -> list[str]:
+    """The addresses of the GPUs that Spark has granted to this task, if it manages them."""
+    pyspark = sys.modules.get("pyspark")
+    task = None if pyspark is None else pyspark.TaskContext.get()
+    granted = None if task is None else task.resources().get("gpu")
+    return [] if granted is None else list(granted.addresses)
 
 
 class Steps:
@@ -102,6 +125,10 @@ class Steps:
         self.best = 0
         self.best_state: Mapping[str, Any] = {}
         self.torch.manual_seed(training.seed)
+        self.device = model.device
+        on_gpu = self.device.type == "cuda"
+        self.rounded = self.torch.cuda.is_bf16_supported() if on_gpu else encoder.precision == "bfloat16"
+        """Whether products of matrices are rounded to bfloat16, as on every GPU that can; sums and weights are not."""
 
     def learn(self) -> None:
         """One step of the current epoch. The order of the texts depends on the seed and the epoch alone."""
@@ -116,7 +143,7 @@ class Steps:
             group["lr"] = rate
         self.model.train()
         sides = Side.of(texts, self.train.texts), Side.of(labels, self.train.label_texts)
-        mask = self.torch.from_numpy(negatives(labels, self.train.known.take(texts))).to(self.model.device)
+        mask = self.torch.from_numpy(negatives(labels, self.train.known.take(texts))).to(self.device)
         self.optimizer.zero_grad()
         cached_step(self._vectors, sides, mask, training.temperature, self.encoder.batch_size)
         self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), LONGEST_GRADIENT)
@@ -125,12 +152,10 @@ class Steps:
         self.step += 1
 
     def _vectors(self, texts: list[str]) -> Any:
-        device = self.model.device.type
         # Releases before 6 know it as `tokenize`.
         tokenized = getattr(self.model, "preprocess", None) or self.model.tokenize
-        features = dense_package("sentence_transformers.util").batch_to_device(tokenized(texts), self.model.device)
-        rounded = device == "cuda" or self.encoder.precision == "bfloat16"
-        with self.torch.autocast(device, self.torch.bfloat16, enabled=rounded):
+        features = dense_package("sentence_transformers.util").batch_to_device(tokenized(texts), self.device)
+        with self.torch.autocast(self.device.type, self.torch.bfloat16, enabled=self.rounded):
             return self.model(features)["sentence_embedding"].float()
 
     def judged(self, mrr: float) -> None:

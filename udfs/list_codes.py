@@ -17,6 +17,11 @@ JUDGEMENT = -1
 this falls into (fusion/statistics/text_lengths.py) is told by a code below: JUDGEMENT - 1 - band."""
 
 
+def is_judgement(codes: Array) -> Array:
+    """Which list codes are those of judgements."""
+    return np.asarray(codes <= JUDGEMENT)
+
+
 @dataclass(frozen=True)
 class LabelIndex:
     """The places of labels in a list of ids."""

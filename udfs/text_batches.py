@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from fusion.kernel.ranking import list_order
 from fusion.statistics.text_lengths import UNKNOWN
 from fusion.types import Array, Floats, Int32s, Ints
 from udfs.label_ids import number_labels
-from udfs.list_codes import JUDGEMENT, Layout
+from udfs.list_codes import JUDGEMENT, Layout, is_judgement
 from udfs.list_problems import ListProblems
 from udfs.problems import Problem, Problems
 
@@ -39,15 +39,7 @@ class Batch:
 
     def only(self, chosen: Array) -> Batch:
         """Some of the texts."""
-        texts, relevant = self.texts, self.texts.relevant
-        kept = replace(
-            texts,
-            start=texts.start[chosen],
-            stop=texts.stop[chosen],
-            relevant=relevant._replace(start=relevant.start[chosen], stop=relevant.stop[chosen]),
-            judged=None if texts.judged is None else texts.judged.some(chosen),
-            fold=None if texts.fold is None else texts.fold[chosen],
-        )
+        kept = self.texts.some(chosen)
         about = self.fold[chosen], self.judged[chosen], self.decode, self.length[chosen]
         return Batch(kept, self.text_id.filter(pa.array(chosen)), *about)
 
@@ -67,7 +59,7 @@ class Rows:
 
     @property
     def is_judgement(self) -> Array:
-        return np.asarray(self.code <= JUDGEMENT)
+        return is_judgement(self.code)
 
     @property
     def groups_source(self) -> str:

@@ -19,7 +19,7 @@ from fusion.tuning.features import feature_matrix
 from fusion.tuning.strategies import Strategy
 from fusion.types import Array, Floats, Int32s, Ints
 from udfs.hit_counts import id_keys
-from udfs.list_codes import JUDGEMENT, LabelIndex, Layout
+from udfs.list_codes import LabelIndex, Layout, is_judgement
 from udfs.local import text_tables
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work, read_texts
@@ -149,7 +149,7 @@ def prepared(work: Work, parting: Parting | None, train_texts: TrainTexts | None
 
 def judged_places(rows: pa.Table | pa.RecordBatch, parting: Parting) -> tuple[Array, Ints]:
     """The fold (or part) and place of every judged text of some list rows."""
-    judged = pa.array(rows["list"].to_numpy() == JUDGEMENT)
+    judged = pa.array(is_judgement(rows["list"].to_numpy()))
     text_id, fold = rows["text_id"].filter(judged), rows["fold"].filter(judged).to_numpy()
     ids = text_id.combine_chunks() if isinstance(text_id, pa.ChunkedArray) else text_id
     return parting.base(ids, fold), places_of(ids, parting.seed)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fusion.errors import SetupError as SetupError
     from fusion.errors import XmtcError as XmtcError
     from fusion.registry import fusion as fusion
+    from fusion.registry import label_metric as label_metric
     from fusion.registry import metric as metric
     from fusion.registry import normalization as normalization
     from jobs.config import Config as Config
@@ -74,6 +75,7 @@ MODULES = {
     "explain": "xmtc_fusion.explaining",
     "fuse": "xmtc_fusion.fusing",
     "fusion": "fusion.registry",
+    "label_metric": "fusion.registry",
     "load_config": "jobs.config",
     "metric": "fusion.registry",
     "nightly": "xmtc_fusion.whole_jobs",

@@ -92,7 +92,8 @@ class Evaluation:
         return summary(self._result, self.config)
 
     def plot(self, kind: str = "grid", label_group: str = ALL) -> Figure:
-        """A figure: grid, gain, frequency or agreement. Needs the extra [report]."""
+        """A figure: grid, gain, frequency, ranks, additions, agreement, or curve for what was tuned. Needs the extra
+        [report]."""
         from jobs.reporting.figures import figures
 
         drawn = {name.partition("_")[2]: figure for name, figure in figures(self._report)}
@@ -153,7 +154,16 @@ class Evaluation:
         from jobs.results.stored import Results
 
         result = self._result
-        stored = Results((), self.config, result.metrics, result.details, result.input_counts, __version__, "now")
+        stored = Results(
+            (),
+            self.config,
+            result.metrics,
+            result.details,
+            result.input_counts,
+            __version__,
+            "now",
+            tuple(result.notes),
+        )
         return assemble(stored, self.config.report.test, self.config.report.alpha)
 
     @property

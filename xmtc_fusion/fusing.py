@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 
 from fusion.grid import Cell, parse_cells
 from fusion.label_groups import ALL
+from fusion.tuning.strategies import DEPLOYED
 from jobs import fuse as job
 from jobs.config import Config
-from jobs.inputs.in_memory import Kind, kind_of, runs_source
+from jobs.inputs.in_memory import Kind, judgements_source, kind_of, runs_source
 from jobs.inputs.sources import Sources
 from xmtc_fusion.evaluating import configured
 
@@ -25,6 +26,8 @@ def fuse(
     runs: Any,
     cells: str | Iterable[str] = "zmuv+combmnz",
     *,
+    model: str | None = None,
+    training: Any = None,
     top: int = 64,
     engine: str | None = None,
     config: Config | str | None = None,
@@ -33,20 +36,37 @@ def fuse(
 ) -> Any:
     """The fused ranking of every text: the best `top` labels with their scores, best first.
 
-    runs: as for `evaluate`. What comes out is of the kind of the first run: a dictionary, a pandas, polars or Arrow
-        table (one row per list if that run had lists, one row per candidate if not), or a Spark DataFrame. For a path,
-        an Arrow table.
-    cells: `"zmuv+combmnz"`, `"rrf(k=10)"` or another cell; or several, then the result is a dictionary by cell.
+    Args:
+        runs: as for `evaluate`. What comes out is of the kind of the first run: a dictionary, a pandas, polars or Arrow
+            table (one row per list if that run had lists, one row per candidate if not), or a Spark DataFrame. For a
+            path, an Arrow table.
+        cells: `"zmuv+combmnz"`, `"rrf(k=10)"` or another cell; or several, then the result is a dictionary by cell.
+        model: instead of cells, the path of a model file that `tune` made. If it counts the training texts of labels,
+            `training` must bring their labels, in the forms of the judgements of `evaluate`.
+        top: how many labels of each text are kept.
+        engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`.
+        config: a configuration, or the path of one.
+        settings: dotted settings over it.
+        spark: the session to use, if there is one.
     """
     names = [cells] if isinstance(cells, str) else list(cells)
     chosen = {"grid.cells": names, "fuse.top": top, "fuse.label_groups": [ALL], **(settings or {})}
     if engine is not None:
         chosen["grid.engine"] = engine
+    if model is not None:
+        chosen["fuse.model"] = model
     resolved = configured(config, chosen)
-    sources = Sources(runs_source(runs), label_groups="auto", distances=resolved.inputs.distances)
+    sources = Sources(
+        runs_source(runs),
+        label_groups="auto",
+        training=None if training is None else judgements_source(training),
+        distances=resolved.inputs.distances,
+    )
     fused = job.fused_rows(spark, resolved, sources)
     first = next(iter(runs.values())) if isinstance(runs, Mapping) else runs
     kind, long = kind_of(first), _is_long(first)
+    if model is not None:
+        return _of_cell(fused, DEPLOYED, kind, long)
     rankings = {}
     for name in names:
         named = parse_cells(name)

@@ -68,11 +68,21 @@ def tune(
 ) -> Tuned:
     """Choose and learn fusions on validation texts, and evaluate them on test texts beside all fixed cells.
 
-    strategies: such as `["tuned+cell", "learned+logistic"]`; by default all that are installed.
-    objective: what is to be as high as possible, such as `"ndcg@10"` or `"0.5*ndcg@10+0.5*precision@1"`.
-    folds: a table (text_id, fold, role), or `{"t1": 0, ...}`. Runs may tell roles, too, by a column `role`. Without
-        texts of the role validation, the choice for each fold, or for each part of the texts, is made on the others.
-    The other arguments are those of `evaluate`.
+    Args:
+        judgements: as for `evaluate`.
+        runs: as for `evaluate`. A column `role` may tell validation texts from test texts.
+        strategies: such as `["tuned+cell", "learned+logistic"]`; by default all that are installed.
+        objective: what is to be as high as possible, such as `"ndcg@10"` or `"0.5*ndcg@10+0.5*precision@1"`.
+        metrics: as for `evaluate`.
+        label_groups: as for `evaluate`.
+        folds: a table (text_id, fold, role), or `{"t1": 0, ...}`. Without texts of the role validation, the choice for
+            each fold, or for each part of the texts, is made on the others.
+        training: as for `evaluate`; learned fusions read how frequent a label is there.
+        engine: as for `evaluate`.
+        dataset: what the report calls the dataset.
+        config: a configuration, or the path of one.
+        settings: dotted settings over it.
+        spark: the session to use, if there is one.
     """
     chosen = {
         "tune.strategies": listed(strategies),

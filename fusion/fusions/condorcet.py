@@ -19,6 +19,7 @@ LONG = 4096
     reads="ranks",
     formula="labels beaten - labels lost to, by pairwise majority of the lists",
     citation="M. Montague, J. A. Aslam. Condorcet fusion for improved retrieval. CIKM 2002. A. H. Copeland, 1951.",
+    when="Three or more retrievers, decided by majority; slow for many retrievers.",
     standard=True,
 )
 def condorcet(candidates: Candidates) -> Array:

@@ -68,25 +68,20 @@ class TextBlock:
             done = entries[first - 1] if first else 0
             last = int(np.searchsorted(entries, done + ENTRIES_PER_BLOCK))
             last = min(max(last, first + 1), first + TEXTS_PER_BLOCK, len(self))
-            part = slice(first, last)
-            yield (
-                first,
-                TextBlock(
-                    self.slots,
-                    self.start[part],
-                    self.stop[part],
-                    self.label,
-                    self.score,
-                    self.group,
-                    self.relevant._replace(start=self.relevant.start[part], stop=self.relevant.stop[part]),
-                    self.relevant_group,
-                    self.normalized,
-                    None if self.judged is None else self.judged.some(part),
-                    None if self.fold is None else self.fold[part],
-                    None if self.train_texts is None else (self.train_texts[0], self.train_texts[1][part]),
-                ),
-            )
+            yield first, self.some(slice(first, last))
             first = last
+
+    def some(self, texts: slice | Array) -> TextBlock:
+        """Some of the texts."""
+        return replace(
+            self,
+            start=self.start[texts],
+            stop=self.stop[texts],
+            relevant=self.relevant._replace(start=self.relevant.start[texts], stop=self.relevant.stop[texts]),
+            judged=None if self.judged is None else self.judged.some(texts),
+            fold=None if self.fold is None else self.fold[texts],
+            train_texts=None if self.train_texts is None else (self.train_texts[0], self.train_texts[1][texts]),
+        )
 
     def lists(self, view: str) -> Lists:
         """The lists of one label group, or of all labels: joined where they are stored by group."""

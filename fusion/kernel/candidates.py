@@ -142,11 +142,16 @@ class Candidates:
         return self.pools.lists if self._imputes else self.pools.held
 
     @cached_property
+    def root_held(self) -> Floats:
+        """The square root of that number."""
+        return np.sqrt(self.held)
+
+    @cached_property
     def median(self) -> Floats:
         # Of one or two numbers the median is the mean.
         if len(self.pools.position) <= 2:
             return self.total / self.held
-        return _median(self.x)
+        return _median(*self._places, *self._scaling)
 
     @property
     def inverse_squares(self) -> Floats:
@@ -245,9 +250,11 @@ def _last(offset, position, size, value, shift, scale):  # type: ignore[no-untyp
 def _weighted_total(x, weights):  # type: ignore[no-untyped-def]
     total = np.zeros(x.shape[1])
     for r in range(x.shape[0]):
+        weight = weights[r]
         for c in range(x.shape[1]):
-            if not np.isnan(x[r, c]):
-                total[c] += weights[r] * x[r, c]
+            # Without a branch, so that it runs in full vectors.
+            value = x[r, c]
+            total[c] += weight * value if value == value else 0.0
     return total
 
 
@@ -262,20 +269,25 @@ def _total_by_rank(position, worth):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _median(x):  # type: ignore[no-untyped-def]
-    retrievers, candidates = x.shape
+def _median(offset, position, size, value, shift, scale, missing, impute):  # type: ignore[no-untyped-def]
+    retrievers, candidates = position.shape
     out = np.empty(candidates, np.float64)
     ordered = np.empty(retrievers, np.float64)
-    for c in range(candidates):
-        m = 0
-        for r in range(retrievers):
-            if np.isnan(x[r, c]):
-                continue
-            place = m
-            while place > 0 and ordered[place - 1] > x[r, c]:
-                ordered[place] = ordered[place - 1]
-                place -= 1
-            ordered[place] = x[r, c]
-            m += 1
-        out[c] = (ordered[(m - 1) // 2] + ordered[m // 2]) / 2
+    for p in range(offset.size - 1):
+        for c in range(offset[p], offset[p + 1]):
+            m = 0
+            for r in range(retrievers):
+                if position[r, c] >= 0:
+                    x = (value[r, c] - shift[p, r]) / scale[p, r]
+                elif impute and size[p, r] > 0:
+                    x = missing[p, r]
+                else:
+                    continue
+                place = m
+                while place > 0 and ordered[place - 1] > x:
+                    ordered[place] = ordered[place - 1]
+                    place -= 1
+                ordered[place] = x
+                m += 1
+            out[c] = (ordered[(m - 1) // 2] + ordered[m // 2]) / 2
     return out

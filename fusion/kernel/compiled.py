@@ -35,7 +35,11 @@ class Compiled:
         for name in self._function.__code__.co_names:
             if isinstance(names.get(name), Compiled):
                 names[name] = names[name].dispatcher
-        return make_dispatcher(self._function)
+        dispatcher = make_dispatcher(self._function)
+        # Later calls need not come through here; small calls are many.
+        if names.get(self._function.__name__) is self:
+            names[self._function.__name__] = dispatcher
+        return dispatcher
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -85,7 +85,8 @@ class Pools:
     @cached_property
     def held(self) -> Ints:
         """The number of lists that hold each candidate."""
-        return (self.position >= 0).sum(axis=0)
+        held: Ints = _held(self.position)
+        return held
 
     @cached_property
     def lists(self) -> Ints:
@@ -109,18 +110,15 @@ class Pools:
 
     def of_lists(self, lists: Sequence[int]) -> tuple[Pools, Ints]:
         """The pools that some of the lists make, and which candidates are in them. Nothing in them is relevant."""
-        position = self.position[list(lists)]
-        held = (position >= 0).any(axis=0)
-        candidates = np.flatnonzero(held)
-        offset = np.concatenate(([0], np.cumsum(held)))[self.offset]
+        candidates, offset, position, score = _of_lists(self.position, self.score, self.offset, np.array(lists))
         nothing = np.empty(0, np.int64)
         pools = Pools(
             self.source,
             offset,
             self.label[candidates],
             self.group[candidates],
-            self.score[list(lists)][:, candidates],
-            position[:, candidates],
+            score,
+            position,
             self.statistics.of_lists(list(lists), np.diff(offset).astype(np.float64)),
             nothing,
             np.zeros(len(offset), np.int64),
@@ -132,11 +130,54 @@ class Pools:
 
 
 @compiled
+def _held(position):  # type: ignore[no-untyped-def]
+    held = np.zeros(position.shape[1], np.int64)
+    for r in range(position.shape[0]):
+        for c in range(position.shape[1]):
+            held[c] += position[r, c] >= 0
+    return held
+
+
+@compiled
+def _of_lists(position, score, offset, lists):  # type: ignore[no-untyped-def]
+    """The candidates that some lists hold, where each pool's begin, and their places and scores in these lists."""
+    held = np.zeros(position.shape[1], np.bool_)
+    for r in lists:
+        for c in range(held.size):
+            held[c] |= position[r, c] >= 0
+    candidates = np.empty(held.size, np.int64)
+    begin = np.zeros(offset.size, np.int64)
+    end = 0
+    for p in range(offset.size - 1):
+        for c in range(offset[p], offset[p + 1]):
+            candidates[end] = c
+            end += held[c]
+        begin[p + 1] = end
+    candidates = candidates[:end]
+    of_position = np.empty((lists.size, end), position.dtype)
+    of_score = np.empty((lists.size, end), score.dtype)
+    for i in range(lists.size):
+        positions, scores = position[lists[i]], score[lists[i]]
+        for n in range(end):
+            of_position[i, n] = positions[candidates[n]]
+            of_score[i, n] = scores[candidates[n]]
+    return candidates, begin, of_position, of_score
+
+
+@compiled
 def _inverse_squares(position):  # type: ignore[no-untyped-def]
     retrievers, candidates = position.shape
+    longest = 0
+    for r in range(retrievers):
+        for c in range(candidates):
+            longest = max(longest, position[r, c] + 1)
+    # The last one is for position -1: a list that lacks the candidate.
+    worth = np.zeros(longest + 1)
+    for place in range(longest):
+        rank = place + 1.0
+        worth[place] = 1.0 / (rank * rank)
     out = np.zeros(candidates, np.float64)
     for r in range(retrievers):
         for c in range(candidates):
-            rank = position[r, c] + 1.0
-            out[c] += 1.0 / (rank * rank) if rank > 0 else 0.0
+            out[c] += worth[position[r, c]]
     return out

@@ -59,7 +59,7 @@ class ViewTexts:
         """The hits of text t are the rows first[t] to first[t + 1]."""
         return np.searchsorted(self.hits.text, np.arange(len(self.relevant[0]) + 1))
 
-    @property
+    @cached_property
     def deepest(self) -> int:
         """The last rank that a hit may have."""
         last = self.hits.ranks if self.hits.tied is None else self.hits.ranks + self.hits.tied - 1
@@ -98,6 +98,7 @@ class TextFigures:
         ]
         """A measure, and the number of an ideal."""
         sums: dict[tuple[Measure, int], Sum] = {}
+        nothing = np.full(len(texts.relevant[0]), np.inf)
         for measure, ideal in self.aspects:
             entry = METRICS[measure.metric]
             assert isinstance(entry, TextMetric)
@@ -105,7 +106,6 @@ class TextFigures:
             alike = worth.depth is None and worth.terms is None
             # Both ideals divide the same sum, unless they differ in which hits count.
             key = (measure, 0 if alike else ideal)
-            nothing = np.full(len(texts.relevant[0]), np.inf)
             sums.setdefault(key, Sum(measure, worth, [nothing] * len(IDEALS))).over[ideal] = np.broadcast_to(
                 np.asarray(worth.over, np.float64), len(texts.relevant[0])
             )
@@ -124,13 +124,13 @@ class TextFigures:
         hits = self.texts.hits
         columns = hits.ranks.shape[1]
         figures = np.empty((len(self.aspects) if keep else 0, len(chosen), columns))
-        totals = np.zeros((len(sums), len(IDEALS), columns, len(self._sums)), np.int64)
+        totals = np.zeros((len(sums), len(IDEALS), len(self._sums), columns), np.int64)
         tied = np.empty((0, 0), np.int32) if hits.tied is None else hits.tied
         add_figures(
             *(figures, totals, chosen, group, self.texts.first, hits.ranks, tied, *self._tables),
             *(self._over, self._pooled, self._scale, self._place, self._ideal),
         )
-        sums += totals[:, self._ideal, :, self._place].transpose(1, 0, 2)
+        sums += totals[:, self._ideal, self._place]
         return figures
 
     def ideal_sums(self, chosen: Ints) -> Ints:
@@ -149,17 +149,17 @@ class TextFigures:
 
     @cached_property
     def _tables(self) -> tuple[Floats, Array, Ints, Ints, Floats, Floats]:
-        """What a hit is worth [rank, sum], the last rank [sum, text] of sums that have one per text, how many sums
+        """What a hit is worth [sum, rank], the last rank [sum, text] of sums that have one per text, how many sums
         there are of each kind, the row of their gains, the gains, and the terms of sums that are given by hit."""
         texts, hits = self.texts, self.texts.hits
-        by_rank = np.zeros((1 + texts.deepest, len(self._sums)))
+        by_rank = np.zeros((len(self._sums), 1 + texts.deepest))
         last = np.zeros((len(self._sums), len(texts.relevant[0])), np.int64)
         kinds: list[Gain] = ["one", *(kind for kind in texts.hit_gains if kind != "one")]
         gain_row = np.zeros(len(self._sums), np.int64)
         terms: list[Floats] = []
         for n, summed in enumerate(self._sums):
             depth = min(len(summed.worth.by_rank), texts.deepest)
-            by_rank[1 : depth + 1, n] = summed.worth.by_rank[:depth]
+            by_rank[n, 1 : depth + 1] = summed.worth.by_rank[:depth]
             last[n] = depth if summed.worth.depth is None else np.minimum(summed.worth.depth, depth)
             gain_row[n] = kinds.index(summed.gain) if summed.gain in kinds else 0
             if summed.worth.terms is not None:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fusion.kernel.compiled import compiled
 from fusion.tuning.models import LinearModel
 from fusion.types import Array, Floats
 
-ROWS_AT_ONCE = 65_536
 MOST_STEPS = 30
-CLOSE = 1e-9
+CLOSE = 1e-8
 """Steps end when the gain they promise is below this share of the loss."""
 DIGITS = 9
 """Coefficients are rounded to so many significant digits: what the last bits of a sum are worth does not show."""
@@ -57,7 +57,7 @@ def _newton(rows: Floats, target: Floats, weights: Floats, strength: float) -> F
     for _ in range(MOST_STEPS):
         # A trace of the penalty keeps the equations solvable where features say the same.
         step = np.linalg.solve(curvature + np.diag(np.full(len(weights), 1e-8 * np.trace(curvature))), gradient)
-        promised = float(step @ gradient)
+        promised = float(np.sum(step * gradient))
         length = 1.0
         while True:
             tried = weights - length * step
@@ -74,18 +74,32 @@ def _newton(rows: Floats, target: Floats, weights: Floats, strength: float) -> F
 
 
 def _sums(rows: Floats, target: Floats, weights: Floats, penalty: Floats) -> tuple[float, Floats, Floats]:
-    """The loss, its gradient and its curvature, added up in the order of the rows."""
-    loss = float(penalty @ weights**2) / 2
-    gradient = penalty * weights
-    curvature = np.diag(penalty)
-    for first in range(0, len(rows), ROWS_AT_ONCE):
-        part, wanted = rows[first : first + ROWS_AT_ONCE], target[first : first + ROWS_AT_ONCE]
-        score = part @ weights
-        loss += float(np.sum(np.logaddexp(0, score) - wanted * score))
-        probability = 1 / (1 + np.exp(-np.clip(score, -500, 500)))
-        gradient = gradient + part.T @ (probability - wanted)
-        curvature = curvature + part.T @ (part * (probability * (1 - probability))[:, None])
-    return loss, gradient, curvature
+    """The loss, its gradient and its curvature."""
+    gradient, curvature = np.zeros(len(weights)), np.zeros((len(weights), len(weights)))
+    loss = _add_rows(rows, target, weights, gradient, curvature)
+    curvature = np.tril(curvature) + np.tril(curvature, -1).T
+    return loss + float(np.sum(penalty * weights**2)) / 2, gradient + penalty * weights, curvature + np.diag(penalty)
+
+
+@compiled
+def _add_rows(rows, target, weights, gradient, curvature):  # type: ignore[no-untyped-def]
+    # Added up in the order of the rows by one thread, which a library of linear algebra does not promise.
+    loss = 0.0
+    for n in range(rows.shape[0]):
+        row = rows[n]
+        score = 0.0
+        for f in range(row.size):
+            score += row[f] * weights[f]
+        small = np.exp(-abs(score))
+        loss += np.log1p(small) + max(score, 0.0) - target[n] * score
+        probability = 1 / (1 + small) if score >= 0 else small / (1 + small)
+        error, bend = probability - target[n], probability * (1 - probability)
+        for f in range(row.size):
+            gradient[f] += error * row[f]
+            part = bend * row[f]
+            for g in range(f + 1):
+                curvature[f, g] += part * row[g]
+    return loss
 
 
 def _plain(weights: Floats, table: Standardized, features: Sequence[str], strength: float) -> LinearModel:

@@ -32,7 +32,7 @@ class Objective(NamedTuple):
 
     def values(self, tally: Tally, view: int) -> Floats:
         """Of every column, in a view by its number."""
-        columns = [(weight, list(tally.values(view, 0, measure))) for weight, measure in self.terms]
+        columns = [(weight, tally.values(view, 0, measure)) for weight, measure in self.terms]
         return np.sum([weight * np.array(values) for weight, values in columns], axis=0)
 
 

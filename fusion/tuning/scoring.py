@@ -29,12 +29,13 @@ class ChosenScores:
         self._pools, self._retrievers, self._column_of = pools, retrievers, column_of
         self._folds = np.unique(pools.folds).tolist() if strategies else []
         models = [strategy.of(pools.view, fold) for strategy in strategies.values() for fold in self._folds]
-        self._wanted = {column_of[model.cell] for model in models if isinstance(model, ChosenCell)}
+        self.columns = {column_of[model.cell] for model in models if isinstance(model, ChosenCell)}
+        """The columns whose scores some strategy takes."""
         self._kept: dict[int, Array] = {}
 
     def keep(self, column: int, scores: Array) -> None:
-        """Keep the scores of a column that some strategy chose."""
-        if column in self._wanted:
+        """Keep the scores of a column if some strategy takes them."""
+        if column in self.columns:
             self._kept[column] = scores
 
     def scores(self, strategy: Strategy, precision: type[np.floating]) -> Array:

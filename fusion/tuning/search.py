@@ -11,14 +11,14 @@ from fusion.names import Number, parse_call, print_call
 from fusion.registry import FUSIONS, NORMALIZATIONS
 
 WEIGHTED = ("wsum", "mixed")
-STEPS = (20, 10, 8, 6, 5, 4, 3)
+STEPS = (50, 25, 20, 10, 8, 6, 5, 4, 3)
 """Weights are multiples of one of these fractions, the finest that leaves few enough settings."""
 VALUES: dict[tuple[str, str], tuple[Number, ...]] = {
     ("rrf", "k"): (1, 2, 3, 5, 8, 12, 20, 30, 45, 60, 90, 140, 200),
     ("rbc", "phi"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98),
     ("logn-isr", "sigma"): (0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
     ("combgmnz", "gamma"): (0.2, 0.4, 0.6, 0.8, 1.2, 1.5, 2.0, 3.0),
-    ("softmax", "temperature"): (0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+    ("softmax", "temperature"): (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0),
 }
 """By algorithm and parameter."""
 PARTNERS = ("combsum", "combmnz")

@@ -56,9 +56,13 @@ def tuned_figures(
     wanted = list(dict.fromkeys([CELL, *config.nightly.watch.strategies]))
     # A night needs no learning curve, and no strategy that nobody watches but the one that tells another choice.
     chosen = config.tune.model_copy(update={"strategies": [str(cell) for cell in wanted], "curve": []})
-    tuned = Tuner.of(engine, config.model_copy(update={"tune": chosen}), sources).tune()
+    tuner = Tuner.of(engine, config.model_copy(update={"tune": chosen}), sources)
+    tuned = tuner.tune()
+    if tuner.validation.test_parting is not None:
+        # Examples are looked up by fold, and the input has none.
+        config = config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"examples": 0})})
     result = evaluated(engine, config, sources, tuned.tuning)
-    result.details["choices"] = tuned.choices
+    result.details["choices"], result.notes = tuned.choices, [tuner.validation.words]
     groups = set(result.metrics["label_group"].to_pylist())
     strategies = {cell: tuned.tuning.strategies[cell] for cell in config.nightly.watch.strategies}
     watched = evaluated(engine, watched_config(groups), sources, replace(tuned.tuning, strategies=strategies))

@@ -16,11 +16,14 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import fs
 
 from fusion.errors import OutputError, SetupError
 from jobs.monitoring.history_tables import COLUMNS, EVENTS, KEYS, PARTITIONED, RUNS, FencedError, Holder
 from jobs.monitoring.small_files import read_json, write_json
 from udfs.storage import in_volume, local_folder
+from udfs.stores.addresses import FILE, S3, locate
+from udfs.stores.clients import file_system
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -78,11 +81,18 @@ class DeltaTables:
         if self._at is not None and not self._went_back(table, self._at):
             return None
         wanted = None if run_ids is None else pc.field("run_id").isin(run_ids)
-        rows = table.to_pyarrow_dataset().to_table(filter=wanted)
+        rows = table.to_pyarrow_dataset(filesystem=self._files(name)).to_table(filter=wanted)
         # Files keep the order of columns of their time, and delta-rs puts partitions last.
         return rows.select(
             [*(key for key in KEYS if key in rows.column_names), *(c for c in rows.column_names if c not in KEYS)]
         )
+
+    def _files(self, name: str) -> fs.FileSystem | None:
+        """The files of a table, through Arrow's own client. delta-rs would bring one in Python, which Arrow's threads
+        may still be calling when Python ends: then a signal ends the process, and its exit code is lost. None for
+        stores to which delta-rs may know another way than Arrow."""
+        place = locate(self._uri(name))
+        return fs.SubTreeFileSystem(place.path, file_system(place)) if place.kind in (FILE, S3) else None
 
     def _went_back(self, table: DeltaTable, moment: datetime) -> bool:
         """Make a table what it was at a time; False if it was not there yet."""

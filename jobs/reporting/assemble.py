@@ -11,6 +11,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
+from jobs.reporting.additions import read_additions
 from jobs.reporting.bands import frequency_bands, unseen_labels
 from jobs.reporting.data import Agreement, By, Column, Comparison, Dataset, Gain, Row, Test, Value
 from jobs.reporting.examples import read_examples
@@ -61,6 +62,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         "text labels": results.rows("text_sizes"),
         "text words": results.rows("text_lengths"),
     }
+    recommended = recommendation(values, gains, against_single, bands, sizes, test, alpha, unseen)
     return Dataset(
         name=results.config.dataset,
         test=test,
@@ -70,7 +72,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         columns=tuple(figures),
         rows=tuple(sorted(rows, key=lambda row: not row.single)),
         gains=tuple(gains),
-        recommendation=recommendation(values, gains, against_single, bands, sizes, test, alpha, unseen),
+        recommendation=recommended,
         bands=bands,
         unseen=unseen,
         pairs=pairs,
@@ -85,6 +87,8 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         examples=read_examples(results.rows("examples")),
         labels=read_labels(results.rows("labels")),
         strategies=read_strategies(results.rows("choices"), results.rows("learning_curve"), values, pairs, test, alpha),
+        notes=results.notes,
+        additions=read_additions(results.rows("additions"), figures, recommended, test, alpha),
     )
 
 

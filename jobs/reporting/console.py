@@ -6,13 +6,14 @@ from fusion.grid import SINGLE, Cell
 from fusion.metrics import decisiveness
 from fusion.statistics.summary import as_table
 from jobs.config import Config
+from jobs.reporting.additions import addition_lines
 from jobs.reporting.answer import headline, loss_line
 from jobs.reporting.assemble import assemble
 from jobs.reporting.data import Dataset, Gain
 from jobs.reporting.formats import cell_name, count, figure, input_count_text, p_values, plain, shown_cell, verdict
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.labels import unseen_lines
-from jobs.reporting.strategy_tables import MEANING, TITLE, curve_lines, optimism_lines, strategy_table
+from jobs.reporting.strategy_tables import TITLE, curve_lines, optimism_lines, strategies_meaning, strategy_table
 from jobs.results.result import Result
 from jobs.results.stored import Results
 
@@ -21,7 +22,7 @@ BEST = 10
 
 def summary(result: Result, config: Config) -> str:
     """For each label group the single retrievers and the best cells, in percent, as mean(std) over the folds."""
-    results = Results((), config, result.metrics, result.details, result.input_counts, "", "")
+    results = Results((), config, result.metrics, result.details, result.input_counts, "", "", tuple(result.notes))
     dataset = assemble(results, config.report.test, config.report.alpha)
     parts = [_group(dataset, group) for group in dataset.queries]
     parts += [_strategies(dataset)] if dataset.strategies else []
@@ -39,7 +40,7 @@ def _strategies(dataset: Dataset) -> str:
     header = [plain(" ".join(filter(None, names))) for names in table.header]
     rows = [[plain(entry.text) for entry in line] for block in table.blocks for line in block]
     lines = [*optimism_lines(dataset), *curve_lines(dataset)]
-    return "\n".join([f"{TITLE}: {MEANING}", as_table(header, rows), *map(plain, lines), ""])
+    return "\n".join([f"{TITLE}: {strategies_meaning(dataset)}", as_table(header, rows), *map(plain, lines), ""])
 
 
 def _answer(dataset: Dataset) -> str:
@@ -51,7 +52,8 @@ def _answer(dataset: Dataset) -> str:
         for loss in standing.losses
     ]
     unseen = unseen_lines(dataset)[:1] if dataset.unseen else []
-    return plain("\n".join([headline(dataset), *(line for _, line in sorted(losses)[:1]), *unseen, ""]))
+    losing = [line for _, line in sorted(losses)[:1]]
+    return plain("\n".join([headline(dataset), *losing, *unseen, *addition_lines(dataset), ""]))
 
 
 def _group(dataset: Dataset, group: str) -> str:

@@ -9,6 +9,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.metrics import Measure
 
 if TYPE_CHECKING:
+    from jobs.reporting.additions import Contribution
     from jobs.reporting.examples import Example
     from jobs.reporting.strategies import GroupStrategies
 
@@ -327,6 +328,10 @@ class Dataset:
     """By label group and retriever, those most helped first."""
     strategies: tuple[GroupStrategies, ...] = ()
     """By label group, what was chosen and learned on validation texts; none where nothing was."""
+    notes: tuple[str, ...] = ()
+    """What else a reader should know: on which texts choices were made."""
+    additions: tuple[Contribution, ...] = ()
+    """By label group, what each retriever adds to the others, where a cell was evaluated over several subsets."""
 
 
 @dataclass(frozen=True)

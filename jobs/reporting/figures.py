@@ -11,6 +11,7 @@ import numpy as np
 
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
+from jobs.reporting.additions import Contribution
 from jobs.reporting.curve_figure import draw_curve
 from jobs.reporting.data import Agreement, Column, Dataset, Ranking, Report, Row, Share, Value
 from jobs.reporting.figure_style import COLOURS, DASHES, MARKS, ONE_COLUMN, TWO_COLUMNS, new_figure, style
@@ -59,6 +60,9 @@ def _drawings(dataset: Dataset) -> Iterator[tuple[str, Callable[[], Figure]]]:
     for ranking in dataset.rankings:
         if ranking.label_group in columns:
             yield f"ranks-{files[ranking.label_group]}", partial(_ranks, dataset, ranking)
+    for group in dict.fromkeys(one.to_most.column.label_group for one in dataset.additions):
+        mine = [one for one in dataset.additions if one.to_most.column.label_group == group]
+        yield f"additions-{files[group]}", partial(_additions, dataset, group, mine)
     for agreement in dataset.agreement:
         if agreement.label_group in columns:
             group = agreement.label_group
@@ -224,6 +228,31 @@ def _band_line(ax: Axes, number: int, cell: Cell, shares: Sequence[Share], aside
         marker="*" if fused else MARKS[number % len(MARKS)], color="black" if fused else COLOURS[number % len(COLOURS)],
         linestyle="-" if fused else DASHES[number % len(DASHES)], markersize=6 if fused else 3.5, elinewidth=0.7,
     )  # fmt: skip
+
+
+def _additions(dataset: Dataset, group: str, contributions: list[Contribution]) -> Figure:
+    """What each retriever adds to the others, and to every subset of them."""
+    names = [one.to_most.retriever for one in contributions]
+    figure, (ax,) = new_figure(ONE_COLUMN, 0.9 + 0.2 * len(names))
+    for y, one in enumerate(contributions):
+        added = one.to_most.comparison
+        each = [100 * other.comparison.difference for other in one.to_each]
+        ax.plot(each, [y] * len(each), "|", color="0.6", markersize=7, zorder=1)
+        if added.low is not None and added.high is not None:
+            ax.plot([100 * added.low, 100 * added.high], [y, y], color=COLOURS[0], solid_capstyle="butt")
+        face = COLOURS[0] if one.verdict.told_apart else "white"
+        ax.plot(100 * added.difference, y, MARKS[0], color=COLOURS[0], markerfacecolor=face)
+    ax.axvline(0, color="black", linewidth=0.6)
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    first = contributions[0].to_most
+    ax.set_xlabel(
+        f"{measure_name(first.column)} added to the others, in points, with\n95% interval; strokes: added to each "
+        "subset of them;\nhollow: not told apart, or not tested"
+    )
+    ax.set_title(f"{dataset.name}, {group} labels, {cell_name(first.cell)}")
+    return figure
 
 
 def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) -> Figure:

@@ -12,6 +12,8 @@ from typing import Any
 from fusion.grid import SINGLE, Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting import static_page
+from jobs.reporting.addition_page import LINK as ADDITIONS_LINK
+from jobs.reporting.addition_page import additions_section
 from jobs.reporting.bands import corrected_band_p
 from jobs.reporting.data import (
     Agreement,
@@ -83,6 +85,8 @@ def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
         "strategies_link": STRATEGIES_LINK if any(dataset.strategies for dataset in sets) else "",
         "losses": "\n".join(map(static_page.losses, sets)),
         "labels": "\n".join(map(static_page.labels, sets)),
+        "additions": (additions := additions_section(sets)),
+        "additions_link": ADDITIONS_LINK if additions else "",
         "fewest": str(FEWEST_PAIRS),
         "tables": "\n".join(static_page.tables(report, dataset) for dataset in sets),
         "reading": static_page.reading(report),

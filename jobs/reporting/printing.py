@@ -11,6 +11,8 @@ from itertools import groupby
 
 from fusion.label_groups import ALL
 from jobs.reporting import night as words
+from jobs.reporting.additions import TITLE as TITLE_OF_ADDITIONS
+from jobs.reporting.additions import additions_table
 from jobs.reporting.answer import (
     SLICE_TABLES,
     facts,
@@ -40,6 +42,7 @@ FIGURES = {
     "frequency": "Relevant labels found, by label frequency, with 95% intervals",
     "ranks": "Mean ranks; bars join cells that are not told apart",
     "curve": "Gain over the cell chosen on all validation texts, by the number of these texts",
+    "additions": "What each retriever adds to the others, with 95% intervals; small marks: to every subset of them",
     "agreement": "What the retrievers find together and alone, and the ceiling of any fusion",
 }
 """The kinds of figures, with their captions."""
@@ -184,6 +187,8 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
     for name, path in figures.items():
         kind = name.partition("_")[2]
         parts.append(f"![{FIGURES[kind.partition('-')[0]]}: {mark(dataset.name)}, {kind}](<{path}>)")
+    if dataset.additions:
+        parts += [f"### {TITLE_OF_ADDITIONS}", markdown(additions_table(dataset))]
     if dataset.agreement:
         parts += ["### Agreement of the retrievers", markdown(agreement_table(dataset))]
     parts += ["### All fusions", *map(markdown, grid_tables(report, dataset)), markdown(tie_table(report, dataset))]

@@ -27,10 +27,15 @@ from jobs.reporting.tables import Entry, Table
 
 TITLE = "Fixed, tuned, learned"
 MEANING = (
-    "All is chosen on validation texts, fold by fold, and applied once to the test texts that the figures are over. "
-    "tuned+cell stays with a fixed cell; tuned: weights and parameters; learned: a model over the lists."
+    "What is chosen is applied once to the test texts that the figures are over. tuned+cell stays with a fixed cell; "
+    "tuned: weights and parameters; learned: a model over the lists."
 )
 SIGNS = {True: "\N{BLACK UP-POINTING TRIANGLE}", False: "\N{BLACK DOWN-POINTING TRIANGLE}"}
+
+
+def strategies_meaning(dataset: Dataset) -> str:
+    """On which texts choices were made, and what the names of strategies stand for."""
+    return " ".join([*(f"{note[:1].upper()}{note[1:]}." for note in dataset.notes), MEANING])
 
 
 def strategy_table(dataset: Dataset) -> Table:
@@ -45,9 +50,9 @@ def strategy_table(dataset: Dataset) -> Table:
     header += ["over tuned+cell", "over the retriever"]
     return Table(
         "strategies",
-        f"{dataset.name}. {MEANING} In percent; differences in points with their 95% interval over all test texts. "
-        "Better, worse: by the tests over folds and over texts, the latter Holm-corrected over the label group. The "
-        "retriever: the best one alone. Bold: the highest figure.",
+        f"{dataset.name}. {strategies_meaning(dataset)} In percent; differences in points with their 95% interval over "
+        "all test texts. Better, worse: by the tests over folds and over texts, the latter Holm-corrected over the "
+        "label group. The retriever: the best one alone. Bold: the highest figure.",
         [(name,) for name in header],
         "lll" + "r" * len(measures) + "rr",
         blocks,
@@ -123,7 +128,7 @@ def optimism_lines(dataset: Dataset) -> list[str]:
             continue
         promised = found.best_value - found.chosen_value
         moral = f"Picking on test texts promises {points(promised, 2)} points that nobody gets"
-        if promised <= 0:
+        if points(promised, 2) == points(0.0, 2) or promised < 0:
             moral = "Nothing is lost by choosing before the test texts are seen"
         lines.append(
             f"{group.label_group} labels, {objective_name(group.objective)}: the best fixed cell picked on the test "

@@ -34,6 +34,8 @@ class Retriever:
     run: Work
     origin: str = ""
     """The file of a retriever that is not ours."""
+    when: str = ""
+    """When to use it, in a sentence or two."""
 
 
 class RetrieverRegistry(Registry[Retriever]):
@@ -49,10 +51,12 @@ class RetrieverRegistry(Registry[Retriever]):
 RETRIEVERS = RetrieverRegistry("retriever")
 
 
-def built_in(name: str, *, indexes: str, scores: str, citation: str, section: str) -> Callable[[Work], Retriever]:
+def built_in(
+    name: str, *, indexes: str, scores: str, citation: str, section: str, when: str = ""
+) -> Callable[[Work], Retriever]:
     """Register one of our own retrievers."""
 
     def register(work: Work) -> Retriever:
-        return RETRIEVERS.add(Retriever(name, indexes, scores, citation, section, work))
+        return RETRIEVERS.add(Retriever(name, indexes, scores, citation, section, work, when=when))
 
     return register

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fusion.grid import Cell
-from fusion.learning import ANY_FOLD
 from fusion.registry import FUSIONS
 from fusion.tuning.models import ChosenCell, Model
 from fusion.tuning.search import around, parameter_cells, weighted_cells
@@ -42,9 +41,14 @@ class Choice:
 
 @dataclass
 class Families:
-    """The settings of each tuned strategy; more may come as the search goes on."""
+    """The settings of each tuned strategy: those that are tried for all folds, and those that the search for a fold
+    came to. Where other folds look is nothing that a fold may know: their validation texts may be its test texts."""
 
-    cells: dict[Cell, list[Cell]] = field(default_factory=dict)
+    cells: dict[Cell, list[Cell]]
+    further: dict[tuple[Cell, int], list[Cell]] = field(default_factory=dict)
+
+    def of_fold(self, strategy: Cell, fold: int) -> list[Cell]:
+        return [*self.cells[strategy], *self.further.get((strategy, fold), ())]
 
     @classmethod
     def of(cls, strategies: Sequence[Cell], fixed: Sequence[Cell], retrievers: Sequence[str], most: int) -> Families:
@@ -60,7 +64,8 @@ class Families:
 
     @property
     def every(self) -> list[Cell]:
-        return list(dict.fromkeys(cell for family in self.cells.values() for cell in family))
+        both = (*self.cells.values(), *self.further.values())
+        return list(dict.fromkeys(cell for family in both for cell in family))
 
 
 def try_settings(
@@ -83,35 +88,43 @@ def try_settings(
         of_pass = replace(evaluation, cells=tuple(wanted))
         tried.passes.append((of_pass, count(engine, validation.lists, of_pass, parting, None)))
         known = set(families.every)
-        wanted = []
-        for strategy, family in families.cells.items():
-            if strategy == CELL:
-                continue
-            best = dict.fromkeys(
-                best_of(tried.values(texts, views), family)
-                for texts in (*map(Texts, validation.serving.values()), Texts(tuple(validation.places)))
-                for views in together.values()
-            )
-            new = [cell for cell in around(best, evaluation.layout.retrievers, distance) if cell not in known]
-            wanted += new[: settings.settings]
-            if number + 1 < settings.passes:
-                family += new[: settings.settings]
+        if number + 1 < settings.passes:
+            _look_around(tried, families, validation, together, distance)
+        wanted = [cell for cell in families.every if cell not in known]
         distance /= 2
     return tried
+
+
+def _look_around(
+    tried: Tried,
+    families: Families,
+    validation: Validation,
+    together: Mapping[str, tuple[str, ...]],
+    distance: float,
+) -> None:
+    """Add the neighbours of each fold's best settings to what is tried for that fold."""
+    retrievers = validation.lists.layout.retrievers
+    for fold, bases in validation.served.items():
+        values = [tried.values(Texts(bases), views) for views in together.values()]
+        for strategy in (strategy for strategy in families.cells if strategy != CELL):
+            family = families.of_fold(strategy, fold)
+            best = dict.fromkeys(best_of(of_views, family) for of_views in values)
+            new = [cell for cell in around(best, retrievers, distance) if cell not in set(family)]
+            families.further.setdefault((strategy, fold), []).extend(new)
 
 
 def choose(
     tried: Tried, families: Families, validation: Validation, together: Mapping[str, tuple[str, ...]]
 ) -> list[Choice]:
     """The choices of the tuned strategies, by fold and over all folds."""
-    served = {**validation.serving, ANY_FOLD: tuple(validation.places)}
-    choices = []
-    for fold, bases in served.items():
+    choices: list[Choice] = []
+    for fold, bases in validation.served.items() if families.cells else ():
         for name, views in together.items():
             values = tried.values(Texts(bases), views)
             halves = [tried.values(Texts(bases, half), views) for half in (0, 1)]
             texts = [max(1, tried.texts(Texts(bases, half), views[0])) for half in (0, 1)]
-            for strategy, family in families.cells.items():
+            for strategy in families.cells:
+                family = families.of_fold(strategy, fold)
                 best = best_of(values, family)
                 others = [best_of(of_half, family) for of_half in halves]
                 held_out = (halves[0][others[1]] * texts[0] + halves[1][others[0]] * texts[1]) / sum(texts)

@@ -181,7 +181,7 @@ class Tuner:
 
     def _texts(self, tried: Tried) -> dict[tuple[int, str], int]:
         """Validation texts that count, by fold and view."""
-        served = {**self.validation.serving, ANY_FOLD: tuple(self.validation.places)}
+        served = self.validation.served
         if not tried.passes:
             every = {fold: sum(len(self.validation.places[base]) for base in bases) for fold, bases in served.items()}
             return {(fold, view): texts for fold, texts in every.items() for view in self.evaluation.views}

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from fusion.errors import InputError
+from fusion.learning import ANY_FOLD
 from fusion.types import Ints
 from jobs.datasets.roles import TEST, VALIDATION
 from jobs.inputs.list_rows import ListRows, load_lists
@@ -20,7 +21,7 @@ from jobs.runtime.engines import Engine
 from jobs.runtime.log import log
 from jobs.settings import EvaluateSettings
 from jobs.settings.tune import TuneSettings
-from udfs.list_codes import JUDGEMENT
+from udfs.list_codes import is_judgement
 from udfs.tuning import Parting, judged_places, keep_first
 
 Kind = Literal["roles", "folds", "parts"]
@@ -49,6 +50,11 @@ class Validation:
     def test_parting(self) -> Parting | None:
         """What makes folds of the test texts; None: they have folds."""
         return self.parting if self.kind == "parts" else None
+
+    @property
+    def served(self) -> dict[int, tuple[int, ...]]:
+        """The same, and for the choice over all folds."""
+        return {**self.serving, ANY_FOLD: tuple(self.places)}
 
     @property
     def words(self) -> str:
@@ -86,7 +92,7 @@ def load_validation(
 
 
 def _judgements(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.filter(pa.array(rows["list"].to_numpy() == JUDGEMENT))
+    return rows.filter(pa.array(is_judgement(rows["list"].to_numpy())))
 
 
 def _kind(tables: Tables[Any], sources: Sources) -> Kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from jobs.settings.dense import DenseSettings
 from tests.retrieval_data import LABELS, make_data, tiny_bert, word
 from udfs.checkpoints import Checkpoints
 from udfs.encode import Encoder, load_encoder
-from udfs.finetune import PairTexts, fit
+from udfs.finetune import PairTexts, fit, own_gpu
 
 CHUNK = 8
 
@@ -127,3 +128,25 @@ def test_a_killed_training_ends_the_same(folder, tmp_path, left) -> None:
 def test_a_collapse_is_caught(folder, tmp_path) -> None:
     with pytest.raises(CollapseError, match=r"fold 7, epoch \d: .*learning_rate_high"):
         trained(folder, Checkpoints(str(tmp_path), 1e9), learning_rate_high=0.5, epochs=4)
+
+
+def test_every_fold_has_a_gpu_of_its_own() -> None:
+    assert [own_gpu(fold, [], 8) for fold in range(5)] == [0, 1, 2, 3, 4]
+    assert [own_gpu(fold, [], 2) for fold in range(5)] == [0, 1, 0, 1, 0]
+    assert own_gpu(0, ["3"], 4) == 3, "what Spark has granted counts"
+    assert own_gpu(4, ["3"], 1) == 0, "the only one that the task can see"
+    assert own_gpu(4, ["MIG-1f"], 1) == 0
+
+
+def test_mixed_precision_learns_the_same_thing(folder, tmp_path) -> None:
+    """Products rounded to 8 bits change the weights a little, and the outcome hardly."""
+    pairs, reports = pair_texts(), []
+    for precision in ("float32", "bfloat16"):
+        model, chosen = fresh(folder), replace(encoder(folder), precision=precision)
+        checkpoints = Checkpoints(str(tmp_path / precision), 1e9)
+        reports.append(fit(model, pairs, pairs, settings(epochs=1), chosen, checkpoints, "fold 7"))
+        assert {value.dtype for value in model.state_dict().values() if value.is_floating_point()} == {torch.float32}
+    plain, rounded = (report["mrr"] for report in reports)
+    assert rounded[1] > rounded[0]
+    assert rounded[1] == pytest.approx(plain[1], abs=0.05)
+    assert rounded[1] != plain[1]

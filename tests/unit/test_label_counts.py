@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fusion.statistics.label_counts import ENTRIES, LabelCounts, label_sums, label_values
+from fusion.kernel.pools import Relevant
+from fusion.statistics.label_counts import ENTRIES, LabelCounts, Listed, label_sums, label_values
+from fusion.types import Array, Int32s, Ints
 from udfs.hit_counts import COUNTS_SCHEMA, add_counts
 from udfs.label_counting import part_name
 
@@ -21,7 +23,17 @@ def add_texts(counts: LabelCounts, rng: np.random.Generator, texts: int) -> None
     carried = rng.integers(0, LABELS, 5 * texts)
     listed = rng.integers(0, LABELS, LISTED * texts)
     rank = np.tile(np.arange(1, LISTED + 1, dtype=np.int32), texts)
-    counts.add(KEY, carried, listed, rank, rng.random(len(listed)) < 0.2)
+    add_labels(counts, carried, listed, rank, rng.random(len(listed)) < 0.2)
+
+
+def add_labels(counts: LabelCounts, carried: Ints, listed: Ints, rank: Int32s, hit: Array) -> None:
+    """Each listed label of a text of its own, which carries it where `hit` says so."""
+    label = listed.astype(np.int32)
+    ends = np.cumsum(hit)
+    relevant = Relevant(ends - hit, ends, label[hit])
+    counts.add_carried(KEY, carried)
+    every = np.ones(len(listed), np.bool_)
+    counts.add_listed(KEY, Listed(np.arange(len(listed)), label, rank), listed, LABELS, every, relevant)
 
 
 def rows_of(counts: LabelCounts) -> list[dict[str, object]]:
@@ -81,7 +93,7 @@ def test_parts_add_up_to_the_whole() -> None:
     carried, listed = rng.integers(0, LABELS, 1500), rng.integers(0, LABELS, 3000)
     rank, hit = np.tile(np.arange(1, 11, dtype=np.int32), 300), rng.random(3000) < 0.2
     for n, piece in enumerate(pieces):
-        piece.add(KEY, carried[n::3], listed[n::3], rank[n::3], hit[n::3])
+        add_labels(piece, carried[n::3], listed[n::3], rank[n::3], hit[n::3])
     for counts in ([whole], pieces):
         table = pa.Table.from_pylist([row for count in counts for row in rows_of(count)], pa.schema([*SCHEMA]))
         sums.append(add_counts(table)["counts"][0].as_py())

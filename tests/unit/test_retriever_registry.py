@@ -26,7 +26,7 @@ def test_each_says_what_it_does_and_where_its_settings_are(entry) -> None:
     assert entry.citation
     assert entry.section in set(setting_names(Config))
     page = (ROOT / "docs" / "retrievers.md").read_text()
-    assert f"| `{entry.name}` | {entry.indexes} | {entry.scores} | `{entry.section}` |" in page
+    assert f"| `{entry.name}` | {entry.indexes} | {entry.scores} | {entry.when} | `{entry.section}` |" in page
     assert entry.citation in " ".join(page.split())
     comment = (ROOT / "conf" / "base.yaml").read_text().split("retrievers:")[0].rpartition("\n\n")[2]
     assert entry.name in comment.replace("\n# ", " ").replace(";", ",").replace(":", ",")

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from fusion.errors import ConfigError, InputError
 from jobs.datasets.readers.base import LABEL_COLUMNS, first_problem
+from jobs.datasets.readers.label_ids import stripped
 from jobs.datasets.readers.lines import read_lines
 from jobs.datasets.readers.records import TABLE, Fields, field_of, json_records, parquet_records
 from jobs.settings.prepare import Columns, PrepareSettings, paths_of
@@ -46,7 +47,7 @@ def read_label_file(
 def _from_lines(spark: SparkSession, settings: PrepareSettings, path: str, keys: Keys) -> LabelFile:
     """Lines of names."""
     lines = read_lines(spark, paths_of(settings, path), settings.label_encoding)
-    name = F.trim("value")
+    name = stripped(F.col("value"))
     label = _number(F.col("line"), settings) if keys == "position" else name
     rows = lines.rows.select(
         F.col("line").alias("position"),

@@ -15,6 +15,11 @@ class Checked(NamedTuple):
     problem: Column
 
 
+def stripped(words: Column) -> Column:
+    """Without white space of any kind at both ends: files have tabs there as well as spaces."""
+    return F.regexp_replace(words, r"^\s+|\s+$", "")
+
+
 def checked_ids(words: Column, place: Column, first: int, labels: int | None, source: str = "") -> Checked:
     """Label numbers from `first` on; where the number of labels is known, none may lie beyond it."""
     last = None if labels is None else first + labels - 1

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from jobs.datasets.readers.aligned import aligned_texts
 from jobs.datasets.readers.base import RawDataset, reader
 from jobs.datasets.readers.label_files import read_label_file
-from jobs.datasets.readers.label_ids import Checked, checked_names
+from jobs.datasets.readers.label_ids import Checked, checked_names, stripped
 from jobs.datasets.readers.lines import Lines
 from jobs.settings.prepare import PrepareSettings
 
@@ -23,7 +23,7 @@ SEPARATORS = {"space": r"\s+", "tab": r"\t", "comma": ","}
 def lines_names(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
     def parse(lines: Lines) -> Checked:
         words = F.split("value", SEPARATORS[settings.label_separator])
-        names = F.filter(F.transform(words, lambda word: F.trim(word)), lambda name: name != "")
+        names = F.filter(F.transform(words, stripped), lambda name: name != "")
         return checked_names(names, F.col("place"))
 
     labels = read_label_file(spark, settings, "label")

@@ -1,0 +1,207 @@
+"""One fold of the demo's texts without Spark: the tables, vectors, lists and figures, by the workers' own code."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.retrievers import COLUMNS, FAVOURITE, figures
+from fusion.grid import SINGLE, Cell
+from fusion.label_groups import pareto_groups
+from fusion.retrieval.contrastive import Training
+from jobs import evaluate
+from jobs.config import load_config
+from jobs.settings.sparse import SparseSettings
+from udfs.bm25 import Scoring, score_texts
+from udfs.bm25_index import LABEL, TEXT, Formula, build_index, tokenize_rows
+from udfs.encode import Encoder, encode, load_encoder
+from udfs.fold_data import FoldSource, read_rows, role_texts
+from udfs.vector_index import Index
+from udfs.vectors import Search, search_labels, train_projection
+from udfs.vectors import build_index as build_label_index
+
+DATA = Path(__file__).parents[1] / "data" / "debtags"
+GROUPS = ("head", "tail")
+TEST_OF, VALIDATION_OF = 5, 10
+"""Every fifth text is a test text, and every tenth of the others a validation text."""
+TOP = 64
+
+
+class Vectors(NamedTuple):
+    """Where the vectors of texts and of labels are."""
+
+    texts: str
+    labels: str
+
+
+class Projections(NamedTuple):
+    """Trained heads, and the validation MRR before training and after each epoch."""
+
+    folder: str
+    mrr: list[float]
+
+
+@dataclass(frozen=True)
+class OneFold:
+    """A folder with the tables of one fold, and what was made of them."""
+
+    folder: Path
+
+    @property
+    def words(self) -> Path:
+        """What labels are called: (id, text)."""
+        return self.folder / "words.parquet"
+
+    def source(self) -> FoldSource:
+        return FoldSource(0, str(self.folder.absolute()), (), (), False)
+
+    def write(self, limit: int) -> dict[str, int]:
+        """Write the tables of at most so many texts; how many there are of each kind."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        rows, labels = (_records(DATA / name) for name in ("texts.jsonl.gz", "labels.jsonl.gz"))
+        rows = sorted(rows, key=lambda row: _hash("limit", row["text_id"]))[:limit]
+        number = {row["label"]: n for n, row in enumerate(labels)}
+        carried = [sorted({number[label] for label in row["labels"]}) for row in rows]
+        counts = np.bincount(np.concatenate(carried), minlength=len(labels))
+        used = np.flatnonzero(counts)
+        place = {old: new for new, old in enumerate(used.tolist())}
+        ids = pa.array([int(row["text_id"]) for row in rows], pa.int64())
+        lists = pa.array([[place[label] for label in some] for some in carried], pa.list_(pa.int32()))
+        write_columns(self.folder / "samples.parquet", text_id=ids, text=[row["text"] for row in rows], label_ids=lists)
+        names = [labels[old]["name"] for old in used]
+        write_columns(
+            self.folder / "labels.parquet",
+            label_id=pa.array(range(len(used)), pa.int32()),
+            name=names,
+            alt_names=pa.array([[]] * len(used), pa.list_(pa.string())),
+            description=[""] * len(used),
+            label_group=pareto_groups(np.arange(len(used)), counts[used]).tolist(),
+        )
+        write_columns(self.words, id=pa.array(range(len(used)), pa.int64()), text=names)
+        roles = [_role(row["key"]) for row in rows]
+        write_columns(
+            self.folder / "folds.parquet", fold=pa.array([0] * len(rows), pa.int32()), text_id=ids, role=roles
+        )
+        pairs = sum(len(some) for some, role in zip(carried, roles, strict=True) if role == "train")
+        by_role = {role: roles.count(role) for role in ("train", "validation", "test")}
+        return {"texts": len(rows), "labels": len(used), "pairs": pairs, **by_role}
+
+    def encoded(self, encoder: Encoder, name: str) -> Vectors:
+        """The vectors of all texts and label names, unless they are there."""
+        paths = [self.folder / f"{name}-{what}.parquet" for what in ("texts", "labels")]
+        for path, table, number in zip(paths, ("samples.parquet", "words.parquet"), ("text_id", "id"), strict=True):
+            if not path.exists():
+                rows = read_rows(str(self.folder / table), [number, "text"])
+                texts = rows["text"].to_pylist()
+                vectors = encode(load_encoder(encoder), texts, encoder.batch_size, encoder.precision)
+                write_columns(path, id=rows[number], vector=pa.array(list(vectors), pa.list_(pa.float32())))
+        return Vectors(*map(str, paths))
+
+    def projections(self, vectors: Vectors, parts: Sequence[str], training: Training) -> Projections:
+        folder = str(self.folder / f"heads-{'-'.join(parts)}")
+        done = train_projection(folder, training, 5000)(self._source(vectors, parts))
+        return Projections(f"{folder}/fold=0", done["mrr"])
+
+    def dense(self, vectors: Vectors, parts: Sequence[str], heads: str | None) -> str:
+        """The lists of the test texts, by vectors and perhaps heads."""
+        name = f"{Path(vectors.texts).stem}-{'-'.join(parts)}-{'heads' if heads else 'plain'}"
+        index = str(self.folder / f"index-{name}")
+        build_label_index(index, Index(None, 32, 100), name)(replace(self._source(vectors, parts), model=heads))
+        rows = read_rows(vectors.texts, ["id", "vector"], _among(self._test()))
+        tests = pa.table(
+            {"fold": pa.array([0] * len(rows), pa.int32()), "text_id": rows["id"], "vector": rows["vector"]}
+        )
+        search = Search(index, name, GROUPS, heads and str(Path(heads).parent), TOP, 256)
+        return self._lists(name, search_labels(search)(iter(tests.combine_chunks().to_batches())))
+
+    def bm25(self) -> str:
+        """The lists of BM25 over the training texts."""
+        labels = read_rows(str(self.folder / "labels.parquet"), ["label_id", "label_group"])
+        samples = [
+            read_rows(str(self.folder / "samples.parquet"), ["text_id", "text", "label_ids"], _among(ids, "text_id"))
+            for ids in (role_texts(self.source(), "train"), self._test())
+        ]
+        train, tests = samples
+        count, size = len(labels), len(train)
+        known = pa.RecordBatch.from_pydict(
+            {
+                "kind": pa.array([LABEL] * count + [TEXT] * size, pa.int32()),
+                "id": pa.array([*labels["label_id"].to_pylist(), *train["text_id"].to_pylist()], pa.int64()),
+                "text": pa.array([None] * count + train["text"].to_pylist(), pa.string()),
+                "label_ids": pa.array([None] * count + train["label_ids"].to_pylist(), pa.list_(pa.int32())),
+                "label_group": pa.array(labels["label_group"].to_pylist() + [None] * size, pa.string()),
+            }
+        )
+        tokenizer, folder = SparseSettings().tokenizer.tokenizer, str(self.folder / "index-bm25")
+        list(build_index(folder, Formula("texts", 1.5, 0.75), GROUPS)(tokenize_rows(tokenizer)(iter([known]))))
+        search = score_texts(folder, "", 0, tokenizer, Scoring(64, "max", TOP), "bm25")
+        return self._lists("bm25", search(iter(tests.select(["text_id", "text"]).combine_chunks().to_batches())))
+
+    def figures(self, bm25: str, dense: str) -> dict[str, list[float]]:
+        """By retriever and for both fused: nDCG@10 and P@1, tail and head."""
+        chosen: dict[str, Any] = {
+            "inputs.candidates": {"bm25": bm25, "dense": dense},
+            "inputs.judgements": str(self.folder / "samples.parquet"),
+            "inputs.label_groups": str(self.folder / "labels.parquet"),
+            "inputs.folds": str(self.folder / "folds.parquet"),
+            "grid.engine": "local",
+            "grid.cells": [str(FAVOURITE)],
+            "evaluate.metrics": ["ndcg@10", "precision@1"],
+            "evaluate.label_groups": ["tail", "head"],
+            "evaluate.details": False,
+        }
+        found = figures(evaluate.compute(None, load_config(None, chosen)))
+        cells = {"bm25": Cell(SINGLE, "bm25"), "dense": Cell(SINGLE, "dense"), "fused": FAVOURITE}
+        return {name: [found.of[column][cell] for column in COLUMNS] for name, cell in cells.items()}
+
+    def _source(self, vectors: Vectors, parts: Sequence[str]) -> FoldSource:
+        return replace(
+            self.source(),
+            text_vectors=(vectors.texts,),
+            label_vectors=(vectors.labels,) if "name" in parts else (),
+            train_texts="train_texts" in parts,
+        )
+
+    def _test(self) -> Any:
+        return role_texts(self.source(), "test")
+
+    def _lists(self, name: str, batches: Any) -> str:
+        path = self.folder / f"lists-{name}.parquet"
+        pq.write_table(pa.Table.from_batches(batches), path)
+        return str(path)
+
+
+def _among(ids: Any, column: str = "id") -> Any:
+    import pyarrow.dataset as ds
+
+    return ds.field(column).isin(ids)
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def write_columns(path: Path, **columns: Any) -> None:
+    """Write a table."""
+    pq.write_table(pa.table(columns), path)
+
+
+def _hash(purpose: str, value: object) -> int:
+    return zlib.crc32(f"{purpose} {value}".encode())
+
+
+def _role(key: object) -> str:
+    """Texts of one key have one role."""
+    if _hash("test", key) % TEST_OF == 0:
+        return "test"
+    return "validation" if _hash("validation", key) % VALIDATION_OF == 0 else "train"
