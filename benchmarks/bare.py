@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from fusion.kernel.blocks import TextBlock
 from fusion.kernel.pools import Relevant
 from fusion.label_groups import HEAD, TAIL
+from fusion.statistics.text_lengths import UNKNOWN
 from udfs.hit_counts import Counter, Evaluation
 from udfs.problems import Problems
 from udfs.text_batches import Batch
@@ -77,5 +78,5 @@ def _read(folder: Path, evaluation: Evaluation, file: int) -> Batch:
         Relevant(np.concatenate(([0], ends[:-1])), ends, wanted),
         groups.lookup(pa.array(wanted)),
     )
-    fold = np.zeros(len(text_id), np.int32)
-    return Batch(texts, text_id, fold, np.ones(len(text_id), np.bool_), pa.array)
+    fold, length = np.zeros(len(text_id), np.int32), np.full(len(text_id), UNKNOWN)
+    return Batch(texts, text_id, fold, np.ones(len(text_id), np.bool_), pa.array, length)

@@ -74,7 +74,7 @@ def weights(candidates: Mapping[str, str]) -> list[str]:
     lines = ["| labels | retriever | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(names)]
     for group in ("tail", "head"):
         for retriever, lists_path in candidates.items():
-            table = pq.read_table(lists_path, columns=["label_group", "scores"])
+            table = pq.read_table(lists_path, columns=["label_group", "scores"], filters=[("role", "=", "test")])
             lists = [np.array(row["scores"]) for row in table.to_pylist() if row["label_group"] == group]
             best = {name: [NORMALIZATIONS[name].plain(of, 0)[0] for of in lists if len(of) > 2] for name in names}
             shown = " | ".join(f"{np.mean(values):.2f}" for values in best.values())

@@ -1,4 +1,4 @@
-"""Simulated nights: how many planted drops the gate catches, and how many alarms are false; how a long history answers.
+"""Simulated nights: how many planted drops the gate catches, and how many alarms are false.
 
 `python -m benchmarks.nights` runs 200 nights for each planted drop and writes benchmarks/results/nights.md.
 
@@ -13,9 +13,6 @@ twenty nights later. The gate is that of the job: paired tests, Holm's correctio
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
-import time
 from itertools import product
 from pathlib import Path
 
@@ -24,14 +21,7 @@ import pyarrow as pa
 
 from fusion.metrics import Measure
 from fusion.statistics.gate import alarms
-from jobs.monitoring import commands, delta_tables
-from jobs.monitoring.baseline import changes, watched_figures
-from jobs.monitoring.history import History
-from jobs.monitoring.history_tables import typed
-from jobs.monitoring.lease import held_lease
-from jobs.monitoring.trend import trend_page
-from jobs.reporting.data import NightVerdict
-from jobs.settings.nightly import NightlySettings
+from jobs.monitoring.baseline import changes
 
 TEXTS, NIGHTS, LEVEL, TOLERANCE = 1_000, 200, 0.01, 0.005
 CELLS = (("zmuv", "combmnz"), ("single", "bm25"), ("single", "dense"))
@@ -121,50 +111,9 @@ def simulate(drop: float, seed: int, pinned: bool) -> dict[str, int]:
     return {**counts, "first": first}
 
 
-def long_history(nights: int) -> dict[str, float]:
-    """A history of many nights: seconds for one more commit, for `status`, and for the trend page."""
-    folder = Path(tempfile.mkdtemp(prefix="nights-"))
-    history = History(str(folder / "history"))
-    rows = watched_figures(World(0).figures(0), [MEASURE])
-    flush = delta_tables._to_disk
-    for n in range(nights):
-        # Only the last night waits for the disk, as every night does.
-        delta_tables._to_disk = flush if n == nights - 1 else lambda path: None
-        begin = time.perf_counter()
-        run_id = f"night-{n:04d}"
-        with held_lease(history.storage, run_id, 600) as lease:
-            _one_more(history, run_id, lease.number, rows)
-    seconds = {"the last night: lease, tables, commit": time.perf_counter() - begin}
-    for name, work in {
-        "status": lambda: commands.status(history),
-        "show": lambda: commands.show(history, f"night-{nights - 1:04d}"),
-        "the trend page": lambda: trend_page(history, NightlySettings(), NightVerdict("x", 0, TOLERANCE, ())),
-    }.items():
-        begin = time.perf_counter()
-        work()
-        seconds[name] = time.perf_counter() - begin
-    shutil.rmtree(folder)
-    return seconds
-
-
-def _one_more(history: History, run_id: str, attempt: int, rows: list[dict[str, object]]) -> None:
-    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    for name, made in (
-        ("run_log", [{"stage": "dataset", "seconds": 1.0}]),
-        ("watched", rows),
-        ("drift", [{"value": 1.0}]),
-    ):
-        history.append(name, typed(name, made), run_id, "simulated", attempt)
-    figures = pa.table({"label": ["a"], "texts": [1]})
-    history.append("label_counts", figures, run_id, "simulated", attempt)
-    row = {"run_id": run_id, "dataset": "simulated", "attempt": attempt, "verdict": "ok", "figures": True}
-    history.commit([{**row, "started": moment, "finished": moment, "evaluated": True}])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="simulations per drop")
-    parser.add_argument("--history", type=int, default=1000, help="nights of the long history")
     arguments = parser.parse_args()
     lines = [
         "# Simulated nights",
@@ -182,10 +131,6 @@ def main() -> None:
         cells = ["night 90, pinned, and the last good" if pinned else "the last good", f"{drop:g}"]
         cells += [str(sums[key]) for key in ("nights", "missing", "reruns", "during", "caught")]
         lines.append(f"| {' | '.join([*cells, when])} | {sums['false']} |")
-        print(lines[-1], flush=True)
-    lines += ["", f"## {arguments.history:,} nights in the history", "", "| | seconds |", "|---|---|"]
-    for name, seconds in long_history(arguments.history).items():
-        lines.append(f"| {name} | {seconds:.2f} |")
         print(lines[-1], flush=True)
     RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -1,10 +1,10 @@
 """Each retriever alone, the best pair, all together, and what each adds to the others.
 
     python -m benchmarks.retrievers [--config conf/datasets/debtags.yaml] [--folder FOLDER] [--work FOLDER]
-                                    [--retrievers bm25,dense,static] [--limit N]
+                                    [--retrievers bm25,dense,static] [--set dense.max_length=64 ...]
 
-For every set of retrievers the whole grid is evaluated, and its best cell counts. The figures are means over the folds
-in percent; whether the best fusion differs from the best retriever is tested over all texts. Written to
+Every subset of the retrievers is fused in every way of the grid, in one pass (grid.subsets: all); with more than three
+retrievers, in nine ways. The figures are means over the folds in percent; tests are over all texts. Written to
 benchmarks/results/retrievers-DATASET.md.
 """
 
@@ -13,37 +13,42 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fusion.grid import SINGLE, Cell
+from fusion.names import print_subset
 from jobs import evaluate, prepare, retrieve
 from jobs import run as pipeline
 from jobs.config import Config, load_config
 from jobs.results.result import Result
 from jobs.runtime.session import get_session
-from jobs.runtime.workspace import Workspace
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = [(group, metric, k) for group in ("tail", "head") for metric, k in (("ndcg", 10), ("precision", 1))]
-DECISIVE = COLUMNS[0]
 FAVOURITE = Cell("zmuv", "combmnz")
+FEW = {"grid.normalizations": ["min-max", "sum", "zmuv"], "grid.fusions": ["combsum", "combmnz", "isr"]}
+"""The ways in which more than three retrievers are fused, whose subsets are many."""
 Column = tuple[str, str, int]
 
 
 class Figures(NamedTuple):
-    """The mean over the folds of every cell, by column."""
+    """The mean over the folds of every cell, by column, and the tables of the evaluation."""
 
     of: dict[Column, dict[Cell, float]]
     result: Result
+    retrievers: Sequence[str]
 
-    def best(self, column: Column) -> tuple[Cell, float]:
-        fused = {cell: value for cell, value in self.of[column].items() if cell.normalization != SINGLE}
-        cell = max(fused, key=lambda cell: fused[cell])
-        return cell, fused[cell]
+    def best(self, column: Column, sizes: Sequence[int]) -> tuple[Cell, float]:
+        """The best cell over so many retrievers; one stands for a single retriever."""
+        values = {cell: value for cell, value in self.of[column].items() if self._size(cell) in sizes}
+        cell = max(values, key=lambda cell: values[cell])
+        return cell, values[cell]
+
+    def _size(self, cell: Cell) -> int:
+        return 1 if cell.normalization == SINGLE else len(cell.subset) or len(self.retrievers)
 
 
 def main() -> None:
@@ -51,15 +56,19 @@ def main() -> None:
     parser.add_argument("--config", default=str(ROOT / "conf" / "datasets" / "debtags.yaml"))
     parser.add_argument("--folder")
     parser.add_argument("--work", default="work")
-    parser.add_argument("--retrievers", default="bm25,bm25-labels,dense,dense-texts,static,static-texts,linear")
-    parser.add_argument("--limit", type=int)
+    parser.add_argument("--retrievers", default="bm25,dense,static")
+    parser.add_argument("--set", action="append", default=[], help="a further setting, such as static.epochs=3")
     arguments = parser.parse_args()
     settings: dict[str, Any] = {
         "work.path": arguments.work,
         "retrievers": arguments.retrievers,
+        "grid.subsets": "all",
         "evaluate.metrics": ["ndcg@10", "precision@1"],
         "evaluate.label_groups": ["tail", "head"],
-        "prepare.limit": arguments.limit,
+        "evaluate.randomizations": 0,
+        "evaluate.examples": 0,
+        **(FEW if arguments.retrievers.count(",") > 2 else {}),
+        **dict(setting.split("=", 1) for setting in arguments.set),
     }
     if arguments.folder:
         settings["prepare.folder"] = arguments.folder
@@ -71,17 +80,12 @@ def main() -> None:
     def begin(name: str) -> None:
         seconds[last[0]], last[:] = time.monotonic() - last[1], [name, time.monotonic()]
 
-    names = list(retrieve.run(spark, config, lambda entry: begin(entry.name)))
+    tables = retrieve.run(spark, config, lambda entry: begin(entry.name))
     begin("")
-    tables = {name: Workspace.of(config).candidate_lists(name) for name in names}
-
-    def figures_of(chosen: Sequence[str]) -> Figures:
-        inputs = pipeline.evaluated(config, {name: tables[name] for name in chosen})
-        return figures(evaluate.compute(spark, without_output(inputs)))
-
-    lines = list(report(names, figures_of, seconds))
+    result = evaluate.compute(spark, without_output(pipeline.evaluated(config, tables)))
     about = f"{statistics['texts']:,} texts, {statistics['labels']:,} labels, {config.prepare.folds} folds"
-    text = "\n".join([f"# Retrievers on {config.dataset}: {about}", "", *lines]) + "\n"
+    lines = [f"# Retrievers on {config.dataset}: {about}", "", *report(figures(result, list(tables)), seconds)]
+    text = "\n".join(lines) + "\n"
     (Path(__file__).parent / "results" / f"retrievers-{config.dataset}.md").write_text(text)
     print(text)
 
@@ -90,63 +94,85 @@ def without_output(config: Config) -> Config:
     return config.model_copy(update={"output": config.output.model_copy(update={"path": None})})
 
 
-def figures(result: Result) -> Figures:
+def figures(result: Result, retrievers: Sequence[str]) -> Figures:
     values: dict[Column, dict[Cell, list[float]]] = {column: {} for column in COLUMNS}
     for row in result.metrics.to_pylist():
         column = (row["label_group"], row["metric"], row["k"])
         if row["ideal"] == "all" and column in values and row["value"] is not None:
             values[column].setdefault(Cell(row["normalization"], row["fusion"]), []).append(100 * row["value"])
-    return Figures(
-        {column: {cell: float(np.mean(folds)) for cell, folds in cells.items()} for column, cells in values.items()},
-        result,
-    )
+    means = {column: {cell: float(np.mean(of)) for cell, of in cells.items()} for column, cells in values.items()}
+    return Figures(means, result, retrievers)
 
 
-def report(names: Sequence[str], figures_of: Any, seconds: dict[str, float]) -> Iterator[str]:
+def report(found: Figures, seconds: dict[str, float]) -> Iterator[str]:
     """The tables in Markdown."""
-    together = figures_of(names)
-    pairs = {pair: figures_of(pair) for pair in combinations(names, 2)}
-    header = " | ".join(f"{group} {metric}@{k}" for group, metric, k in COLUMNS)
-    yield f"| | {header} | seconds |"
+    names = found.retrievers
+    yield f"| | {' | '.join(map(column_name, COLUMNS))} | seconds |"
     yield "|---|" + "---:|" * (len(COLUMNS) + 1)
     for name in names:
-        single = Cell(SINGLE, name)
-        shown = " | ".join(f"{together.of[column][single]:.1f}" for column in COLUMNS)
+        shown = " | ".join(f"{found.of[column][Cell(SINGLE, name)]:.1f}" for column in COLUMNS)
         yield f"| {name} alone | {shown} | {seconds.get(name, 0):.0f} |"
-    sets = {"best pair": None, "all together": together}
-    if len(names) > 2:
-        for name in names:
-            sets[f"all but {name}"] = figures_of([other for other in names if other != name])
-    for label, of in sets.items():
-        cells = []
-        for column in COLUMNS:
-            pair, chosen = max(pairs.items(), key=lambda entry: entry[1].best(column)[1]) if of is None else ((), of)
-            cell, value = chosen.best(column)
-            cells.append(f"{value:.1f} ({', '.join([*pair, str(cell)])})")
-        yield f"| {label} | {' | '.join(cells)} | |"
-    favourite = " | ".join(f"{together.of[column][FAVOURITE]:.1f}" for column in COLUMNS)
-    yield f"| all together, {FAVOURITE} | {favourite} | |"
+    sizes = {"best pair": [2], f"all {len(names)}": [len(names)], "best of all sets": range(2, len(names) + 1)}
+    for label, of in sizes.items():
+        best = (found.best(column, of) for column in COLUMNS)
+        yield f"| {label} | {' | '.join(f'{value:.1f} ({cell})' for cell, value in best)} | |"
+    yield f"| all {len(names)}, {FAVOURITE} | {' | '.join(_all(found, FAVOURITE))} | |"
     yield ""
-    yield from tested(together)
+    yield "Seconds are those of this run; a retriever whose candidates were there already takes few."
+    yield from ["", "## The best fusion against the best retriever", "", *tested(found)]
+    yield from ["", "## What each retriever adds to the others", "", *added(found)]
 
 
-def tested(together: Figures) -> Iterator[str]:
-    """Whether the best fusion of all retrievers differs from the best retriever, over all texts."""
-    rows = together.result.details["comparisons"].to_pylist()
+def _all(found: Figures, cell: Cell) -> Iterator[str]:
+    return (f"{found.of[column][cell]:.1f}" for column in COLUMNS)
+
+
+def column_name(column: Column) -> str:
+    group, metric, k = column
+    return f"{group} {metric}@{k}"
+
+
+def tested(found: Figures) -> Iterator[str]:
+    """Whether the best fusion differs from the best retriever."""
+    rows = found.result.details["comparisons"].to_pylist()
     for column in COLUMNS:
-        cell, value = together.best(column)
-        singles = {name: mean for name, mean in together.of[column].items() if name.normalization == SINGLE}
-        best = max(singles, key=lambda name: singles[name])
-        group, metric, k = column
+        cell, value = found.best(column, range(2, len(found.retrievers) + 1))
+        single, alone = found.best(column, [1])
         compared = next(
             row
             for row in rows
-            if (row["label_group"], row["metric"], row["k"], row["ideal"]) == (group, metric, k, "all")
+            if _is_of(row, column)
+            and row["ideal"] == "all"
             and (row["normalization"], row["fusion"]) == cell
-            and (row["against_normalization"], row["against_fusion"]) == best
+            and (row["against_normalization"], row["against_fusion"]) == single
         )
-        p = compared["p"]
-        yield f"- {group} {metric}@{k}: {cell} {value:.1f} against {best.fusion} {singles[best]:.1f}, p = {p:.2g}"
+        interval = f"[{100 * compared['low']:+.1f}, {100 * compared['high']:+.1f}]"
+        gain = f"{value - alone:+.1f} {interval}, p = {compared['p']:.2g}"
+        yield f"- {column_name(column)}: {cell} {value:.1f}, {single.fusion} {alone:.1f}: {gain}"
+
+
+def added(found: Figures) -> Iterator[str]:
+    """By how much each retriever improves the fusion of all others, in points."""
+    rows = found.result.details["additions"].to_pylist()
+    yield f"Points, as {FAVOURITE} and, in brackets, as the best cell with it and the best cell without it."
+    yield ""
+    yield f"| retriever | {' | '.join(map(column_name, COLUMNS))} |"
+    yield "|---|" + "---:|" * len(COLUMNS)
+    for name in found.retrievers:
+        others = [other for other in found.retrievers if other != name]
+        cells = []
+        for column in COLUMNS:
+            of = [row for row in rows if _is_of(row, column) and row["retriever"] == name]
+            of = [row for row in of if row["others"] == print_subset(others)]
+            favourite = next(row for row in of if (row["normalization"], row["fusion"]) == FAVOURITE)
+            best = max(row["value"] for row in of) - max(row["others_value"] for row in of)
+            shown = f"{100 * favourite['difference']:+.1f}, p = {favourite['p']:.2g}"
+            cells.append(f"{shown} ({100 * best:+.1f})")
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def _is_of(row: dict[str, Any], column: Column) -> bool:
+    return (row["label_group"], row["metric"], row["k"]) == column
 
 
 if __name__ == "__main__":

@@ -2,55 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from fusion import names
+from fusion.cells import SINGLE as SINGLE
+from fusion.cells import Cell as Cell
 from fusion.errors import ConfigError, unknown_name
 from fusion.kernel.candidates import DEFAULT, Candidates, Policies
 from fusion.kernel.pools import Pools
 from fusion.learning import Learned
 from fusion.registry import FUSIONS, NORMALIZATIONS, Fusion, Normalization, choose
+from fusion.tuning.scoring import ChosenScores
+from fusion.tuning.strategies import Strategy
 from fusion.types import Array, Floats
 
-SINGLE = "single"
-"""What stands for the normalisation in the rows of single retrievers; their fusion is the retriever's name."""
 UNREAD = "none"
 """The normalisation of a cell that names only a fusion, which then must read ranks."""
-
-
-class Cell(NamedTuple):
-    """A normalisation with a fusion; the two names are its identity. A cell that is fixed to some of the retrievers
-    says so in front of its normalisation: `bm25+dense: zmuv`."""
-
-    normalization: str
-    fusion: str
-
-    def __str__(self) -> str:
-        return f"{self.normalization}+{self.fusion}"
-
-    @property
-    def subset(self) -> tuple[str, ...]:
-        """The retrievers that the cell is fixed to; none: it takes all."""
-        before, *after = names.split(self.normalization, ":")
-        return names.parse_subset(before) if after else ()
-
-    @property
-    def scaling(self) -> str:
-        """The normalisation alone."""
-        return names.split(self.normalization, ":")[-1]
-
-    def rescaled(self, normalization: str) -> Cell:
-        """The same cell with another normalisation."""
-        cell = Cell(normalization, self.fusion)
-        return cell.within(self.subset) if self.subset else cell
-
-    def within(self, subset: Iterable[str]) -> Cell:
-        """The same cell, fixed to some retrievers."""
-        return Cell(f"{names.print_subset(subset)}: {self.scaling}", self.fusion)
 
 
 class Column(NamedTuple):
@@ -76,14 +47,19 @@ class Grid:
         retrievers: Sequence[str] = (),
         policies: Policies = DEFAULT,
         learned: Mapping[str, Learned] | None = None,
+        strategies: Mapping[Cell, Strategy] | None = None,
     ) -> None:
         """`retrievers`: in the order of the lists; cells that name one need them. `learned`: by view, for cells whose
-        fusions are trained."""
+        fusions are trained. `strategies`: cells whose fusion differs by fold and view; they come after the others."""
         self.learned = dict(learned or {})
+        self.strategies = dict(strategies or {})
         self.retrievers = tuple(retrievers)
         self.policies = policies
-        self.cells = list(dict.fromkeys(cells))
-        column_of = {cell: self._column(cell) for cell in self.cells}
+        fixed = [cell for cell in dict.fromkeys(cells) if not cell.is_strategy]
+        self.cells = [*fixed, *self.strategies]
+        # What a strategy chose is computed, whether it is a cell of the grid or not.
+        chosen = [cell for strategy in self.strategies.values() for cell in strategy.cells]
+        column_of = {cell: self._column(cell) for cell in dict.fromkeys([*fixed, *chosen])}
         order = NORMALIZATIONS.names()
         # By lists and normalisation, so that what the cells of one share is computed once.
         self.columns = sorted(
@@ -94,9 +70,13 @@ class Grid:
                 column.normalization or "",
             ),
         )
-        self._names_retrievers = any(cell.subset or FUSIONS[cell.fusion].weights for cell in self.cells)
+        self._names_retrievers = any(cell.subset or FUSIONS[cell.fusion].weights for cell in column_of)
         place = {column: number for number, column in enumerate(self.columns)}
-        self.column_of = {cell: place[column] for cell, column in column_of.items()}
+        self._place_of = {cell: place[column] for cell, column in column_of.items()}
+        self.column_of = {cell: self._place_of[cell] for cell in fixed}
+        for cell in self.strategies:
+            self.column_of[cell] = len(self.columns)
+            self.columns.append(Column(*cell, ()))
 
     @classmethod
     def of(cls, normalizations: str | Iterable[str], fusions: str | Iterable[str]) -> Grid:
@@ -114,33 +94,57 @@ class Grid:
         return Column(None if fusion.reads == "ranks" else cell.scaling, cell.fusion, () if every else lists)
 
     @property
+    def _fixed(self) -> list[Column]:
+        """The columns that are the same in all folds and views."""
+        return self.columns[: len(self.columns) - len(self.strategies)]
+
+    @property
     def trained(self) -> list[str]:
         """The fusions that have to learn first."""
-        fusions = dict.fromkeys(column.fusion for column in self.columns)
+        fusions = dict.fromkeys(column.fusion for column in self._fixed)
         return [name for name in fusions if FUSIONS[name].parameters.trained]
 
     @property
     def normalizations(self) -> list[Normalization]:
         """Those whose scores some column reads."""
-        used = dict.fromkeys(column.normalization for column in self.columns)
+        used = dict.fromkeys(column.normalization for column in self._fixed)
         return [NORMALIZATIONS[name] for name in used if name]
 
     def fused(
-        self, pools: Pools, normalized: Mapping[str, Floats] | None = None, precision: type[np.floating] = np.float32
+        self,
+        pools: Pools,
+        normalized: Mapping[str, Floats] | None = None,
+        precision: type[np.floating] = np.float32,
+        only: Container[int] | None = None,
     ) -> Iterator[tuple[int, Array]]:
-        """Every column's scores for a block of pools, rounded so that scores equal on paper tie; NaN for a candidate
-        that is in none of the lists that a column fuses.
+        """Every column's scores for a block of pools (or those of some columns), rounded so that scores equal on paper
+        tie; NaN for a candidate that is in none of the lists that a column fuses.
 
         `normalized`: scores that were normalised elsewhere, as matrices like `pools.score`.
         """
         if self._names_retrievers and not self.retrievers:
             raise ValueError("cells name retrievers, but the grid does not know them")
-        for lists, numbered in groupby(enumerate(self.columns), key=lambda item: item[1].lists):
+        strategies = {cell: s for cell, s in self.strategies.items() if only is None or self.column_of[cell] in only}
+        chosen = ChosenScores(strategies, self._place_of, self.retrievers, pools)
+        computed = [n for n in range(len(self._fixed)) if only is None or n in only or n in chosen.columns]
+        for column, fused in self._fixed_scores(pools, normalized or {}, precision, computed):
+            chosen.keep(column, fused)
+            if only is None or column in only:
+                yield column, fused
+        for cell, strategy in strategies.items():
+            yield self.column_of[cell], chosen.scores(strategy, precision)
+
+    def _fixed_scores(
+        self, pools: Pools, normalized: Mapping[str, Floats], precision: type[np.floating], numbers: Sequence[int]
+    ) -> Iterator[tuple[int, Array]]:
+        """The scores of some of the columns that are the same in all folds and views."""
+        columns = ((number, self.columns[number]) for number in numbers)
+        for lists, numbered in groupby(columns, key=lambda item: item[1].lists):
             if not lists:
-                yield from self._scores(pools, normalized or {}, range(len(pools.position)), numbered, precision)
+                yield from self._scores(pools, normalized, range(len(pools.position)), numbered, precision)
                 continue
             some, inside = pools.of_lists(lists)
-            known = {name: values[list(lists)][:, inside] for name, values in (normalized or {}).items()}
+            known = {name: values[list(lists)][:, inside] for name, values in normalized.items()}
             for column, scores in self._scores(some, known, lists, numbered, precision):
                 fused = np.full(pools.position.shape[1], np.nan, precision)
                 fused[inside] = scores
@@ -191,8 +195,8 @@ def all_subsets(cells: Iterable[Cell], retrievers: Sequence[str]) -> list[Cell]:
     """The cells, and each of them fixed to every subset of two or more retrievers that is not all of them. Cells that
     are fixed already stay as they are."""
     subsets = [subset for size in range(2, len(retrievers)) for subset in combinations(retrievers, size)]
-    found = list(cells)
-    return found + [cell.within(subset) for subset in subsets for cell in found if not cell.subset]
+    over_all = list(cells)
+    return over_all + [cell.within(subset) for subset in subsets for cell in over_all if not cell.subset]
 
 
 def chosen_normalizations(chosen: str | Iterable[str]) -> list[Normalization]:

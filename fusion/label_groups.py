@@ -28,6 +28,6 @@ def pareto_groups(label_ids: Array, frequencies: Array, share: float = 0.2) -> A
 def frequency_bands(label_ids: Array, frequencies: Array, bands: int = 10) -> Array:
     """The band of each label, from 0 for the rarest labels to bands - 1; bands of as good as equal size."""
     order = np.lexsort((-np.asarray(label_ids), frequencies))
-    found = np.empty(len(order), np.int8)
-    found[order] = np.arange(len(order)) * bands // max(len(order), 1)
-    return found
+    band = np.empty(len(order), np.int8)
+    band[order] = np.arange(len(order)) * bands // max(len(order), 1)
+    return band

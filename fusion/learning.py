@@ -113,6 +113,7 @@ def trained(
     *,
     formula: str,
     citation: str,
+    when: str = "",
     reads: Reads = "ranks",
     missing: float = 0.0,
     limits: Limits | None = None,
@@ -136,9 +137,9 @@ def trained(
                 total[~held] += missing
             return total
 
-        found = Parameters.of(worth, limits or {}, skipped=2)
-        parameters = Parameters(found.known, trained=True)
-        entry = FUSIONS.add(Fusion(name, reads, formula, citation, kernel, False, parameters))
+        declared = Parameters.of(worth, limits or {}, skipped=2)
+        parameters = Parameters(declared.known, trained=True)
+        entry = FUSIONS.add(Fusion(name, reads, formula, citation, kernel, False, parameters, when=when))
         entry.plain = plain
         return entry
 

@@ -142,6 +142,8 @@ class Normalization(Algorithm):
     plain: Callable[..., Floats] = field(init=False)
     """The reference: the scores of a list, best first, and the number of candidates, to normalised scores."""
     weights: dict[str, float] = field(default_factory=dict)
+    when: str = ""
+    """When to use it, in a sentence or two."""
     functions = ("affine", "shape", "plain")
 
     def shaped(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,6 +177,8 @@ class Fusion(Algorithm):
     parameters: Parameters
     plain: Callable[..., Floats] = field(init=False)
     weights: dict[str, float] = field(default_factory=dict)
+    when: str = ""
+    """When to use it, in a sentence or two."""
     functions = ("kernel", "plain")
 
     def reference(self, function: Callable[..., Floats]) -> Callable[..., Floats]:
@@ -199,6 +203,8 @@ class Metric:
     citation: str
     aliases: tuple[str, ...] = ()
     cutoff: CutOff = "needed"
+    when: str = ""
+    """When to use it, in a sentence or two."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +245,7 @@ def normalization(
     reads: Reads,
     formula: str,
     citation: str,
+    when: str = "",
     standard: bool = False,
     needs_candidates: bool = False,
     by_spread: bool = False,
@@ -249,22 +256,30 @@ def normalization(
 
     def register(affine: Callable[..., Affine]) -> Normalization:
         parameters = Parameters.of(affine, limits or {})
-        return NORMALIZATIONS.add(
-            Normalization(name, reads, formula, citation, affine, standard, needs_candidates, by_spread, parameters)
+        entry = Normalization(
+            name, reads, formula, citation, affine, standard, needs_candidates, by_spread, parameters, when=when
         )
+        return NORMALIZATIONS.add(entry)
 
     return register
 
 
 def fusion(
-    name: str, *, reads: Reads, formula: str, citation: str, standard: bool = False, limits: Limits | None = None
+    name: str,
+    *,
+    reads: Reads,
+    formula: str,
+    citation: str,
+    when: str = "",
+    standard: bool = False,
+    limits: Limits | None = None,
 ) -> Callable[[Callable[..., Array]], Fusion]:
     """Register a fusion. Arguments of the function behind the first are its parameters, as for a normalisation; one
     called `weights` gets the weight of each list, which users give by retriever: `wsum(bm25=0.3,dense=0.7)`."""
 
     def register(kernel: Callable[..., Array]) -> Fusion:
         parameters = Parameters.of(kernel, limits or {})
-        return FUSIONS.add(Fusion(name, reads, formula, citation, kernel, standard, parameters))
+        return FUSIONS.add(Fusion(name, reads, formula, citation, kernel, standard, parameters, when=when))
 
     return register
 
@@ -274,6 +289,7 @@ def metric(
     *,
     formula: str,
     citation: str,
+    when: str = "",
     aliases: Iterable[str] = (),
     cutoff: CutOff = "needed",
     gain: Gain = "one",
@@ -291,6 +307,7 @@ def metric(
             citation,
             tuple(aliases),
             cutoff,
+            when,
             worth=worth,
             gain=gain,
             ideal=ideal,
@@ -305,12 +322,12 @@ def metric(
 
 
 def label_metric(
-    name: str, *, formula: str, citation: str, aliases: Iterable[str] = ()
+    name: str, *, formula: str, citation: str, when: str = "", aliases: Iterable[str] = ()
 ) -> Callable[[Callable[[Ints, Ints, Ints], Array]], LabelMetric]:
     """Register a metric that is a mean over labels."""
 
     def register(of_labels: Callable[[Ints, Ints, Ints], Array]) -> LabelMetric:
-        entry = LabelMetric(name, formula, citation, tuple(aliases), of_labels=of_labels)
+        entry = LabelMetric(name, formula, citation, tuple(aliases), when=when, of_labels=of_labels)
         METRICS.add(entry)
         return entry
 

@@ -32,6 +32,8 @@ class Rules(NamedTuple):
         return positive if self.gain == "linear" else np.exp2(positive) - 1
 
 
+MANY = 64
+"""Labels of a text up to which an insertion sort is the fastest."""
 PLAIN_RULES = Rules()
 """Labels without grades, and ties by label id."""
 
@@ -82,10 +84,10 @@ class JudgedTexts:
         return ideal
 
 
-def sorted_gains(first: Ints, value: Floats) -> Gains:
-    """The gains of every text with the greatest first; those that are 0 do not matter."""
-    owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    return Gains(first, value[np.lexsort((-value, owner))])
+def sorted_gains(first: Ints, value: Floats) -> tuple[Gains, Ints]:
+    """The gains of every text with the greatest first, and the order that makes them so."""
+    order = _descending(first, value)
+    return Gains(first, value[order]), order
 
 
 def mean_above(above: Int32s, beside: Int32s, most: Ints) -> Floats:
@@ -95,6 +97,22 @@ def mean_above(above: Int32s, beside: Int32s, most: Ints) -> Floats:
     rising = np.minimum(beside, most - below)
     total = below + rising * below + rising * (rising + 1) / 2 + (beside - rising) * most
     return np.asarray(total / ((beside + 1) * most), np.float64)
+
+
+@compiled
+def _descending(first, value):  # type: ignore[no-untyped-def]
+    order = np.arange(value.size)
+    for t in range(first.size - 1):
+        if first[t + 1] - first[t] > MANY:
+            order[first[t] : first[t + 1]] = first[t] + np.argsort(-value[first[t] : first[t + 1]], kind="mergesort")
+            continue
+        for n in range(first[t] + 1, first[t + 1]):
+            entry, place = order[n], n
+            while place > first[t] and value[order[place - 1]] < value[entry]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = entry
+    return order
 
 
 @compiled

@@ -28,14 +28,14 @@ def _session(config: Config, files: Iterable[InputFile] = (), prepared: bool = F
     the results may be written: a refusal should not cost a JVM, let alone hours of work."""
     from jobs.runtime.folders import check_output
     from jobs.runtime.session import get_session
-    from jobs.runtime.workspace import check_prepared, check_work
+    from jobs.runtime.workspace import Workspace, check_prepared, check_work
     from jobs.settings.local_files import check_files
 
     check_files(config.spark, files)
     check_output(config.output)
     check_work(config)
     if prepared:
-        check_prepared(config)
+        check_prepared(Workspace.of(config).prepared)
     return get_session(config.spark)
 
 
@@ -54,6 +54,16 @@ def evaluate(config: Config) -> None:
     from jobs.settings.local_files import check_files, input_files
 
     check_files(config.spark, input_files(config.inputs))
+    print(summary(job.run(None, config), config))
+
+
+def tune(config: Config) -> None:
+    from jobs import tune as job
+    from jobs.reporting.console import summary
+    from jobs.settings.local_files import check_files, input_files
+
+    check_files(config.spark, input_files(config.inputs))
+    config = job.with_inputs(config)
     print(summary(job.run(None, config), config))
 
 
@@ -84,7 +94,7 @@ def prepare(config: Config) -> None:
 def retrieve(config: Config) -> None:
     from jobs import retrieve as job
 
-    for name, lists in job.run(_session(config), config).items():
+    for name, lists in job.run(_session(config, prepared=True), config).items():
         print(f"{name} candidates are in {lists}")
 
 
@@ -185,6 +195,7 @@ def show_config(config: Config) -> None:
 # Jobs import Spark when they run, so that --help and wrong settings answer at once.
 JOBS: dict[str, Callable[[Config], None]] = {
     "evaluate": evaluate,
+    "tune": tune,
     "fuse": fuse,
     "explain": explain,
     "run": run,

@@ -37,6 +37,7 @@ from jobs.settings.secrets import is_secret
 from jobs.settings.sparse import SparseSettings
 from jobs.settings.static import StaticSettings
 from jobs.settings.storage import StorageSettings
+from jobs.settings.tune import TuneSettings
 from udfs.stores.addresses import has_scheme
 from udfs.stores.objects import read_bytes
 
@@ -49,6 +50,7 @@ class Config(Section):
     prepare: PrepareSettings = PrepareSettings()
     retrievers: list[str] = Field(default_factory=lambda: ["bm25", "dense"], min_length=1)
     retriever_settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    validation_candidates: bool = True
     sparse: SparseSettings = SparseSettings()
     dense: DenseSettings = DenseSettings()
     static: StaticSettings = StaticSettings()
@@ -56,6 +58,7 @@ class Config(Section):
     inputs: Inputs = Inputs()
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    tune: TuneSettings = TuneSettings()
     fuse: FuseSettings = FuseSettings()
     explain: ExplainSettings = ExplainSettings()
     report: ReportSettings = ReportSettings()
@@ -137,6 +140,9 @@ NAMES: dict[str, Callable[[Config], object]] = {
     "grid.cells": lambda config: config.grid.cells and config.grid.chosen,
     "explain.cell": lambda config: config.explain.chosen,
     "evaluate.metrics": lambda config: config.evaluate.measures,
+    "tune.objective": lambda config: config.tune.goal,
+    "tune.strategies": lambda config: config.tune.chosen,
+    "tune.deploy": lambda config: config.tune.deployed,
     "nightly.watch.cells": lambda config: config.nightly.watch.watched,
     "nightly.watch.metrics": lambda config: config.nightly.watch.measures,
 }

@@ -19,6 +19,7 @@ from fusion.registry import FUSIONS
 from fusion.statistics.coverage import UNSEEN, Coverage
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
+from fusion.statistics.text_lengths import LengthSums
 from jobs.config import Config
 from jobs.inputs.list_rows import ListRows, load_lists
 from jobs.inputs.sources import Sources
@@ -32,7 +33,7 @@ from jobs.results.label_changes import label_changes
 from jobs.results.result import Result
 from jobs.results.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
 from jobs.runtime.credentials import job
-from jobs.runtime.engines import Plan, choose_engine
+from jobs.runtime.engines import Engine, Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import log, stage_line
 from jobs.runtime.training import learned_of
@@ -40,10 +41,11 @@ from jobs.settings import EvaluateSettings, Names
 from udfs.counted_labels import counted_labels
 from udfs.evidence import leaving_out
 from udfs.example_texts import from_bytes
-from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, NO_FOLD, Details, Evaluation, count_hits, unpacked
+from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, Details, Evaluation, count_hits, unpacked
 from udfs.input_counts import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
+from udfs.tuning import NOTHING_TUNED, Tuning, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,12 +74,17 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     """The figures of every chosen cell."""
     sources = sources or Sources.of(config.inputs)
     sources.require(judged=True)
-    engine = choose_engine(config, sources, spark)
+    return evaluated(choose_engine(config, sources, spark), config, sources)
+
+
+def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning = NOTHING_TUNED) -> Result:
+    """The figures of every chosen cell, and of what was tuned and learned."""
     settings = config.evaluate
     lists = load_lists(
         engine.tables, sources, True, settings.relevant_from, any(map(needs_nonrelevant, settings.measures))
     )
-    grid = config.grid.grid(lists.layout.retrievers)
+    chosen = config.grid.grid(lists.layout.retrievers)
+    grid = Grid(chosen.cells, lists.layout.retrievers, chosen.policies, strategies=tuning.strategies)
     _check_names(lists.layout.retrievers)
     views = chosen_views(config.evaluate.label_groups, lists.layout.views)
     evaluation = Evaluation(
@@ -90,6 +97,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         propensities=training_propensities(engine.tables, sources, settings),
         policies=grid.policies,
         learned=learned_of(engine, sources, config, grid, lists.layout, views),
+        strategies=tuning.strategies,
     )
     apart = config.grid.train_share if grid.trained else 0.0
     frequencies = None
@@ -102,25 +110,26 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
         evaluation = replace(evaluation, details=_counted(lists, evaluation, frequencies, settings))
 
     plan = Plan(grid, config.grid.scope, evaluation.views)
-    packed = engine.counts(lists, plan, leaving_out(count_hits(evaluation), apart))
+    work = prepared(count_hits(evaluation), tuning.parting, tuning.train_texts)
+    packed = engine.counts(lists, plan, leaving_out(work, apart))
     problems = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
     if problems:
         raise problems.error()
-    tallies = _tallies(packed, evaluation)
+    tallies = tallies_of(packed, evaluation)
     input_counts = _input_counts(tallies, evaluation)
     _check_judged(input_counts, lists.judgements_source)
     metrics = metric_table(tallies, packed, evaluation)
     _warn_of_useless_runs(metrics)
     queries = None
     if config.evaluate.per_query:
-        work = leaving_out(query_figures(evaluation), apart)
+        work = leaving_out(prepared(query_figures(evaluation), tuning.parting, tuning.train_texts), apart)
         queries = engine.rows(lists, plan, work, query_schema(evaluation, lists.types.text))
     details: dict[str, pa.Table] = {}
     sums = None
     if settings.details and frequencies is not None:
-        coverage, sums = _details(packed, evaluation)
+        coverage, sums, lengths = _details(packed, evaluation)
         input_counts |= _unseen_pairs(coverage, evaluation)
-        details = detail_tables(coverage, sums, metrics, evaluation, frequencies)
+        details = detail_tables(coverage, sums, lengths, metrics, evaluation, frequencies)
         details["labels"] = label_changes(coverage, metrics, evaluation, frequencies, engine.tables, sources)
     if config.grid.subsets or any(cell.subset for cell in grid.cells):
         details["additions"] = additions(metrics, evaluation, sums)
@@ -169,7 +178,9 @@ def write(result: Result, folder: ResultFolder) -> None:
     """All tables of a result."""
     for name, table in {"metrics": result.metrics, **result.details}.items():
         folder.write_table(name, table, as_csv=name not in NOT_AS_CSV)
-    about = {"version": __version__, "input_counts": result.input_counts}
+    about: dict[str, Any] = {"version": __version__, "input_counts": result.input_counts}
+    if result.notes:
+        about["notes"] = result.notes
     folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
     if isinstance(result.queries, pa.Table):
         folder.write_parquet(QUERY_METRICS, result.queries)
@@ -200,7 +211,7 @@ def _warn_of_useless_runs(metrics: pa.Table) -> None:
             )
 
 
-def _tallies(packed: pa.Table, evaluation: Evaluation) -> dict[int, Tally]:
+def tallies_of(packed: pa.Table, evaluation: Evaluation) -> dict[int, Tally]:
     """The counts of each fold, in the order of the folds."""
     rows = packed.filter(pc.equal(packed["part"], HITS)).sort_by("fold")
     tallies = {}
@@ -227,17 +238,19 @@ def _unseen_pairs(coverage: Coverage, evaluation: Evaluation) -> dict[str, int]:
     return {UNSEEN_PAIRS: int(coverage.band_pairs[views, UNSEEN].sum())}
 
 
-def _details(packed: pa.Table, evaluation: Evaluation) -> tuple[Coverage, PairedSums]:
+def _details(packed: pa.Table, evaluation: Evaluation) -> tuple[Coverage, PairedSums, dict[str, LengthSums]]:
     """What was counted over all folds."""
     here = pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.not_equal(packed["part"], EXAMPLES))
     rows = packed.filter(here)
-    coverage, sums = evaluation.new_coverage(), evaluation.new_sums()
+    coverage, sums, lengths = evaluation.new_coverage(), evaluation.new_sums(), evaluation.new_lengths()
     for part, (places, counts) in zip(rows["part"].to_pylist(), unpacked(rows), strict=True):
         if part == COVERAGE:
             coverage.unpack(places, counts)
+        elif part.startswith(LENGTHS):
+            lengths[part.removeprefix(LENGTHS)].unpack(places, counts)
         else:
             sums.unpack(part, places, counts)
-    return coverage, sums
+    return coverage, sums, lengths
 
 
 def _part(packed: pa.Table, part: str) -> list[bytes]:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.grid import Cell
+from fusion.errors import ConfigError
+from fusion.grid import Cell, Grid
+from fusion.kernel.blocks import Scope
+from fusion.tuning.strategies import DEPLOYED
 from jobs.config import Config
 from jobs.evaluate import chosen_views
 from jobs.inputs.list_rows import load_lists
 from jobs.inputs.sources import Sources
+from jobs.inputs.training import training_texts
 from jobs.results.rankings import CELL, FORMATS, FUSED, cell_folder, file_names, views_of
 from jobs.runtime.credentials import job
-from jobs.runtime.engines import Plan, choose_engine
+from jobs.runtime.engines import Engine, Plan, choose_engine
 from jobs.runtime.folders import ResultFolder, check_output, result_folder
 from jobs.runtime.log import stage_line
 from jobs.runtime.training import learned_of
+from jobs.tuning.model_file import read_model
 from udfs.fused_lists import FusionPlan, fuse_lists
 from udfs.problems import Problems
+from udfs.tuning import TrainTexts, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,32 +54,54 @@ def fused_rows(spark: SparkSession | None, config: Config, sources: Sources | No
     sources.require(judged=False)
     engine = choose_engine(config, sources, spark)
     lists = load_lists(engine.tables, sources, judged=False)
-    grid = config.grid.grid(lists.layout.retrievers)
     chosen = config.fuse.label_groups
     views = views_of(config.fuse.format, chosen, chosen_views(chosen, lists.layout.views))
+    grid, scope, train_texts = _chosen_grid(engine, config, sources, lists.layout.retrievers, views)
     types = lists.types
     plan = FusionPlan(
         lists.layout,
         tuple(grid.cells),
         views,
-        config.grid.scope,
+        scope,
         config.fuse.top,
         types.text,
         types.label,
         grid.policies,
         learned_of(engine, sources, config, grid, lists.layout, views),
+        grid.strategies,
     )
-    fused = engine.rows(lists, Plan(grid, config.grid.scope, views), fuse_lists(plan), plan.schema)
+    work = prepared(fuse_lists(plan), None, train_texts)
+    fused = engine.rows(lists, Plan(grid, scope, views), work, plan.schema)
     if not isinstance(fused, pa.Table):
         return fused
     _refuse(fused["problems"].drop_null().to_pylist())
     return fused.drop_columns(["problems"])
 
 
+def _chosen_grid(
+    engine: Engine, config: Config, sources: Sources, retrievers: Sequence[str], views: Sequence[str]
+) -> tuple[Grid, Scope, TrainTexts | None]:
+    """The cells that are chosen, or the fusion of a model file with the training texts of labels that it reads."""
+    if config.fuse.model is None:
+        return config.grid.grid(retrievers), config.grid.scope, None
+    model = read_model(config.fuse.model)
+    model.check(retrievers, views)
+    grid = Grid([], retrievers, model.policies, strategies={DEPLOYED: model.strategy})
+    if not model.reads_training:
+        return grid, model.scope, None
+    train_texts = training_texts(engine.tables, sources, config.evaluate.relevant_from)
+    if train_texts is None:
+        raise ConfigError(
+            f"{model.source} reads how many training texts carry a label: set inputs.training to the labels of the "
+            "training texts, or give judgements and folds with a column 'role' in which they are called 'train'"
+        )
+    return grid, model.scope, train_texts
+
+
 def _refuse(problems: list[str]) -> None:
-    found = Problems.from_json(problems)
-    if found:
-        raise found.error()
+    bad_rows = Problems.from_json(problems)
+    if bad_rows:
+        raise bad_rows.error()
 
 
 def _write(fused: pa.Table, folder: ResultFolder, format_name: str) -> int:

@@ -19,6 +19,7 @@ from fusion.statistics.gate import Change, alarms
 from jobs.config import Config, make_config, overlaid
 from jobs.monitoring.alerts import check_alerts, send_alerts
 from jobs.monitoring.baseline import Watched, changes, watched_figures
+from jobs.monitoring.choices import other_choices
 from jobs.monitoring.data_checks import checks, count_inputs, counted_before
 from jobs.monitoring.drift import drift
 from jobs.monitoring.history import ACCEPT, PIN, History, Row
@@ -254,6 +255,8 @@ def _compare(history: History, night: Night, evaluated: Evaluated, compared: lis
     night.changes |= compared_figures
     if compared:
         night.baselines[name] = compared[0]
+        before, against = history.read_attempts("choices", key), compared[0]["run_id"]
+        night.other_choices[name] = other_choices(before, evaluated.choices(), against)
 
 
 def _explain(history: History, config: Config, night: Night) -> None:

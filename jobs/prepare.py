@@ -15,11 +15,12 @@ from fusion.label_groups import ALL
 from fusion.statistics.dataset_statistics import DatasetStatistics
 from fusion.statistics.summary import as_table
 from jobs.config import Config
-from jobs.datasets.folds import TEST, TRAIN, VALIDATION, sampled, with_folds
+from jobs.datasets.folds import sampled, with_folds
 from jobs.datasets.input_files import input_fingerprints
 from jobs.datasets.label_table import SHOWN, make_label_table, with_descriptions, with_label_ids
 from jobs.datasets.readers import check_settings
 from jobs.datasets.readers.base import TEXT_KEY, RawDataset
+from jobs.datasets.roles import TEST, TRAIN, VALIDATION
 from jobs.runtime.code import import_closure
 from jobs.runtime.credentials import job
 from jobs.runtime.folders import ResultFolder, read_text

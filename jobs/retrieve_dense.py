@@ -1,7 +1,7 @@
-"""Job `retrieve_dense`: the labels nearest to every fold's test texts, head and tail separately.
+"""Job `retrieve_dense`: the labels nearest to every fold's test and validation texts, head and tail separately.
 
 `dense/index` holds the label vectors of each fold, made of names and of the fold's training texts; `candidates/dense`
-the ranked labels of the test texts. What `train_dense` has not done yet is done first.
+the ranked labels of these texts. What `train_dense` has not done yet is done first.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from pyspark.sql import functions as F
 
 from fusion.retrieval.contrastive import dense_package
 from jobs import train_dense
+from jobs.datasets.roles import TEST, TRAIN
 from jobs.retrieval.fold_tasks import run_folds
+from jobs.retrieval.lists import write_lists
 from jobs.runtime.code import import_closure
 from jobs.runtime.credentials import job
 from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text
 from jobs.runtime.log import log
 from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
-from jobs.runtime.workspace import LISTS, VECTORS
+from jobs.runtime.workspace import VECTORS, role_lists
 from jobs.settings.dense import DenseSettings
 from jobs.train_dense import DenseConfig, DenseWork, Vectors, base_encoder
 from udfs.candidate_rows import LISTS_SCHEMA
@@ -56,7 +58,8 @@ def run(spark: SparkSession, config: DenseConfig) -> str:
 def fold_vectors(work: DenseWork, train_texts: bool = False) -> FoldVectors:
     """The vectors that each fold searches with: those of the untrained model, or of the model tuned for the fold.
 
-    The latter are those of test texts, and of training texts where labels are made of them or they are asked for.
+    The latter are those of the texts that are listed, and of training texts where labels are made of them or they are
+    asked for.
     """
     if work.vectors is not None:
         return dict.fromkeys(work.prepared.folds, work.vectors)
@@ -66,7 +69,7 @@ def fold_vectors(work: DenseWork, train_texts: bool = False) -> FoldVectors:
         model = absolute(f"{stage_folder(work.place.dense_model)}/fold={fold}/{MODEL_FOLDER}")
         encoder = replace(base_encoder(work.settings), model=model, fingerprint=f"{trained}/{fold}")
         folder = work.place.fold_vectors(fold)
-        roles = ["test", "train"] if train_texts or work.settings.train_texts else ["test"]
+        roles = [*work.prepared.listed_roles, *([TRAIN] if train_texts or work.settings.train_texts else [])]
         texts = reduce(DataFrame.unionByName, [work.prepared.texts(fold, role) for role in roles])
         rows = texts.select(F.col("text_id").alias("id"), "text")
         encoded = train_dense.encode_table(work, rows, encoder, folder, "texts")
@@ -113,17 +116,17 @@ def _index_stage(work: DenseWork, vectors: FoldVectors) -> None:
     run_stage("dense index", work.place.dense_index, key, build, import_closure(ENTRY))
 
 
-def searched_texts(work: DenseWork, vectors: FoldVectors) -> DataFrame:
-    """The vectors of the test texts: fold, text_id, vector."""
+def searched_texts(work: DenseWork, vectors: FoldVectors, role: str) -> DataFrame:
+    """The vectors of the texts with a role: fold, text_id, vector."""
     folds_of = defaultdict(list)
     for fold, (texts, _) in vectors.items():
         folds_of[texts.paths].append(fold)
     rows = []
     for paths, folds in folds_of.items():
-        tests = work.prepared.fold_rows.where((F.col("role") == "test") & F.col("fold").isin(folds))
+        chosen = work.prepared.fold_texts(role).where(F.col("fold").isin(folds))
         table = work.spark.read.parquet(*(f"{stage_folder(path)}/{VECTORS}" for path in paths))
         columns = table.select(F.col("id").alias("text_id"), "vector")
-        rows.append(tests.select(F.col("fold").cast("int"), "text_id").join(columns, "text_id"))
+        rows.append(chosen.join(columns, "text_id"))
     return reduce(DataFrame.unionByName, rows).select("fold", "text_id", "vector")
 
 
@@ -132,15 +135,22 @@ def _lists_stage(work: DenseWork, vectors: FoldVectors) -> None:
     built = input_fingerprint(index)
     groups, heads = work.prepared.groups, heads_folder(work)
     search = Search(absolute(stage_folder(index)), built, groups, heads, settings.top, settings.hnsw_search)
-    key = {"index": built, "top": settings.top, "effort": settings.hnsw_search}
+    key = {
+        "index": built,
+        "top": settings.top,
+        "effort": settings.hnsw_search,
+        "roles": work.prepared.listed_roles,
+    }
+
+    def ranked(role: str) -> DataFrame:
+        return by_fold(work, searched_texts(work, vectors, role)).mapInArrow(search_labels(search), LISTS_SCHEMA)
 
     def build(folder: ResultFolder) -> Mapping[str, Any]:
-        texts = searched_texts(work, vectors)
-        ranked = by_fold(work, texts).mapInArrow(search_labels(search), LISTS_SCHEMA)
-        ranked.write.parquet(f"{folder.uri}/{LISTS}")
-        lists = work.spark.read.parquet(f"{folder.uri}/{LISTS}")
-        counts = {"texts": sum(work.prepared.test_texts.values()), "lists": lists.count()}
-        return {**counts, **(recall(work, texts, lists, search) if _approximate(index) else {})}
+        counts = write_lists(work.prepared, folder, ranked)
+        if not _approximate(index):
+            return counts
+        lists = work.spark.read.parquet(role_lists(folder.uri, TEST))
+        return {**counts, **recall(work, searched_texts(work, vectors, TEST), lists, search)}
 
     run_stage("dense candidates", work.place.candidates(RETRIEVER), key, build, import_closure(ENTRY))
 

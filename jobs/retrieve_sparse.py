@@ -1,7 +1,9 @@
-"""Job `retrieve_sparse`: BM25 candidates of every fold's test texts, from an index of its training texts alone.
+"""Job `retrieve_sparse`: BM25 candidates of every fold's test and validation texts, from an index of its training
+texts alone.
 
 For each fold two stages, so that a run that was stopped goes on where it was: `bm25/index/fold=N` holds the index,
-`bm25/lists/fold=N` the ranked labels of the test texts. `candidates/bm25` is all folds together. The retriever
+`bm25/lists/fold=N` the ranked labels of the test texts and, as a stage of their own, those of the validation texts lie
+in `bm25/validation_lists/fold=N`. `candidates/bm25` is all folds together. The retriever
 `bm25-labels` has the same stages below its own name.
 """
 
@@ -16,7 +18,9 @@ from pyspark.sql import functions as F
 
 from fusion.errors import InputError
 from jobs.config import Config
+from jobs.datasets.roles import TEST, TRAIN
 from jobs.datasets.tables import DatasetTables, open_tables
+from jobs.retrieval.lists import write_lists
 from jobs.runtime.code import import_closure
 from jobs.runtime.credentials import job
 from jobs.runtime.folders import ResultFolder
@@ -41,35 +45,39 @@ def run(spark: SparkSession, config: Config, retriever: str = RETRIEVER) -> str:
     settings = config.sparse
     settings.tokenizer.tokenizer.check()
     place = Workspace.of(config)
-    prepared = open_tables(spark, place.prepared, config.spark.partitions)
-    progress = Progress(retriever, sum(prepared.test_texts.values()), "texts scored")
-    lists = []
+    prepared = open_tables(spark, place.prepared, config.spark.partitions, config.validation_candidates)
+    roles = prepared.listed_roles
+    progress = Progress(retriever, sum(sum(prepared.role_sizes[role].values()) for role in roles), "texts scored")
+    lists: dict[str, list[str]] = {role: [] for role in roles}
     with progress:
         for fold in prepared.folds:
-            stages = FoldStages(retriever, fold, place.bm25_index(fold, retriever), place.bm25_lists(fold, retriever))
+            stages = FoldStages(retriever, fold, place.bm25_index(fold, retriever))
             index_stage(prepared, settings, stages)
-            lists_stage(prepared, settings, stages, progress)
-            lists.append(stages.lists_path)
+            for role in roles:
+                path = place.bm25_lists(fold, retriever, role)
+                lists_stage(prepared, settings, stages, role, path, progress)
+                lists[role].append(path)
+
+    def all_folds(role: str) -> DataFrame:
+        tables = [spark.read.schema(LISTS_SCHEMA).parquet(f"{stage_folder(path)}/{LISTS}") for path in lists[role]]
+        rows = prepared.repartitioned(reduce(DataFrame.unionByName, tables))
+        return rows.sortWithinPartitions("text_id", "fold", "label_group")
 
     def join_folds(folder: ResultFolder) -> dict[str, int]:
-        tables = [spark.read.schema(LISTS_SCHEMA).parquet(f"{stage_folder(path)}/{LISTS}") for path in lists]
-        rows = prepared.repartitioned(reduce(DataFrame.unionByName, tables))
-        rows.sortWithinPartitions("text_id", "fold", "label_group").write.parquet(f"{folder.uri}/{LISTS}")
-        return {"lists": spark.read.parquet(f"{folder.uri}/{LISTS}").count()}
+        return write_lists(prepared, folder, all_folds)
 
     candidates = place.candidates(retriever)
-    key = {"lists": [input_fingerprint(path) for path in lists]}
+    key = {"lists": {role: [input_fingerprint(path) for path in paths] for role, paths in lists.items()}}
     run_stage(f"{retriever} candidates", candidates, key, join_folds, import_closure(ENTRY))
     return candidates
 
 
 class FoldStages(NamedTuple):
-    """The two stages of a retriever in a fold, and where they lie."""
+    """The stages of a retriever in a fold, and where their index lies."""
 
     retriever: str
     fold: int
     index_path: str
-    lists_path: str
 
 
 def index_stage(prepared: DatasetTables, settings: SparseSettings, stages: FoldStages) -> None:
@@ -117,7 +125,7 @@ def index_rows(prepared: DatasetTables, fold: int, settings: SparseSettings) -> 
         nothing.cast("array<int>").alias("label_ids"),
         "label_group",
     )
-    texts = prepared.texts(fold, "train").select(
+    texts = prepared.texts(fold, TRAIN).select(
         F.lit(TEXT).alias("kind"),
         F.col("text_id").alias("id"),
         "text",
@@ -127,21 +135,23 @@ def index_rows(prepared: DatasetTables, fold: int, settings: SparseSettings) -> 
     return labels.unionByName(texts)
 
 
-def lists_stage(prepared: DatasetTables, settings: SparseSettings, stages: FoldStages, progress: Progress) -> None:
-    """Rank the labels for the test texts of a fold."""
-    retriever, fold, index, path = stages
+def lists_stage(
+    prepared: DatasetTables, settings: SparseSettings, stages: FoldStages, role: str, path: str, progress: Progress
+) -> None:
+    """Rank the labels for the texts that have a role in a fold, and keep the lists in the stage `path`."""
+    retriever, fold, index = stages
     scoring = Scoring(settings.neighbours, settings.aggregation, settings.top)
     built = input_fingerprint(index)
     key = {
         "index": built,
         "sparse": settings.model_dump(mode="json", include={"neighbours", "aggregation", "top"}),
     }
-    texts = prepared.test_texts[fold]
+    texts = prepared.role_sizes[role][fold]
 
     def build(folder: ResultFolder) -> dict[str, int]:
         place = absolute(stage_folder(index))
         score = score_texts(place, built, fold, settings.tokenizer.tokenizer, scoring, retriever)
-        queries = prepared.texts(fold, "test").select("text_id", "text")
+        queries = prepared.texts(fold, role).select("text_id", "text")
         slices = max(1, -(-texts // SLICE))
         for number in range(slices):
             chosen = queries.where(F.pmod(F.xxhash64("text_id"), F.lit(slices)) == number)
@@ -152,7 +162,8 @@ def lists_stage(prepared: DatasetTables, settings: SparseSettings, stages: FoldS
         lists_written, texts_with_lists = written.agg(F.count("*"), F.countDistinct("text_id")).collect()[0]
         return {"texts": texts, "lists": lists_written, "texts_without_candidates": texts - texts_with_lists}
 
-    if not run_stage(f"{retriever} lists of fold {fold}", path, key, build, import_closure(ENTRY)):
+    name = f"{retriever} {'lists' if role == TEST else f'{role} lists'} of fold {fold}"
+    if not run_stage(name, path, key, build, import_closure(ENTRY)):
         progress.skip(texts)
 
 

@@ -59,6 +59,8 @@ class DenseConfig(Protocol):
     def dense(self) -> DenseSettings: ...
     @property
     def spark(self) -> SparkSettings: ...
+    @property
+    def validation_candidates(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def run(spark: SparkSession, config: DenseConfig) -> DenseWork:
     """Encode and train, unless that was done before."""
     place = Workspace.of(config)
     find_model(config.dense.model)
-    prepared = open_tables(spark, place.prepared, config.spark.partitions)
+    prepared = open_tables(spark, place.prepared, config.spark.partitions, config.validation_candidates)
     work = DenseWork(spark, config.dense, prepared, place)
     if config.dense.train == "full":
         _train_full(work)
@@ -195,8 +197,8 @@ def _encode_chunk(
             begin = time.monotonic()
             some = texts.where(F.col("bucket").between(chosen[0], chosen[-1]))
             # By range, one bucket is not put with another while workers are idle.
-            spread = some.repartitionByRange(min(work.partitions, len(chosen)), "bucket")
-            whole = spread.sortWithinPartitions("bucket", "id")
+            by_bucket = some.repartitionByRange(min(work.partitions, len(chosen)), "bucket")
+            whole = by_bucket.sortWithinPartitions("bucket", "id")
             vectors = whole.mapInArrow(encode_texts(encoder), VECTORS_SCHEMA)
             vectors.write.mode("append").parquet(f"{folder.uri}/{VECTORS}")
             progress.add(sum(sizes[bucket] for bucket in chosen))

@@ -8,6 +8,9 @@
 # MAGIC On Databricks the fields above the notebook choose the dataset, its files (a folder of a volume), the folder for
 # MAGIC results, and how many texts are taken (empty: all). Elsewhere, set `XMTC_CONFIG`, `XMTC_FOLDER`, `XMTC_WORK`,
 # MAGIC `XMTC_LIMIT`.
+# MAGIC
+# MAGIC `prepare` reads the published files, writes three tables, `samples` (the texts), `labels` and `folds`, and
+# MAGIC returns their statistics. It does so once: run the cell again and it finds its work done.
 
 # COMMAND ----------
 
@@ -27,23 +30,9 @@ config = xf.load_config(
     },
 )
 spark = session()
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## Prepare
-# MAGIC
-# MAGIC `prepare` reads the published files, writes three tables, `samples` (the texts), `labels` and `folds`, and
-# MAGIC returns their statistics. It does so once: run this cell again and it finds its work done. The counts say what
-# MAGIC was read and left out, and how much is known about the labels; names and descriptions are what the bi-encoder
-# MAGIC and BM25 over label documents read.
-
-# COMMAND ----------
-
 statistics = xf.prepare(config, spark=spark)
 place = xf.Workspace.of(config)
 samples, labels, folds = (spark.read.parquet(path) for path in (place.samples, place.labels, place.folds))
-
 counts = {**statistics["read"], **{name: value for name, value in statistics.items() if isinstance(value, int)}}
 show(spark.createDataFrame(list(counts.items()), "what string, number long"))
 
@@ -52,21 +41,13 @@ show(spark.createDataFrame(list(counts.items()), "what string, number long"))
 # MAGIC %md
 # MAGIC ## Texts
 # MAGIC
-# MAGIC Each text with the names of its labels:
+# MAGIC Some texts with the names of their labels, and how many labels texts have.
 
 # COMMAND ----------
 
 tagged = samples.select("text_id", "text", F.explode("label_ids").alias("label_id")).join(labels, "label_id")
 texts = tagged.groupBy("text_id", "text").agg(F.array_join(F.array_sort(F.collect_list("name")), ", ").alias("labels"))
 show(texts.orderBy("text_id"), rows=5)
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC How many labels do texts have?
-
-# COMMAND ----------
-
 sizes = samples.groupBy(F.size("label_ids").alias("labels")).agg(F.count("*").alias("texts")).orderBy("labels")
 chart(sizes, "labels", "texts", "Texts by their number of labels")
 
@@ -75,9 +56,9 @@ chart(sizes, "labels", "texts", "Texts by their number of labels")
 # MAGIC %md
 # MAGIC ## Labels
 # MAGIC
-# MAGIC The most frequent fifth of the labels is `head`, the rest is `tail` (`prepare.head_share`). The labels fall into
-# MAGIC ten bands of equal size, from the rarest to the most frequent. The chart shows the share of all pairs (text,
-# MAGIC label) in each band; the flatter it begins, the longer the tail.
+# MAGIC The labels fall into ten bands of equal size, from the rarest to the most frequent. The chart shows the share of
+# MAGIC all pairs of text and label in each band: the flatter it begins, the longer the tail. The most frequent fifth of
+# MAGIC the labels is `head`, the rest is `tail` (`prepare.head_share`).
 
 # COMMAND ----------
 
@@ -99,6 +80,8 @@ chart(shape, "band", "percent_of_pairs", "Pairs by label frequency, in percent")
 # COMMAND ----------
 
 # MAGIC %md
+# MAGIC ## Label groups
+# MAGIC
 # MAGIC A metric over all labels is mostly a metric of head labels. Hence metrics are computed for `tail`, `head` and
 # MAGIC `all` labels, each over the texts that have such a label.
 
@@ -108,12 +91,12 @@ groups = (
     tagged.groupBy("label_group")
     .agg(
         F.count_distinct("label_id").alias("labels"),
-        F.count("*").alias("pairs"),
         F.count_distinct("text_id").alias("texts"),
+        F.count("*").alias("pairs"),
     )
     .orderBy("label_group")
 )
-show(groups)
+chart(groups, "label_group", ["labels", "texts", "pairs"], "Head and tail labels")
 
 # COMMAND ----------
 
@@ -121,16 +104,14 @@ show(groups)
 # MAGIC ## Folds
 # MAGIC
 # MAGIC Every text is a test text in one fold and a training text in the others, where some are held out for early
-# MAGIC stopping. A label that only test texts carry cannot be learnt from texts: the last column counts those.
-# MAGIC (Packages built from one source share much of their text; `prepare.group_key` keeps them on one side of a fold.)
-
-# COMMAND ----------
-
-show(spark.createDataFrame(statistics["folds"]).select("fold", "train", "validation", "test", "labels_only_in_test"))
-tested = folds.where("role = 'test'").agg(F.count("*").alias("tests"), F.count_distinct("text_id").alias("texts"))
-show(tested)
-
-# COMMAND ----------
-
-# MAGIC %md
+# MAGIC stopping. A label that only test texts carry cannot be learned from texts: the last column counts those.
+# MAGIC Packages built from one source share much of their text; `prepare.group_key` keeps them on one side of a fold.
+# MAGIC
 # MAGIC Next: `02_fuse_and_compare` retrieves labels for these texts and finds the best fusion.
+
+# COMMAND ----------
+
+divided = spark.createDataFrame(statistics["folds"])
+show(divided.select("fold", "train", "validation", "test", "labels_only_in_test"))
+chart(divided.orderBy("fold"), "fold", ["train", "validation", "test"], "Texts by fold and role")
+tested = folds.where("role = 'test'").agg(F.count("*").alias("tests"), F.count_distinct("text_id").alias("texts"))

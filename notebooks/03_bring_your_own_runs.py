@@ -17,20 +17,24 @@ from pathlib import Path
 import pandas as pd
 
 import xmtc_fusion as xf
-from xmtc_fusion.notebook import beside, chart, show, show_page, widget
+from xmtc_fusion.notebook import beside, chart, show, show_figure, show_page, widget
 
 runs = dict(run.split("=") for run in widget("runs", "", "Runs: name=source,...").split(",") if run)
 judgements = widget("qrels", "", "Judgements: a TREC qrels file or a table")
 work = f"{widget('work', 'work/notebooks', 'Folder for results')}/own"
 examples = beside(widget("folder", "data/debtags", "Folder of the example's texts"))
+Path(work).mkdir(parents=True, exist_ok=True)
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Three retrievers, three formats
 # MAGIC
-# MAGIC For the example: half of some texts are known with their tags, for the other half tags are to be found. `words`
-# MAGIC scores a label by the words that it shares with known texts; its run is a table with one row per candidate.
+# MAGIC For the example, half of some texts are known with their tags; for the other half tags are to be found.
+# MAGIC
+# MAGIC - `words` scores a label by the words that a text shares with known texts: a table with one row per candidate.
+# MAGIC - `names` looks for the words of a label's name in the text: a TREC run file.
+# MAGIC - `popular` does not look at the text at all: a dictionary. So are the right answers.
 
 # COMMAND ----------
 
@@ -49,16 +53,6 @@ if not runs:
     words = words.groupby("text_id", group_keys=False).nlargest(20).reset_index()
     show(words, rows=3)
 
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC `names` looks for the words of a label's name in the text. It comes as a TREC run file: text, Q0, label, rank,
-# MAGIC score, tag.
-
-# COMMAND ----------
-
-if not runs:
-    Path(work).mkdir(parents=True, exist_ok=True)
     labels = pd.read_json(f"{examples}/labels.jsonl.gz", lines=True)
     labels["word"] = labels.name.str.lower().str.findall(r"\w+").map(lambda words: sorted(set(words)))
     labels["share"] = 1 / labels.word.str.len()
@@ -68,16 +62,7 @@ if not runs:
     Path(work, "names.trec").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines[:3]))
 
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC `popular` does not look at the text at all, and is a dictionary. So are the right answers.
-
-# COMMAND ----------
-
-if not runs:
-    common = known.label_id.value_counts().nlargest(20).astype(float).to_dict()
-    popular = dict.fromkeys(asked.text_id, common)
+    popular = dict.fromkeys(asked.text_id, known.label_id.value_counts().nlargest(20).astype(float).to_dict())
     judgements = dict(zip(asked.text_id, asked.labels, strict=True))
     runs = {"words": words, "names": f"{work}/names.trec", "popular": popular}
 
@@ -95,19 +80,21 @@ if not runs:
 metrics = ["ndcg@1", "ndcg@10", "precision@10"]
 result = xf.evaluate(judgements, runs, metrics=metrics, label_groups="pareto", dataset="own")
 print(result.table())
+show_figure(result.plot("grid"))
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Is the third retriever worth it?
 # MAGIC
-# MAGIC Leave each one out in turn and see the best that the others reach: nDCG@10 of all labels, the first row with all
-# MAGIC three. A row above the first one means that the fusion is better without that retriever: a weak one can cost
-# MAGIC more than it finds.
+# MAGIC Leave each one out in turn and see the best nDCG@10 that the others reach; the first bar has all three. A bar
+# MAGIC above it means that the fusion is better without that retriever: a weak one can cost more than it finds. The
+# MAGIC best of these is then fused for use elsewhere. What comes out is of the kind of the first run: here a pandas
+# MAGIC table.
 
 # COMMAND ----------
 
-tried = {"": runs, **{name: {other: runs[other] for other in runs if other != name} for name in runs}}
+tried = {"(all)": runs, **{name: {other: runs[other] for other in runs if other != name} for name in runs}}
 reached = []
 for left_out, retrievers in tried.items():
     tested = xf.evaluate(judgements, retrievers, metrics="ndcg@10", settings={"evaluate.details": False})
@@ -117,15 +104,6 @@ reached = pd.DataFrame(reached)
 show(reached)
 chart(reached, "without", "ndcg_at_10", "The best nDCG@10 without one of the retrievers")
 
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## Fused rankings
-# MAGIC
-# MAGIC The best of these, for use elsewhere. What comes out is of the kind of the first run: here a pandas table.
-
-# COMMAND ----------
-
 choice = reached.loc[reached.ndcg_at_10.idxmax()]
 fused = xf.fuse(tried[choice.without], choice.best, top=10)
 print(f"{choice.best} of {' and '.join(tried[choice.without])}")
@@ -134,9 +112,12 @@ show(fused, rows=3)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## A report
+# MAGIC ## A report, and a broken run
 # MAGIC
-# MAGIC Tables, figures and what was run, on one page that needs no network. `save` keeps the figures themselves.
+# MAGIC The report is one page that needs no network; `save` keeps the figures themselves. A run that does not make
+# MAGIC sense stops the job, with the file and the first offending lines: no figure is computed from half of the data.
+# MAGIC
+# MAGIC Next: `04_nightly_review` looks at evaluations that are repeated every night.
 
 # COMMAND ----------
 
@@ -144,26 +125,10 @@ result.save(f"{work}/results", overwrite=True)
 page = result.report(f"{work}/report", overwrite=True)
 show_page(page)
 
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## When a run is broken
-# MAGIC
-# MAGIC A run that does not make sense stops the job, with the file and the first offending lines. No figure is computed
-# MAGIC from half of the data.
-
-# COMMAND ----------
-
 broken = Path(work, "broken.trec")
-broken.parent.mkdir(parents=True, exist_ok=True)
 broken.write_text("a2ps Q0 works-with::text 1 0.9 x\na2ps Q0 use::printing 2 high x\n", encoding="utf-8")
 try:
     xf.evaluate(judgements, {**runs, "broken": str(broken)})
 except xf.InputError as error:
     message = str(error)
     print(message)
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC Next: `04_nightly_review` looks at evaluations that are repeated every night.

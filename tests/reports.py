@@ -149,7 +149,10 @@ def _dataset(
         rows=rows,
         gains=gains,
         recommendation=recommendation(
-            values, gains, _against_single(table, queries), bands, _text_sizes(columns, table), test, ALPHA
+            *(values, gains, _against_single(table, queries), bands),
+            {"text labels": _text_sizes(columns, table)},
+            test,
+            ALPHA,
         ),
         bands=bands,
         unseen=None,

@@ -73,7 +73,7 @@ def write_prepared(work: Path, data: dict[str, Any]) -> None:
     run_stage("prepare", str(work / "made" / "prepared"), {"data": json.dumps(data)}, build)
 
 
-def read_lists(folder: str) -> list[tuple[Any, ...]]:
-    rows = pq.read_table(f"{folder}/lists.parquet").to_pylist()
+def read_lists(folder: str, role: str = "test") -> list[tuple[Any, ...]]:
+    rows = pq.read_table(f"{folder}/lists.parquet", filters=[("role", "=", role)]).to_pylist()
     columns = ("fold", "retriever", "text_id", "label_group", "label_ids", "scores")
     return sorted(tuple(tuple(row[c]) if isinstance(row[c], list) else row[c] for c in columns) for row in rows)

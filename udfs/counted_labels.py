@@ -34,12 +34,12 @@ class CountedLabels:
 
     def bands_of(self, view: str, labels: pa.Array, fold: Int32s) -> Array:
         """The band of each label of a text that the fold tests."""
-        found = self.bands[view].lookup(labels)
+        bands = self.bands[view].lookup(labels)
         for number, unseen in (self.unseen or {}).items():
             if len(unseen) and (fold == number).any():
                 among = pc.is_in(labels, value_set=unseen.cast(labels.type)).to_numpy(zero_copy_only=False)
-                found = np.where(among & (fold == number), np.int8(UNSEEN), found)
-        return found
+                bands = np.where(among & (fold == number), np.int8(UNSEEN), bands)
+        return bands
 
 
 def counted_labels(

@@ -110,7 +110,7 @@ def _of_subset(rows: pa.Table, plan: TextPlan) -> tuple[pa.Table, TextPlan]:
         if name not in layout.retrievers:
             raise unknown_name(f"retriever (in the cell {plan.cell})", name, layout.retrievers)
     kept = [number for number, name in enumerate(layout.retrievers) if name in plan.cell.subset]
-    new_code = {JUDGEMENT: JUDGEMENT}
+    new_code = {code: code for code in pc.unique(rows["list"]).to_pylist() if code <= JUDGEMENT}
     for new, old in enumerate(kept):
         new_code |= {old * slots + slot: new * slots + slot for slot in range(slots)}
     inside = rows.filter(pc.is_in(rows["list"], value_set=pa.array(list(new_code), pa.int32())))

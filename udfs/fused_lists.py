@@ -14,6 +14,7 @@ from fusion.kernel.candidates import DEFAULT, Policies
 from fusion.kernel.pools import Relevant
 from fusion.kernel.ranking import top
 from fusion.learning import Learned
+from fusion.tuning.strategies import Strategy
 from fusion.types import Singles
 from udfs.list_codes import Layout
 from udfs.problems import Problems
@@ -37,6 +38,7 @@ class FusionPlan:
     """The types of the ids, in Spark's words."""
     policies: Policies = DEFAULT
     learned: Mapping[str, Learned] = field(default_factory=dict)
+    strategies: Mapping[Cell, Strategy] = field(default_factory=dict)
 
     @property
     def schema(self) -> str:
@@ -63,7 +65,7 @@ class FusionPlan:
 
 def fuse_lists(plan: FusionPlan) -> Work:
     """The work of an engine: one row per text, cell and label group."""
-    grid = Grid(plan.cells, plan.layout.retrievers, plan.policies, plan.learned)
+    grid = Grid(plan.cells, plan.layout.retrievers, plan.policies, plan.learned, plan.strategies)
 
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -20,9 +20,11 @@ from fusion.metrics import LARGEST_TABLE, Measure, decisive, is_tabled, text_mea
 from fusion.statistics.coverage import Coverage, common_candidates
 from fusion.statistics.fingerprints import text_fingerprints
 from fusion.statistics.label_counts import ENTRIES, BestLabels
-from fusion.statistics.paired import PairedSums
+from fusion.statistics.paired import UNIT, Aspect, PairedSums, Watch
 from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
+from fusion.statistics.text_lengths import LengthSums
+from fusion.tuning.strategies import Strategy
 from fusion.types import Array, Ints
 from fusion.worth import PLAIN_RULES, Rules
 from udfs.counted_labels import CountedLabels
@@ -44,6 +46,8 @@ NO_FOLD = -1
 DEFAULT_CUTOFF = 10
 """Where no measure has a cut-off, label frequencies are looked at among so many first labels."""
 HITS, COVERAGE, EXAMPLES = "hits", "coverage", "examples"
+LENGTHS = "lengths "
+"""A part by the length of texts; the view follows."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Evaluation:
     labels: LabelPlan | None = None
     policies: Policies = DEFAULT
     learned: Mapping[str, Learned] = field(default_factory=dict)
+    strategies: Mapping[Cell, Strategy] = field(default_factory=dict)
 
     @property
     def k(self) -> int:
@@ -88,7 +93,7 @@ class Evaluation:
 
     @cached_property
     def grid(self) -> Grid:
-        return Grid(self.cells, self.layout.retrievers, self.policies, self.learned)
+        return Grid(self.cells, self.layout.retrievers, self.policies, self.learned, self.strategies)
 
     @cached_property
     def columns(self) -> dict[Cell, int]:
@@ -125,6 +130,19 @@ class Evaluation:
             return None
         columns, retrievers = len(self.grid.columns), len(self.layout.retrievers)
         return ExampleTexts(self.views, columns, retrievers, decisive(self.measures), self.details.examples)
+
+    @property
+    def decisive(self) -> Measure | None:
+        """The measure by which the texts of a cell are looked at more closely; None where no text has a figure."""
+        of_texts = text_measures(self.measures)
+        return decisive(of_texts) if of_texts else None
+
+    def new_lengths(self) -> dict[str, LengthSums]:
+        """By view, what is added up by the length of texts."""
+        if self.details is None or self.decisive is None:
+            return {}
+        columns, retrievers = len(self.grid.columns), len(self.layout.retrievers)
+        return {view: LengthSums(columns, retrievers, UNIT) for view in self.views}
 
     def best_labels(self) -> BestLabels | None:
         """What gathers the labels that chosen cells list; None where no metric asks for them."""
@@ -190,6 +208,7 @@ class Counter:
         self.problems = problems
         self.tallies: dict[int, Tally] = {}
         self.examples = evaluation.new_examples()
+        self.lengths = evaluation.new_lengths()
         self.labels = None if evaluation.labels is None else LabelCounter(evaluation.labels, evaluation.layout)
 
     def add(self, batch: Batch) -> None:
@@ -259,9 +278,12 @@ class Counter:
         self.coverage.add_bands(view, bands[0], hits, bands[1])
         watched = counted_labels.watched[hits.view]
         self.coverage.add_labels(view, watched.lookup(of_pairs), hits, watched.lookup(of_hits))
-        watch = None if self.examples is None else self.examples.watch(hits.view)
-        if text_measures(self.evaluation.measures):
-            self.sums.add(hits, counted, relevant, lists.block, lists.prints, watch, further)
+        watches = [] if self.examples is None else [self.examples.watch(hits.view)]
+        if self.evaluation.decisive is not None:
+            self.lengths[hits.view].count(batch.length[counted])
+            aspect = Aspect(hits.view, self.evaluation.decisive, ALL)
+            watches.append(Watch(aspect, self.lengths[hits.view], batch.length))
+            self.sums.add(hits, counted, relevant, lists.block, lists.prints, watches, further)
 
     def packed(self) -> Iterator[pa.RecordBatch]:
         if self.problems:
@@ -274,6 +296,8 @@ class Counter:
             yield _row(NO_FOLD, COVERAGE, *self.coverage.packed())
             for part, counts in self.sums.packed():
                 yield _row(NO_FOLD, part, *_packed(counts))
+            for view, lengths in self.lengths.items():
+                yield _row(NO_FOLD, LENGTHS + view, *_packed(lengths.packed()))
         if self.examples is not None:
             keep = np.array([self.examples.keep], np.int64).tobytes()
             for rows in self.examples.packed():

@@ -92,10 +92,11 @@ class FurtherSums:
         """`tallies`: of the folds that the batch has, in their order."""
         self._batch, self._evaluation, self._tallies = batch, evaluation, tallies
         self._fold = np.unique(batch.fold, return_inverse=True)[1]
+        self._gains = BatchGains(batch, evaluation)
 
     def figures(self, view: int, hits: Hits, relevant: Sequence[Ints]) -> ViewFigures:
         """Of the texts in a view, with its hits and the numbers of relevant labels: all, and those of the view."""
-        texts = view_texts(self._batch, self._evaluation, hits, relevant)
+        texts = view_texts(self._batch, self._evaluation, hits, relevant, self._gains)
         figures = TextFigures(hits.view, self._evaluation.further_measures, texts)
         self._of_view = ViewFigures(figures, self._fold, len(self._tallies))
         return self._of_view
@@ -134,7 +135,9 @@ def relevant_only(hits: Hits, rules: Rules) -> Hits:
     return hits if hits.grade is None else hits.where(hits.grade >= rules.threshold)
 
 
-def view_texts(batch: Batch, evaluation: Evaluated, hits: Hits, relevant: Sequence[Ints]) -> ViewTexts:
+def view_texts(
+    batch: Batch, evaluation: Evaluated, hits: Hits, relevant: Sequence[Ints], of_batch: BatchGains
+) -> ViewTexts:
     """The texts of a batch in one view as measures see them. `hits` are those of the view."""
     entries = [METRICS[measure.metric] for measure in evaluation.further_measures]
     kinds = {entry.gain for entry in entries if isinstance(entry, TextMetric)}
@@ -149,12 +152,12 @@ def view_texts(batch: Batch, evaluation: Evaluated, hits: Hits, relevant: Sequen
         assert hits.grade is not None
         hit_gains["one"] = (hits.grade >= evaluation.rules.threshold).astype(np.float64)
         hit_gains["grade"] = evaluation.rules.gain_of(hits.grade)
-        gains["grade"] = _ideal_grades(batch, evaluation.rules, group)
+        gains["grade"] = of_batch.grades(group)
     if "propensity" in kinds:
         assert evaluation.propensities is not None
         of_hits = evaluation.propensities.of(batch.fold[hits.text], batch.decode(hits.label))
         hit_gains["propensity"] = of_hits * hit_gains.get("one", np.ones(len(of_hits)))
-        gains["propensity"] = _ideal_propensities(batch, evaluation.propensities, group)
+        gains["propensity"] = of_batch.propensities(group)
     return ViewTexts(hits, relevant, gains, hit_gains, nonrelevant, numbers)
 
 
@@ -172,31 +175,56 @@ def _graded(batch: Batch, rules: Rules, hits: Hits, group: int | None) -> tuple[
     return counting, nonrelevant, before[labels.stop] - before[labels.start]
 
 
-def _ideal_grades(batch: Batch, rules: Rules, group: int | None) -> Sequence[Gains]:
-    assert batch.texts.judged is not None
-    labels, groups, grade = batch.texts.judged
-    return _by_text(labels.start, labels.stop, rules.gain_of(grade), groups, group)
+class BatchGains:
+    """What the judged labels of a batch count, greatest first, which is the best possible ranking of each text."""
+
+    def __init__(self, batch: Batch, evaluation: Evaluated) -> None:
+        self._batch, self._evaluation = batch, evaluation
+
+    def grades(self, group: int | None) -> Sequence[Gains]:
+        """By grade: of all labels of each text, and of those of a group."""
+        return _of_group(*self._grades, group)
+
+    def propensities(self, group: int | None) -> Sequence[Gains]:
+        """By propensity, likewise."""
+        return _of_group(*self._propensities, group)
+
+    @cached_property
+    def _grades(self) -> tuple[Gains, Array]:
+        assert self._batch.texts.judged is not None
+        labels, groups, grade = self._batch.texts.judged
+        return _sorted(labels.start, labels.stop, self._evaluation.rules.gain_of(grade), groups)
+
+    @cached_property
+    def _propensities(self) -> tuple[Gains, Array]:
+        assert self._evaluation.propensities is not None
+        labels = self._batch.texts.relevant
+        entry, size = _entries(labels.start, labels.stop), labels.stop - labels.start
+        inverse = self._evaluation.propensities.of(
+            np.repeat(self._batch.fold, size), self._batch.decode(labels.label[entry])
+        )
+        groups, ends = self._batch.texts.relevant_group, np.cumsum(size)
+        return _sorted(ends - size, ends, inverse, groups[entry] if len(groups) else groups)
 
 
-def _ideal_propensities(batch: Batch, propensities: Propensities, group: int | None) -> Sequence[Gains]:
-    labels = batch.texts.relevant
-    start, stop = labels.start, labels.stop
-    entry = np.repeat(stop - np.cumsum(stop - start), stop - start) + np.arange((stop - start).sum())
-    fold = np.repeat(batch.fold, stop - start)
-    ends = np.cumsum(stop - start)
-    inverse = propensities.of(fold, batch.decode(labels.label[entry]))
-    groups = batch.texts.relevant_group if group is None else batch.texts.relevant_group[entry]
-    return _by_text(ends - (stop - start), ends, inverse, groups, group)
-
-
-def _by_text(start: Ints, stop: Ints, gain: Floats, groups: Array, group: int | None) -> Sequence[Gains]:
-    """The gains of all labels of each text, and of those of one group: entries start[t] to stop[t] are text t's."""
+def _entries(start: Ints, stop: Ints) -> Ints:
+    """The numbers from start[t] to stop[t], text after text."""
     size = stop - start
-    entry = np.repeat(stop - np.cumsum(size), size) + np.arange(size.sum())
-    first = np.append(0, np.cumsum(size))
-    of_all = sorted_gains(first, gain[entry])
+    return np.repeat(stop - np.cumsum(size), size) + np.arange(size.sum())
+
+
+def _sorted(start: Ints, stop: Ints, gain: Floats, groups: Array) -> tuple[Gains, Array]:
+    """The gains of each text, greatest first, and their labels' groups: entries start[t] to stop[t] are text t's."""
+    entry = _entries(start, stop)
+    first = np.append(0, np.cumsum(stop - start))
+    gains, order = sorted_gains(first, gain[entry])
+    return gains, groups[entry][order] if len(groups) else groups
+
+
+def _of_group(gains: Gains, groups: Array, group: int | None) -> Sequence[Gains]:
+    """The gains of all labels, and those of the labels of one group."""
     if group is None:
-        return of_all, of_all
-    inside = groups[entry] == group
+        return gains, gains
+    inside = groups == group
     before = np.append(0, np.cumsum(inside))
-    return of_all, sorted_gains(before[first], gain[entry][inside])
+    return gains, Gains(before[gains.first], gains.value[inside])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fusion.grid import Cell
-from fusion.statistics.label_counts import BestLabels, LabelCounts, Listed, carried_by, label_sums
+from fusion.statistics.label_counts import BestLabels, LabelCounts, carried_by, label_sums
 from fusion.types import Array, Ints
 from udfs.list_codes import LabelIndex, Layout
 from udfs.text_batches import Batch
@@ -53,18 +53,17 @@ class LabelCounter:
 
     def add(self, batch: Batch, view: str, best: BestLabels, counted: Array) -> None:
         """The texts of a batch that count in a view, with the labels that were listed."""
-        index, groups = self._plan.index, self._layout.group_names
-        for fold in np.unique(batch.fold):
-            here = counted & (batch.fold == fold)
-            carried = index.places(batch.decode(batch.texts.relevant_labels(groups, view, here)))
-            for column in sorted(best.columns):
-                listed = best.of(view, column)
-                listed = Listed(*(values[here[listed.text]] for values in listed))
-                place = index.places(batch.decode(listed.label))
-                # Labels that no text carries do not count.
-                judged = place < len(index.ids)
-                hit = carried_by(batch.texts, listed)
-                self._counts.add((int(fold), view, column), carried, place[judged], listed.rank[judged], hit[judged])
+        index, groups, folds = self._plan.index, self._layout.group_names, np.unique(batch.fold)
+        inside = [counted & (batch.fold == fold) for fold in folds]
+        carried = [index.places(batch.decode(batch.texts.relevant_labels(groups, view, here))) for here in inside]
+        for column in sorted(best.columns):
+            listed = best.of(view, column)
+            place, hit = index.places(batch.decode(listed.label)), carried_by(batch.texts, listed)
+            # Labels that no text carries do not count.
+            judged = place < len(index.ids)
+            for fold, here, of_texts in zip(folds, inside, carried, strict=True):
+                mine = judged & here[listed.text]
+                self._counts.add((int(fold), view, column), of_texts, place[mine], listed.rank[mine], hit[mine])
 
     def packed(self) -> Iterator[tuple[int, str, Ints, Ints]]:
         """The counts that wait: fold and part, the places in the part's vector, and the counts there."""

@@ -13,7 +13,13 @@ from fusion.label_groups import ALL
 from fusion.types import Array, Ints
 
 JUDGEMENT = -1
-"""The list code of the rows that hold a text's relevant labels."""
+"""The list code of the rows that hold a text's relevant labels. Where the number of its words is known, the band that
+this falls into (fusion/statistics/text_lengths.py) is told by a code below: JUDGEMENT - 1 - band."""
+
+
+def is_judgement(codes: Array) -> Array:
+    """Which list codes are those of judgements."""
+    return np.asarray(codes <= JUDGEMENT)
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class LabelGroups:
 
 @dataclass(frozen=True)
 class Layout:
-    """How list rows are coded: code = retriever * len(slots) + slot, or JUDGEMENT."""
+    """How list rows are coded: code = retriever * len(slots) + slot, or JUDGEMENT and below."""
 
     retrievers: tuple[str, ...]
     slots: tuple[str, ...]
@@ -103,7 +109,7 @@ class Layout:
 
     def describe(self, code: int) -> tuple[str, str, str]:
         """The source, the retriever and the label group of a list code."""
-        if code == JUDGEMENT:
+        if code <= JUDGEMENT:
             return self.judgements, "", ""
         retriever, slot = divmod(code, len(self.slots))
         source = self.sources[retriever] if self.sources else self.retrievers[retriever]

@@ -24,7 +24,7 @@ def run_local(rows: pa.Table, layout: Layout, work: Work, columns: int = COLUMNS
     """From list rows to the rows of `work`. Each thread has a range of the texts, so the result is in their order.
     `columns`: those of the grid; of many, fewer texts are laid out at the same time."""
     at_once = max(min(TEXTS_AT_ONCE, FEWEST_AT_ONCE), TEXTS_AT_ONCE * COLUMNS // max(columns, COLUMNS))
-    ordered = rows.take(pc.sort_indices(rows, [("text_id", "ascending")])).combine_chunks()
+    ordered = _by_text(rows)
     starts = text_starts(ordered["text_id"])
     threads = min(_cores(), max(1, len(starts) // TEXTS_AT_ONCE + 1))
     shares = np.array_split(starts, threads)
@@ -37,6 +37,16 @@ def run_local(rows: pa.Table, layout: Layout, work: Work, columns: int = COLUMNS
 
     with ThreadPoolExecutor(threads) as pool:
         return [batch for batches in pool.map(run, shares, ends) for batch in batches]
+
+
+def text_tables(rows: pa.Table, at_once: int) -> Iterator[pa.Table]:
+    """List rows by text, some texts at a time."""
+    ordered = _by_text(rows)
+    return _tables(ordered, text_starts(ordered["text_id"]), len(ordered), at_once)
+
+
+def _by_text(rows: pa.Table) -> pa.Table:
+    return rows.take(pc.sort_indices(rows, [("text_id", "ascending")])).combine_chunks()
 
 
 def _tables(ordered: pa.Table, starts: Ints, end: int, at_once: int) -> Iterator[pa.Table]:

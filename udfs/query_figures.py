@@ -15,7 +15,7 @@ from fusion.statistics.tally import IDEALS, hit_weights
 from fusion.statistics.text_figures import TextFigures
 from fusion.types import Array, Floats, Ints
 from udfs.hit_counts import Evaluation, judged_hits
-from udfs.judged_texts import relevant_only, view_texts
+from udfs.judged_texts import BatchGains, relevant_only, view_texts
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work
 
@@ -43,10 +43,11 @@ def query_figures(evaluation: Evaluation) -> Work:
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             relevant_all = batch.texts.relevant_counts(evaluation.layout.group_names, ALL)
+            gains = BatchGains(batch, evaluation)
             for hits in judged_hits(batch, evaluation, grid, problems):
                 relevant = batch.texts.relevant_counts(evaluation.layout.group_names, hits.view)
                 counted = np.flatnonzero(batch.judged & ((relevant > 0) | (hits.view == ALL)))
-                figures = _figures(batch, evaluation, hits, [relevant_all, relevant], counted)
+                figures = _figures(batch, evaluation, hits, [relevant_all, relevant], counted, gains)
                 for cell, column in evaluation.columns.items():
                     yield pa.RecordBatch.from_pydict(
                         {
@@ -63,12 +64,13 @@ def query_figures(evaluation: Evaluation) -> Work:
 
 
 def _figures(
-    batch: Batch, evaluation: Evaluation, hits: Hits, relevant: list[Ints], counted: Ints
+    batch: Batch, evaluation: Evaluation, hits: Hits, relevant: list[Ints], counted: Ints, gains: BatchGains
 ) -> dict[str, Floats]:
     """The figures [text, column] of the counted texts in one view, by name."""
     known: dict[tuple[Measure, str], Floats] = {}
     if evaluation.further_measures:
-        further = TextFigures(hits.view, evaluation.further_measures, view_texts(batch, evaluation, hits, relevant))
+        texts = view_texts(batch, evaluation, hits, relevant, gains)
+        further = TextFigures(hits.view, evaluation.further_measures, texts)
         nowhere = np.zeros((1, len(further.aspects), hits.ranks.shape[1]), np.int64)
         values = further.of(counted, np.zeros(len(batch.texts), np.int64), nowhere)
         known = {(measure, IDEALS[i]): values[a] for a, (measure, i) in enumerate(further.aspects)}

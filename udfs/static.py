@@ -109,7 +109,7 @@ def train_fold(folder: str, work: StaticWork) -> Callable[[FoldSource], dict[str
 
 @dataclass(frozen=True)
 class StaticSearch:
-    """How the labels of test texts are ranked."""
+    """How the labels of texts are ranked."""
 
     retriever: str
     model: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,10 @@ from fusion.kernel.blocks import Judged, TextBlock
 from fusion.kernel.list_checks import UNSORTED, check_lists
 from fusion.kernel.pools import Relevant
 from fusion.kernel.ranking import list_order
+from fusion.statistics.text_lengths import UNKNOWN
 from fusion.types import Array, Floats, Int32s, Ints
 from udfs.label_ids import number_labels
-from udfs.list_codes import JUDGEMENT, Layout
+from udfs.list_codes import JUDGEMENT, Layout, is_judgement
 from udfs.list_problems import ListProblems
 from udfs.problems import Problem, Problems
 
@@ -33,19 +34,14 @@ class Batch:
     judged: Array
     decode: Callable[[Int32s], pa.Array]
     """From the label numbers inside `texts` to the label ids of the input."""
+    length: Ints
+    """The band of each text by its number of words; UNKNOWN where that is not given."""
 
     def only(self, chosen: Array) -> Batch:
         """Some of the texts."""
-        texts, relevant = self.texts, self.texts.relevant
-        kept = replace(
-            texts,
-            start=texts.start[chosen],
-            stop=texts.stop[chosen],
-            relevant=relevant._replace(start=relevant.start[chosen], stop=relevant.stop[chosen]),
-            judged=None if texts.judged is None else texts.judged.some(chosen),
-            fold=None if texts.fold is None else texts.fold[chosen],
-        )
-        return Batch(kept, self.text_id.filter(pa.array(chosen)), self.fold[chosen], self.judged[chosen], self.decode)
+        kept = self.texts.some(chosen)
+        about = self.fold[chosen], self.judged[chosen], self.decode, self.length[chosen]
+        return Batch(kept, self.text_id.filter(pa.array(chosen)), *about)
 
 
 Work = Callable[[Iterator[Batch], Problems], Iterator[pa.RecordBatch]]
@@ -63,7 +59,7 @@ class Rows:
 
     @property
     def is_judgement(self) -> Array:
-        return np.asarray(self.code == JUDGEMENT)
+        return is_judgement(self.code)
 
     @property
     def groups_source(self) -> str:
@@ -109,9 +105,9 @@ def text_starts(text_id: pa.ChunkedArray) -> Ints:
 
 def read_texts(table: pa.Table, layout: Layout, problems: Problems) -> Batch | None:
     """List rows of whole texts as arrays. None if a row cannot be used; `problems` then says which."""
-    found = Problems()
-    batch = _read_texts(table, layout, found)
-    problems.update(found)
+    of_table = Problems()
+    batch = _read_texts(table, layout, of_table)
+    problems.update(of_table)
     return batch
 
 
@@ -152,7 +148,7 @@ def assemble(
     group = layout.groups.lookup(decode(label)) if layout.groups else np.empty(0, np.int8)
     known = layout.groups.names if layout.groups else ()
     stated = np.array([known.index(slot) if slot in known else -1 for slot in layout.slots], np.int8)
-    expected = np.where(code == JUDGEMENT, np.int8(-1), stated[code % len(layout.slots)])
+    expected = np.where(rows.is_judgement, np.int8(-1), stated[code % len(layout.slots)])
     grade, score = _grades_apart(score, rows, offset)
     flags = check_lists(offset, label, score, group, expected)
     if flags.any():
@@ -173,7 +169,7 @@ def assemble(
     key = number.astype(np.int64) << 32 | fold.astype(np.int64)
     queries, first, query = np.unique(key, return_index=True, return_inverse=True)
     lists = len(layout.retrievers) * len(layout.slots)
-    slot = np.where(code == JUDGEMENT, lists, code)
+    slot = np.where(rows.is_judgement, lists, code)
     place = np.full((len(queries), lists + 1), -1, np.int64)
     place[query, slot] = np.arange(len(code))
     overwritten = place[query, slot] != np.arange(len(code))
@@ -197,7 +193,13 @@ def assemble(
         judged=None if layout.relevant_from is None else judged,
         fold=fold[first],
     )
-    return Batch(texts, rows.text_id.take(pa.array(first)), fold[first], place[:, -1] >= 0, decode)
+    about = fold[first], place[:, -1] >= 0, decode, _lengths(code, place[:, -1])
+    return Batch(texts, rows.text_id.take(pa.array(first)), *about)
+
+
+def _lengths(code: Array, judgement: Ints) -> Ints:
+    """The band of each text by its number of words, told by the code of its judgement, if it has one."""
+    return np.where(judgement >= 0, JUDGEMENT - 1 - code[judgement].astype(np.int64), UNKNOWN)
 
 
 def _grades_apart(score: Floats, rows: Rows, offset: Ints) -> tuple[Floats, Floats]:
@@ -205,7 +207,7 @@ def _grades_apart(score: Floats, rows: Rows, offset: Ints) -> tuple[Floats, Floa
     sorted by id. Grades that are no numbers stay, so that they are reported."""
     if rows.layout.relevant_from is None:
         return np.empty(0), score
-    of_judgement = np.repeat(rows.code == JUDGEMENT, np.diff(offset))
+    of_judgement = np.repeat(rows.is_judgement, np.diff(offset))
     return score, np.where(of_judgement & np.isfinite(score), 0.0, score)
 
 

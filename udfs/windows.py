@@ -78,7 +78,7 @@ def normalized_rows(
 
     def transform(rows: DataFrame) -> DataFrame:
         bucket = F.pmod(F.xxhash64("text_id"), F.lit(buckets)).cast("int").alias("bucket")
-        slot = F.when(F.col("list") != JUDGEMENT, F.col("list") % len(layout.slots)).alias("slot")
+        slot = F.when(F.col("list") > JUDGEMENT, F.col("list") % len(layout.slots)).alias("slot")
         lists = rows.select(bucket, "text_id", "fold", slot, _pools(layout, slots), "label_ids", "scores")
         pairs = lists.select(*LIST, "slot", F.explode_outer(F.arrays_zip("label_ids", "scores")).alias("pair"))
         candidates = pairs.select(
@@ -163,7 +163,9 @@ def _pools(layout: Layout, slots: tuple[str, ...]) -> Column:
         wanted = dict.fromkeys((layout.slots[slot], ALL))
         targets.append([retriever * len(slots) + slots.index(name) for name in wanted if name in slots])
     table = F.array(*(F.array(*map(F.lit, row)) for row in targets))
-    return F.explode(F.element_at(table, F.col("list") + 2)).alias("list")
+    # The codes of judgements say how long the text is, and stay.
+    of_run = F.element_at(table, F.greatest(F.col("list"), F.lit(JUDGEMENT)) + 2)
+    return F.explode(F.when(F.col("list") <= JUDGEMENT, F.array("list")).otherwise(of_run)).alias("list")
 
 
 def _label_order(candidates: DataFrame) -> list[Column]:

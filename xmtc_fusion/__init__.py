@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from xmtc_fusion.explaining import Explanation as Explanation
     from xmtc_fusion.explaining import explain as explain
     from xmtc_fusion.fusing import fuse as fuse
+    from xmtc_fusion.tuning import Tuned as Tuned
+    from xmtc_fusion.tuning import tune as tune
     from xmtc_fusion.whole_jobs import doctor as doctor
     from xmtc_fusion.whole_jobs import nightly as nightly
     from xmtc_fusion.whole_jobs import prepare as prepare
@@ -63,6 +65,7 @@ MODULES = {
     "OutputError": "fusion.errors",
     "RETRIEVERS": "jobs.retrievers",
     "SetupError": "fusion.errors",
+    "Tuned": "xmtc_fusion.tuning",
     "Workspace": "jobs.runtime.workspace",
     "XmtcError": "fusion.errors",
     "__version__": "fusion",
@@ -84,6 +87,7 @@ MODULES = {
     "retriever": "jobs.retrievers.own",
     "run": "xmtc_fusion.whole_jobs",
     "train_dense": "xmtc_fusion.whole_jobs",
+    "tune": "xmtc_fusion.tuning",
 }
 """Each public name with the module that defines it (modules of this package: with the package). The imports above say
 the same to type checkers."""

@@ -38,47 +38,58 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate every chosen cell, and every retriever alone.
 
-    judgements: the relevant labels of each text. `{"t1": ["l1", "l3"]}`, `{"t1": {"l1": 2}}` (grades; relevant from 1
-        on), a pandas, polars or Arrow table (text_id with label_ids, or with label_id; optional: grades, or grade), a
-        path (TREC qrels or Parquet), a catalog table's name, or a Spark DataFrame.
-    runs: by retriever, the scores of labels: `{"bm25": {"t1": {"l1": 7.1}}, "dense": ...}`, or a table (text_id with
-        label_ids and scores, or with label_id and score), a path or a DataFrame; or one with a column `retriever`.
-    metrics: such as `["ndcg@10", "map"]`; `xf.METRICS` has all of them.
-    normalizations, fusions: names, `"all"` (the default: the paper's six and ten) or `"everything"`. Parameters are
-        part of a name: `"rrf(k=10)"`, or several values, `"rrf(k=[10,60])"`.
-    cells: instead of all combinations, such as `["zmuv+combmnz", "rrf(k=10)", "bm25+dense: zmuv+wsum(bm25=0.3)"]`.
-    label_groups: `{"l1": "head", ...}`, a table (label_id, label_group), `"pareto"`, `"none"` or `"auto"`.
-    folds: `{"t1": 0, ...}`, or a table (text_id, fold). Without folds, all texts are one.
-    training: the labels of the training texts, in the forms of the judgements, for psp and psndcg (docs/metrics.md).
-    scope: `"group"` fuses within each label group, `"joint"` all candidates together.
-    engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`. per_query: also keep every text's figures.
-    config, settings: a configuration or the path of one, and dotted settings, such as `{"evaluate.seed": 1}`.
-    spark: the session to use. Without one, small data needs none, and for large data one is made.
+    Args:
+        judgements: the relevant labels of each text. `{"t1": ["l1", "l3"]}`, `{"t1": {"l1": 2}}` (grades; relevant from
+            1 on), a pandas, polars or Arrow table (text_id with label_ids, or with label_id; optional: grades, or
+            grade), a path (TREC qrels or Parquet), a catalog table's name, or a Spark DataFrame.
+        runs: by retriever, the scores of labels: `{"bm25": {"t1": {"l1": 7.1}}, "dense": ...}`, or a table (text_id
+            with label_ids and scores, or with label_id and score), a path or a DataFrame; or one table with a column
+            `retriever`.
+        metrics: such as `["ndcg@10", "map"]`; `xf.METRICS` has all of them.
+        normalizations: names, `"all"` (the default: the paper's six) or `"everything"`. Parameters are part of a name.
+        fusions: names, `"all"` (the default: the paper's ten) or `"everything"`. Parameters are part of a name:
+            `"rrf(k=10)"`, or several values, `"rrf(k=[10,60])"`.
+        cells: instead of all combinations, such as `["zmuv+combmnz", "rrf(k=10)", "bm25+dense: zmuv+wsum(bm25=0.3)"]`.
+        label_groups: `{"l1": "head", ...}`, a table (label_id, label_group), `"pareto"`, `"none"` or `"auto"`.
+        folds: `{"t1": 0, ...}`, or a table (text_id, fold). Without folds, all texts are one.
+        training: the labels of the training texts, in the forms of the judgements, for psp and psndcg.
+        scope: `"group"` fuses within each label group, `"joint"` all candidates together.
+        engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`.
+        per_query: also keep every text's figures.
+        dataset: what the report calls the dataset.
+        config: a configuration, or the path of one.
+        settings: dotted settings over it, such as `{"evaluate.seed": 1}`.
+        spark: the session to use. Without one, small data needs none, and for large data one is made.
     """
     chosen = {
-        "evaluate.metrics": _listed(metrics),
-        "grid.normalizations": _listed(normalizations),
-        "grid.fusions": _listed(fusions),
+        "evaluate.metrics": listed(metrics),
+        "grid.normalizations": listed(normalizations),
+        "grid.fusions": listed(fusions),
         "grid.cells": None if cells is None else list(cells),
         "grid.scope": scope,
         "grid.engine": engine,
         "evaluate.per_query": per_query,
         "dataset": dataset,
     }
-    resolved = configured(config, {**_given(chosen), **(settings or {})})
-    sources = Sources(
+    resolved = configured(config, {**given(chosen), **(settings or {})})
+    sources = sources_of(resolved, judgements, runs, label_groups, folds, training)
+    return Evaluation(job.compute(spark, resolved, sources), resolved)
+
+
+def sources_of(config: Config, judgements: Any, runs: Any, label_groups: Any, folds: Any, training: Any) -> Sources:
+    """What users hold in memory, or name, as the sources of a job."""
+    return Sources(
         runs_source(runs),
         judgements_source(judgements),
         groups_source(label_groups),
         folds_source(folds),
-        resolved.inputs.head_share,
+        config.inputs.head_share,
         None if training is None else judgements_source(training),
-        resolved.inputs.distances,
+        config.inputs.distances,
     )
-    return Evaluation(job.compute(spark, resolved, sources), resolved)
 
 
-def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
+def given(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """What was chosen, without what was left open."""
     return {key: value for key, value in chosen.items() if value is not None}
 
@@ -90,5 +101,5 @@ def configured(config: Config | str | None, settings: Mapping[str, Any]) -> Conf
     return load_config(config, settings)
 
 
-def _listed(names: Names | None) -> str | list[str] | None:
+def listed(names: Names | None) -> str | list[str] | None:
     return names if names is None or isinstance(names, str) else list(names)

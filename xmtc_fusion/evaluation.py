@@ -92,7 +92,7 @@ class Evaluation:
         return summary(self._result, self.config)
 
     def plot(self, kind: str = "grid", label_group: str = ALL) -> Figure:
-        """A figure: grid, gain, frequency or agreement. Needs the extra [report]."""
+        """A figure: grid, gain, frequency, ranks, agreement, or curve for what was tuned. Needs the extra [report]."""
         from jobs.reporting.figures import figures
 
         drawn = {name.partition("_")[2]: figure for name, figure in figures(self._report)}
@@ -106,7 +106,7 @@ class Evaluation:
         from jobs.evaluate import write
         from jobs.runtime.folders import result_folder
 
-        with result_folder(_output(path, overwrite), self.config) as folder:
+        with result_folder(output_settings(path, overwrite), self.config) as folder:
             write(self._result, folder)
         return str(path)
 
@@ -115,7 +115,7 @@ class Evaluation:
         from jobs import report as job
         from jobs.runtime.folders import result_folder
 
-        with result_folder(_output(path, overwrite), self.config) as folder:
+        with result_folder(output_settings(path, overwrite), self.config) as folder:
             job.write(self._report, folder, job.can_draw(self.config.report))
         return f"{path}/{job.PAGE}"
 
@@ -152,8 +152,17 @@ class Evaluation:
         from jobs.reporting.assemble import assemble
         from jobs.results.stored import Results
 
-        found = self._result
-        stored = Results((), self.config, found.metrics, found.details, found.input_counts, __version__, "now")
+        result = self._result
+        stored = Results(
+            (),
+            self.config,
+            result.metrics,
+            result.details,
+            result.input_counts,
+            __version__,
+            "now",
+            tuple(result.notes),
+        )
         return assemble(stored, self.config.report.test, self.config.report.alpha)
 
     @property
@@ -187,5 +196,5 @@ def _figure_html(value: Value | None) -> str:
     return f"<b>{text}</b>" if value.bold else text
 
 
-def _output(path: str, overwrite: bool) -> OutputSettings:
+def output_settings(path: str, overwrite: bool) -> OutputSettings:
     return OutputSettings(path=str(path), mode="overwrite" if overwrite else "error")

@@ -76,11 +76,20 @@ def explain(
 ) -> Explanation:
     """How the fused scores of one text came about: raw, normalised, fused, and the ranks, per retriever.
 
-    runs, judgements, label_groups, folds, scope: as for `evaluate`; without judgements nothing is marked as relevant.
-    text: the id of the text.
-    cell: such as `"zmuv+combmnz"`.
-    label_group: `"tail"`, `"head"` or another group, or `"all"` labels together.
-    rows: candidates that `text` and a notebook show; `table` has them all.
+    Args:
+        runs: as for `evaluate`.
+        text: the id of the text.
+        cell: such as `"zmuv+combmnz"`.
+        judgements: as for `evaluate`; without them nothing is marked as relevant.
+        label_group: `"tail"`, `"head"` or another group, or `"all"` labels together.
+        label_groups: as for `evaluate`.
+        folds: as for `evaluate`.
+        scope: as for `evaluate`.
+        rows: candidates that `text` and a notebook show; `table` has them all.
+        engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`.
+        config: a configuration, or the path of one.
+        settings: dotted settings over it.
+        spark: the session to use, if there is one.
     """
     chosen = {
         "explain.text": str(text),

@@ -33,10 +33,16 @@ def fuse(
 ) -> Any:
     """The fused ranking of every text: the best `top` labels with their scores, best first.
 
-    runs: as for `evaluate`. What comes out is of the kind of the first run: a dictionary, a pandas, polars or Arrow
-        table (one row per list if that run had lists, one row per candidate if not), or a Spark DataFrame. For a path,
-        an Arrow table.
-    cells: `"zmuv+combmnz"`, `"rrf(k=10)"` or another cell; or several, then the result is a dictionary by cell.
+    Args:
+        runs: as for `evaluate`. What comes out is of the kind of the first run: a dictionary, a pandas, polars or Arrow
+            table (one row per list if that run had lists, one row per candidate if not), or a Spark DataFrame. For a
+            path, an Arrow table.
+        cells: `"zmuv+combmnz"`, `"rrf(k=10)"` or another cell; or several, then the result is a dictionary by cell.
+        top: how many labels of each text are kept.
+        engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`.
+        config: a configuration, or the path of one.
+        settings: dotted settings over it.
+        spark: the session to use, if there is one.
     """
     names = [cells] if isinstance(cells, str) else list(cells)
     chosen = {"grid.cells": names, "fuse.top": top, "fuse.label_groups": [ALL], **(settings or {})}

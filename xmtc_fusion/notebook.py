@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ from jobs.inputs.in_memory import kind_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import SparkSession
+
+LONG_NAME = 12
+"""Names of more characters are written at an angle below a chart."""
 
 
 def widget(name: str, default: str, label: str) -> str:
@@ -62,14 +66,21 @@ def chart(table: Any, x: str, y: str | list[str], title: str, kind: Literal["bar
     figure = Figure(figsize=(8, 3), layout="constrained")
     axes = figure.subplots()
     columns = [y] if isinstance(y, str) else y
-    table.plot(x=x, y=columns, kind=kind, ax=axes, title=title, rot=0, legend=len(columns) > 1)
+    long_names = table[x].astype(str).str.len().max() > LONG_NAME
+    look = {"marker": "o"} if kind == "line" else {"width": 0.8}
+    table.plot(x=x, y=columns, kind=kind, ax=axes, title=title, rot=20 if long_names else 0, legend=False, **look)
+    axes.spines[["top", "right"]].set_visible(False)
+    if len(columns) > 1:
+        figure.legend(loc="outside right upper", frameon=False)
     show_figure(figure)
     return figure
 
 
 def show_figure(figure: Figure) -> None:
     """A figure inside the notebook. In a terminal, nothing."""
-    _displayed(figure)
+    if _given("display") is not None:
+        # Databricks draws figures itself; Jupyter draws only those of pyplot, which is not used here.
+        _displayed(figure if _given("dbutils") is not None else _picture(figure))
 
 
 def show_page(path: str) -> None:
@@ -88,6 +99,15 @@ def _displayed(thing: Any) -> bool:
         return False
     display(thing)
     return True
+
+
+def _picture(figure: Figure) -> Any:
+    """A figure as Jupyter shows it: a PNG."""
+    from IPython.display import Image  # type: ignore[import-not-found,unused-ignore]
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=110, bbox_inches="tight")
+    return Image(data=drawn.getvalue())
 
 
 def _given(name: str) -> Any:

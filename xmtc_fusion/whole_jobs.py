@@ -40,7 +40,7 @@ def retrieve(
 
 
 def retrieve_sparse(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
-    """BM25 candidates of every fold's test texts; the table they are in."""
+    """BM25 candidates of every fold's test and validation texts; the table they are in."""
     from jobs import retrieve_sparse as job
 
     resolved = configured(config, settings or {})
@@ -56,7 +56,7 @@ def train_dense(config: Config | str, settings: Settings | None = None, spark: S
 
 
 def retrieve_dense(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
-    """Dense candidates of every fold's test texts; the table they are in."""
+    """Dense candidates of every fold's test and validation texts; the table they are in."""
     from jobs import retrieve_dense as job
 
     resolved = configured(config, settings or {})

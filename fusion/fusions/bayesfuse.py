@@ -14,6 +14,7 @@ UNLIKELY = 0.001
     formula="sum over the lists: ln(P / (1 - P)), with P the share of relevant labels near that place; "
     "ln(0.001 / 0.999) if not present",
     citation="J. A. Aslam, M. Montague. Models for metasearch. SIGIR 2001.",
+    when="Judged texts to learn from; the probability of being relevant at each rank.",
     missing=float(np.log(UNLIKELY / (1 - UNLIKELY))),
 )
 def bayesfuse(evidence: Evidence, size: int) -> Floats:

@@ -13,6 +13,7 @@ from fusion.types import Array, Floats
     reads="ranks",
     formula="sum over the lists: C - i if present, (C - n + 1) / 2 if not",
     citation="J. A. Aslam, M. Montague. Models for metasearch. SIGIR 2001.",
+    when="Ranks only, long lists, and every rank worth the same step.",
     standard=True,
 )
 def bordafuse(candidates: Candidates) -> Array:

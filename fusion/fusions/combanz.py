@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="sum(x) / m",
     citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+    when="Lists that should not be rewarded for agreeing.",
     standard=True,
 )
 def combanz(candidates: Candidates) -> Array:

@@ -12,9 +12,12 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="sum(x) * m^gamma",
     citation="J. H. Lee. Analyses of multiple evidence combination. SIGIR 1997.",
+    when="As `combmnz`, with the weight of agreement as a parameter.",
 )
 def combgmnz(candidates: Candidates, gamma: float = 2.0) -> Array:
-    return candidates.total * candidates.held.astype(np.float64) ** gamma
+    # Few lists, few powers: one for every number of lists instead of one for every candidate.
+    powers = np.arange(len(candidates.pools.position) + 1, dtype=np.float64) ** gamma
+    return candidates.total * powers[candidates.held]
 
 
 @combgmnz.reference

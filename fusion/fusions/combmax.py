@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="max(x)",
     citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+    when="Retrievers that are each right about different texts, and know when they are.",
     standard=True,
 )
 def combmax(candidates: Candidates) -> Array:

@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="median(x)",
     citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+    when="Three or more retrievers, one of which is sometimes far off.",
     standard=True,
 )
 def combmed(candidates: Candidates) -> Array:

@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="min(x)",
     citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+    when="To study agreement; rarely the best choice, since a label of one list keeps its full score.",
     standard=True,
 )
 def combmin(candidates: Candidates) -> Array:

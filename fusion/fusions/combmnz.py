@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="sum(x) * m",
     citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+    when="Retrievers of similar quality whose agreement is a strong sign; the paper's best with `zmuv`.",
     standard=True,
 )
 def combmnz(candidates: Candidates) -> Array:

@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="sum(x)",
     citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+    when="A good first choice: agreement counts, but a strong score in one list can win.",
     standard=True,
 )
 def combsum(candidates: Candidates) -> Array:

@@ -19,6 +19,7 @@ LONG = 4096
     reads="ranks",
     formula="labels beaten - labels lost to, by pairwise majority of the lists",
     citation="M. Montague, J. A. Aslam. Condorcet fusion for improved retrieval. CIKM 2002. A. H. Copeland, 1951.",
+    when="Three or more retrievers, decided by majority; slow for many retrievers.",
     standard=True,
 )
 def condorcet(candidates: Candidates) -> Array:
@@ -88,8 +89,8 @@ def _of_two_long_lists(offset, position, size):  # type: ignore[no-untyped-def]
         place = np.empty((2, count), np.int64)
         for r in range(2):
             for c in range(count):
-                found = position[r, first + c]
-                place[r, c] = found if found >= 0 else size[p, r]
+                held_at = position[r, first + c]
+                place[r, c] = held_at if held_at >= 0 else size[p, r]
         # How many labels are above each place of the second list.
         above = np.zeros(size[p, 1] + 2, np.int64)
         for c in range(count):
@@ -120,11 +121,11 @@ def _of_two_long_lists(offset, position, size):  # type: ignore[no-untyped-def]
 @compiled
 def _met(tree, places):  # type: ignore[no-untyped-def]
     """The labels met so far at the first places of the second list."""
-    found = 0
+    met = 0
     while places > 0:
-        found += tree[places]
+        met += tree[places]
         places -= places & -places
-    return found
+    return met
 
 
 @compiled

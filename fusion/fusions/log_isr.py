@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="ranks",
     formula="ln(m) * sum(1 / r^2)",
     citation="A. Mourao et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
+    when="As `isr`, if labels that only one retriever found should score 0.",
     standard=True,
 )
 def log_isr(candidates: Candidates) -> Array:

@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="ranks",
     formula="ln(m + sigma) * sum(1 / r^2)",
     citation="A. Mourao et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
+    when="As `log-isr`, without dropping the labels of a single list.",
     limits={"sigma": (0, 1)},
 )
 def logn_isr(candidates: Candidates, sigma: float = 0.01) -> Array:

@@ -11,6 +11,7 @@ from fusion.types import Floats
     formula="sum(MAP / r), with the MAP of each list's retriever",
     citation="D. Lillis, L. Zhang, F. Toolan, R. W. Collier, D. Leonard, J. Dunnion. Estimating probabilities for "
     "effective data fusion. SIGIR 2010.",
+    when="Judged texts to learn from, but few of them: one number per retriever.",
 )
 def mapfuse(evidence: Evidence, size: int) -> Floats:
     return evidence.mean_average_precision / np.arange(1, size + 1)

@@ -12,9 +12,10 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="sum(w x) * sqrt(m)",
     citation="S. Wu, F. Crestani. Data fusion with estimated weights. CIKM 2002.",
+    when="Between `wsum` and `wmnz`: agreement counts, by its square root.",
 )
 def mixed(candidates: Candidates, *, weights: Floats) -> Array:
-    return candidates.weighted_total(weights) * np.sqrt(candidates.held)
+    return candidates.weighted_total(weights) * candidates.root_held
 
 
 @mixed.reference

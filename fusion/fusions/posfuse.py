@@ -11,6 +11,7 @@ from fusion.types import Floats
     formula="sum(P(relevant at that place))",
     citation="D. Lillis, L. Zhang, F. Toolan, R. W. Collier, D. Leonard, J. Dunnion. Estimating probabilities for "
     "effective data fusion. SIGIR 2010.",
+    when="Many judged texts: one probability per retriever and rank.",
 )
 def posfuse(evidence: Evidence, size: int) -> Floats:
     known = evidence.probabilities[:size]

@@ -11,6 +11,7 @@ from fusion.types import Floats
     formula="sum(P(relevant in segment k) / k), with lists cut into so many segments, k from 1",
     citation="D. Lillis, F. Toolan, R. Collier, J. Dunnion. ProbFuse: a probabilistic approach to data fusion. "
     "SIGIR 2006.",
+    when="Judged texts to learn from; ranks are pooled into segments, so fewer suffice.",
     limits={"segments": (1, 1000)},
 )
 def probfuse(evidence: Evidence, size: int, segments: int = 25) -> Floats:

@@ -13,6 +13,7 @@ from fusion.types import Array, Floats
     formula="sum((1 - phi) phi^i)",
     citation="P. Bailey, A. Moffat, F. Scholer, P. Thomas. Retrieval consistency in the presence of query variations. "
     "SIGIR 2017.",
+    when="Ranks only, with a reader's patience as the parameter.",
     limits={"phi": (0, 1)},
 )
 def rbc(candidates: Candidates, phi: float = 0.8) -> Array:

@@ -13,6 +13,7 @@ from fusion.types import Array, Floats
     formula="sum(1 / (k + r))",
     citation="G. V. Cormack, C. L. A. Clarke, S. Buettcher. Reciprocal rank fusion outperforms Condorcet and "
     "individual rank learning methods. SIGIR 2009.",
+    when="The usual baseline of hybrid search: ranks only, one parameter that rarely needs tuning.",
 )
 def rrf(candidates: Candidates, k: int = 60) -> Array:
     return candidates.total_by_rank(1 / (k + np.arange(1, candidates.longest + 1)))

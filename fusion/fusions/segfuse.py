@@ -13,6 +13,7 @@ EDGES = [0, *(10 * 2 ** (k - 1) - 5 for k in range(1, 11))]
     reads="scores",
     formula="sum(P(relevant in that segment) * (x + 1)), with segments of 5, 10, 20, ... places",
     citation="M. Shokouhi. Segmentation of search engine results for effective data-fusion. ECIR 2007.",
+    when="As `probfuse`, if scores should count within a segment.",
 )
 def segfuse(evidence: Evidence, size: int) -> Floats:
     share = np.repeat(evidence.mean_hits(EDGES), np.diff(EDGES))[:size]

@@ -11,6 +11,7 @@ from fusion.types import Floats
     formula="sum(mean of P(relevant) at the places from i - w to i + w of the list)",
     citation="D. Lillis, F. Toolan, R. Collier, J. Dunnion. Extending probabilistic data fusion using sliding windows. "
     "ECIR 2008.",
+    when="As `posfuse`, smoothed over neighbouring ranks.",
     limits={"w": (0, 1000)},
 )
 def slidefuse(evidence: Evidence, size: int, w: int = 5) -> Floats:

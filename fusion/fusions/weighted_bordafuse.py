@@ -13,6 +13,7 @@ from fusion.types import Array, Floats
     reads="ranks",
     formula="sum over the lists: w (C - i) if present, w (C - n + 1) / 2 if not",
     citation="J. A. Aslam, M. Montague. Models for metasearch. SIGIR 2001.",
+    when="As `bordafuse`, for retrievers of unequal quality.",
 )
 def weighted_bordafuse(candidates: Candidates, *, weights: Floats) -> Array:
     return points(candidates, weights)

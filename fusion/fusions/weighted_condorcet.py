@@ -19,6 +19,7 @@ SAME = 1e-9
     reads="ranks",
     formula="labels beaten - labels lost to, by pairwise majority of the lists' weights",
     citation="M. Montague, J. A. Aslam. Condorcet fusion for improved retrieval. CIKM 2002. A. H. Copeland, 1951.",
+    when="As `condorcet`, for retrievers of unequal quality.",
 )
 def weighted_condorcet(candidates: Candidates, *, weights: Floats) -> Array:
     pools = candidates.pools

@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="sum(x) * sum(w)",
     citation="S. Wu, F. Crestani. Data fusion with estimated weights. CIKM 2002.",
+    when="As `combmnz`, counting a good retriever's vote for more.",
 )
 def wmnz(candidates: Candidates, *, weights: Floats) -> Array:
     return candidates.total * candidates.weight_held(weights)

@@ -12,6 +12,7 @@ from fusion.types import Array, Floats
     reads="scores",
     formula="sum(w x)",
     citation="C. C. Vogt, G. W. Cottrell. Fusion via a linear combination of scores. Information Retrieval 1999.",
+    when="Retrievers of unequal quality, with weights known or tuned on other texts.",
 )
 def wsum(candidates: Candidates, *, weights: Floats) -> Array:
     return candidates.weighted_total(weights)

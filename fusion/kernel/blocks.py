@@ -54,6 +54,8 @@ class TextBlock:
     """All judged labels with their grades, where there are grades; `relevant` are some of these."""
     fold: Array | None = None
     """The fold of each text, where that matters."""
+    train_texts: tuple[Int32s, Ints] | None = None
+    """How many training texts carry each label (rows x labels), and the row of each text, where that matters."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -66,24 +68,20 @@ class TextBlock:
             done = entries[first - 1] if first else 0
             last = int(np.searchsorted(entries, done + ENTRIES_PER_BLOCK))
             last = min(max(last, first + 1), first + TEXTS_PER_BLOCK, len(self))
-            part = slice(first, last)
-            yield (
-                first,
-                TextBlock(
-                    self.slots,
-                    self.start[part],
-                    self.stop[part],
-                    self.label,
-                    self.score,
-                    self.group,
-                    self.relevant._replace(start=self.relevant.start[part], stop=self.relevant.stop[part]),
-                    self.relevant_group,
-                    self.normalized,
-                    None if self.judged is None else self.judged.some(part),
-                    None if self.fold is None else self.fold[part],
-                ),
-            )
+            yield first, self.some(slice(first, last))
             first = last
+
+    def some(self, texts: slice | Array) -> TextBlock:
+        """Some of the texts."""
+        return replace(
+            self,
+            start=self.start[texts],
+            stop=self.stop[texts],
+            relevant=self.relevant._replace(start=self.relevant.start[texts], stop=self.relevant.stop[texts]),
+            judged=None if self.judged is None else self.judged.some(texts),
+            fold=None if self.fold is None else self.fold[texts],
+            train_texts=None if self.train_texts is None else (self.train_texts[0], self.train_texts[1][texts]),
+        )
 
     def lists(self, view: str) -> Lists:
         """The lists of one label group, or of all labels: joined where they are stored by group."""
@@ -197,6 +195,8 @@ def _merged_pools(texts: TextBlock, view: str, keep_all: bool) -> tuple[Pools, d
     wanted = texts.relevant if texts.judged is None else texts.judged.labels
     pools = merge_lists(lists, wanted, keep_all)
     pools.view, pools.fold = view, None if texts.fold is None else texts.fold[pools.source]
+    if texts.train_texts is not None:
+        pools.train_texts = (texts.train_texts[0], texts.train_texts[1][pools.source])
     if not texts.normalized:
         return pools, {}
     first = np.repeat(lists.start[pools.source].T, np.diff(pools.offset), axis=1)

@@ -142,6 +142,11 @@ class Candidates:
         return self.pools.lists if self._imputes else self.pools.held
 
     @cached_property
+    def root_held(self) -> Floats:
+        """The square root of that number."""
+        return np.sqrt(self.held)
+
+    @cached_property
     def median(self) -> Floats:
         # Of one or two numbers the median is the mean.
         if len(self.pools.position) <= 2:
@@ -245,9 +250,11 @@ def _last(offset, position, size, value, shift, scale):  # type: ignore[no-untyp
 def _weighted_total(x, weights):  # type: ignore[no-untyped-def]
     total = np.zeros(x.shape[1])
     for r in range(x.shape[0]):
+        weight = weights[r]
         for c in range(x.shape[1]):
-            if not np.isnan(x[r, c]):
-                total[c] += weights[r] * x[r, c]
+            # Without a branch, so that it runs in full vectors.
+            value = x[r, c]
+            total[c] += weight * value if value == value else 0.0
     return total
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from fusion.grid import Grid
 from fusion.kernel.blocks import PoolView, Scope, TextBlock, pool_views
 from fusion.kernel.ranking import quicksort_ranks, ranks_by_key, relevant_ranks, tied_ranks
+from fusion.label_groups import ALL
 from fusion.types import Array, Floats, Int32s, Ints, Singles
 from fusion.worth import Ties
 
@@ -46,10 +49,10 @@ class Ranked(Protocol):
 
     columns: frozenset[int]
 
-    def add(self, pool_view: PoolView, first: int, column: int, scores: Array, key: Int32s | None = None) -> None:
-        """The scores of a block of texts, the first of which is `first`."""
+    def add(self, pool_view: PoolView, text: Ints, column: int, scores: Array, key: Int32s | None = None) -> None:
+        """The scores of a block of texts; `text` is that of every pool."""
 
-    def add_list(self, pool_view: PoolView, first: int, column: int, position: Int32s) -> None:
+    def add_list(self, pool_view: PoolView, text: Ints, column: int, position: Int32s) -> None:
         """The positions in a single list."""
 
 
@@ -64,25 +67,29 @@ def find_hits(
 ) -> tuple[list[Hits], Ints]:
     """The ranks of all relevant candidates (of all judged ones, where there are grades) in every column of the grid
     and, behind those, in every single retriever's list. Also the texts in which a list holds a label twice. `best`
-    gets the scores of its columns, also of texts without a hit."""
+    gets the scores of its columns, also of texts without a hit that have a relevant label in the view."""
     hits_of: dict[str, list[Hits]] = {view: [] for view in views}
+    ranked: dict[tuple[str, ...], list[Ints]] = defaultdict(list)
     repeated = []
     expected = tie_order is not None and tie_order.ties == "expected"
     for first, block in texts.blocks():
-        for shared in pool_views(block, views, groups, scope, keep_all=best is not None):
+        for shared in pool_views(block, views, groups, scope, keep_all=False):
             pools = shared[0].pools
             repeated.append(pools.repeated + first)
             shape = len(grid.columns) + len(pools.position)
             tables = [np.empty((1 + expected, len(c.relevant), shape), np.int32) for c in shared]
-            if tie_order is None:
-                _rank_by_order(grid, shared, tables, first, best)
-            else:
-                _rank_by_scores(grid, shared, tables, tie_order, first, best)
+            _rank(grid, shared, tables, tie_order, pools.source + first, best)
+            ranked[tuple(pool_view.view for pool_view in shared)].append(pools.source + first)
             for pool_view, table in zip(shared, tables, strict=True):
                 label, text = pools.label[pool_view.relevant_candidate], pool_view.relevant_source + first
                 grade = None if texts.judged is None else texts.grades_of(text, label)
                 tied = table[1] if expected else None
                 hits_of[pool_view.view].append(Hits(pool_view.view, text, label, table[0], tied, grade))
+    if best is not None:
+        for together, sources in ranked.items():
+            rest = _without_hit(texts, together, groups, np.concatenate(sources))
+            views_of = partial(pool_views, views=together, groups=groups, scope=scope, keep_all=True)
+            _show_rest(grid, texts, rest, views_of, tie_order, best)
     columns = len(grid.columns) + texts.start.shape[1]
     nothing = Hits(
         "",
@@ -105,54 +112,91 @@ def _joined_hits(view: str, of_blocks: Sequence[Hits]) -> Hits:
     return Hits(view, *columns)
 
 
-def _rank_by_order(
-    grid: Grid, shared: Sequence[PoolView], tables: Sequence[Int32s], first: int, best: Ranked | None
-) -> None:
-    """Fill in the ranks [0, relevant candidate, column] by the one total order."""
+class _Scored(NamedTuple):
+    """The scores of a column; of a single list, also the positions in it, where they alone order it."""
+
+    column: int
+    scores: Array
+    position: Int32s | None = None
+
+
+def _scored(
+    grid: Grid, shared: Sequence[PoolView], order: TieOrder | None, only: frozenset[int] | None = None
+) -> Iterator[_Scored]:
+    """All columns or some: those of the grid, then the single lists. Where ties are not ordered by label id, single
+    lists must be read by their scores, too."""
     pools = shared[0].pools
-    for column, fused in grid.fused(pools, shared[0].normalized):
-        for pool_view, table in zip(shared, tables, strict=True):
-            table[0, :, column] = _ranks(pool_view, fused)
-            if best is not None and column in best.columns:
-                best.add(pool_view, first, column, fused)
+    # trec_eval holds scores in single precision, ranx in double.
+    precision = np.float64 if order is not None and order.ties == "ranx" else np.float32
+    listed_precision = np.float32 if order is not None and order.ties == "descending" else np.float64
+    for column, fused in grid.fused(pools, shared[0].normalized, precision, only):
+        yield _Scored(column, fused)
     for r, position in enumerate(pools.position):
         column = len(grid.columns) + r
-        lists_only = np.where(position >= 0, -position, np.nan).astype(np.float32)
-        for pool_view, table in zip(shared, tables, strict=True):
-            table[0, :, column] = _ranks(pool_view, lists_only)
-            if best is not None and column in best.columns:
-                if pool_view.member is None:
-                    best.add_list(pool_view, first, column, position)
-                else:
-                    best.add(pool_view, first, column, lists_only)
+        if only is not None and column not in only:
+            continue
+        if order is None:
+            yield _Scored(column, np.where(position >= 0, -position, np.nan).astype(np.float32), position)
+        else:
+            yield _Scored(column, np.where(position >= 0, pools.score[r], np.nan).astype(listed_precision))
 
 
-def _rank_by_scores(
+def _rank(
     grid: Grid,
     shared: Sequence[PoolView],
     tables: Sequence[Int32s],
-    order: TieOrder,
-    first: int,
+    order: TieOrder | None,
+    text: Ints,
     best: Ranked | None,
 ) -> None:
-    """The same with another order of equal scores, which single lists must be read by, too. `tables[.][1]` gets the
-    number of candidates that share a score, where the expected value is wanted."""
-    pools = shared[0].pools
-    key = None if order.key is None else order.key(pools.label)
-    # trec_eval holds scores in single precision, ranx in double.
-    precision = np.float32 if order.ties == "descending" else np.float64
-    for column, fused in grid.fused(pools, shared[0].normalized, np.float64 if order.ties == "ranx" else np.float32):
+    """Fill in the ranks [0, relevant candidate, column]; [1] gets the number of candidates that share a score, where
+    the expected value is wanted."""
+    key = _keys(shared, order)
+    for scored in _scored(grid, shared, order):
         for pool_view, table in zip(shared, tables, strict=True):
-            table[:, :, column] = _ranks_with_ties(pool_view, fused, order.ties, key)
-            if best is not None and column in best.columns:
-                best.add(pool_view, first, column, fused, key)
-    for r, position in enumerate(pools.position):
-        column = len(grid.columns) + r
-        listed = np.where(position >= 0, pools.score[r], np.nan).astype(precision)
-        for pool_view, table in zip(shared, tables, strict=True):
-            table[:, :, column] = _ranks_with_ties(pool_view, listed, order.ties, key)
-            if best is not None and column in best.columns:
-                best.add(pool_view, first, column, listed, key)
+            if order is None:
+                table[0, :, scored.column] = _ranks(pool_view, scored.scores)
+            else:
+                table[:, :, scored.column] = _ranks_with_ties(pool_view, scored.scores, order.ties, key)
+            if best is not None and scored.column in best.columns:
+                _show(best, pool_view, text, scored, key)
+
+
+def _without_hit(texts: TextBlock, views: Sequence[str], groups: tuple[str, ...], ranked: Ints) -> Ints:
+    """The texts that were not ranked, since they have no hit, and count in a view for all that."""
+    wanted = np.any([(texts.relevant_counts(groups, view) > 0) | (view == ALL) for view in views], axis=0)
+    wanted[ranked] = False
+    return np.flatnonzero(wanted)
+
+
+def _show_rest(
+    grid: Grid,
+    texts: TextBlock,
+    rest: Ints,
+    views_of: Callable[[TextBlock], Iterator[list[PoolView]]],
+    order: TieOrder | None,
+    best: Ranked,
+) -> None:
+    """Show `best` some of the texts; only its columns are computed."""
+    for first, block in texts.some(rest).blocks():
+        for shared in views_of(block):
+            key = _keys(shared, order)
+            text = rest[shared[0].pools.source + first]
+            for scored in _scored(grid, shared, order, best.columns):
+                for pool_view in shared:
+                    _show(best, pool_view, text, scored, key)
+
+
+def _show(best: Ranked, pool_view: PoolView, text: Ints, scored: _Scored, key: Int32s | None) -> None:
+    if scored.position is not None and pool_view.member is None:
+        best.add_list(pool_view, text, scored.column, scored.position)
+    else:
+        best.add(pool_view, text, scored.column, scored.scores, key)
+
+
+def _keys(shared: Sequence[PoolView], order: TieOrder | None) -> Int32s | None:
+    """What orders equal scores of the candidates, if not their label ids."""
+    return None if order is None or order.key is None else order.key(shared[0].pools.label)
 
 
 def _ranks(pool_view: PoolView, scores: Singles) -> Int32s:

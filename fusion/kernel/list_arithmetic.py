@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from fusion.exponential import LARGEST, exponential
+from fusion.exponential import CONSTANTS, LARGEST
 from fusion.kernel.compiled import compiled
 from fusion.kernel.pools import Pools
-from fusion.types import EPS, Array, Floats
+from fusion.types import EPS, Floats
 
 
 class MatrixArithmetic:
@@ -35,12 +37,23 @@ class MatrixArithmetic:
 
     @staticmethod
     def exp(values: Floats) -> Floats:
-        inside = np.minimum(np.maximum(values, -LARGEST), LARGEST)
-        return np.asarray(exponential(inside, np.floor, _power_of_two))
+        raised: Floats = _exponentials(values.ravel(), LARGEST, *CONSTANTS)
+        return raised.reshape(values.shape)
 
 
-def _power_of_two(exponent: Array) -> Floats:
-    return np.ldexp(1.0, exponent.astype(np.int64))
+@compiled
+def _exponentials(values, largest, inverse_ln2, ln2_high, ln2_low, coefficients):  # type: ignore[no-untyped-def]
+    # Step by step what fusion.exponential does, and hence to the last bit what Spark computes.
+    out = np.empty(values.size)
+    for i in range(values.size):
+        x = min(max(values[i], -largest), largest)
+        n = np.floor(x * inverse_ln2 + 0.5)
+        r = (x - n * ln2_high) - n * ln2_low
+        series = r * coefficients[-1] + coefficients[-2]
+        for c in range(coefficients.size - 3, -1, -1):
+            series = series * r + coefficients[c]
+        out[i] = series * math.ldexp(1.0, int(n))
+    return out
 
 
 @compiled

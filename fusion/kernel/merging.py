@@ -11,14 +11,16 @@ from fusion.kernel.pools import Lists, ListStatistics, Pools, Relevant
 def merge_lists(lists: Lists, relevant: Relevant, keep_all: bool) -> Pools:
     """Merge the lists of every pool. Pools without a relevant candidate are left out unless `keep_all`:
     no ranking of theirs can hold a hit."""
-    (source, offset, label, group, score, position, figures, found, found_offset, repeated) = _merge_lists(
-        *lists, *relevant, keep_all
+    (source, offset, label, group, score, position, figures, relevant_candidates, relevant_offset, repeated) = (
+        _merge_lists(*lists, *relevant, keep_all)
     )
     sizes = np.diff(offset).astype(np.float64)
     size, low, high, total, mean, std = (figures[:, :, f] for f in range(6))
     candidates = np.repeat(sizes[:, None], lists.start.shape[1], axis=1)
     statistics = ListStatistics(size, low, high, total, mean, std, candidates)
-    return Pools(source, offset, label, group, score, position, statistics, found, found_offset, repeated)
+    return Pools(
+        source, offset, label, group, score, position, statistics, relevant_candidates, relevant_offset, repeated
+    )
 
 
 @compiled
@@ -95,16 +97,16 @@ def _merge_pool(start, stop, label, score, group, name, entry, end, candidate, c
     before = np.int32(-1)
     at = end - 1
     for s in range(size):
-        this = name[order, s]
+        current = name[order, s]
         # The place in all lists of the pool, one after another, becomes a list and the place in it.
         e, r = entry[order, s], 0
         while e >= stop[r] - start[r]:
             e -= stop[r] - start[r]
             r += 1
-        if this != before:
-            before = this
+        if current != before:
+            before = current
             at += 1
-            candidate[at] = this
+            candidate[at] = current
             for other in range(retrievers):
                 position[other, at] = -1
                 scores[other, at] = 0.0

@@ -79,6 +79,8 @@ class Pools:
     """What was merged: the lists of a label group, or of all labels."""
     fold: Array | None = None
     """The fold of each pool, where that is known."""
+    train_texts: tuple[Int32s, Ints] | None = None
+    """How many training texts carry each label (rows x labels), and the row of each pool, where that is known."""
 
     @cached_property
     def held(self) -> Ints:

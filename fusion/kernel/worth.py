@@ -67,14 +67,14 @@ def _count(start, stop, label, relevant_start, relevant_stop, relevant_label, co
                 continue
             sizes[r, size] += 1
             first = size * (size - 1) // 2
-            found = 0
+            hits_so_far = 0
             total = 0.0
             for place in range(size):
                 wanted = label[start[t, r] + place]
                 at = np.searchsorted(relevant, wanted)
                 if at < relevant.size and relevant[at] == wanted:
-                    found += 1
-                    total += found / (place + 1)
+                    hits_so_far += 1
+                    total += hits_so_far / (place + 1)
                     hits[r, first + place] += 1
-            if found:
+            if hits_so_far:
                 precision[r] += np.int64(np.rint(total / relevant.size / unit))

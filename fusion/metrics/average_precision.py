@@ -10,6 +10,7 @@ from fusion.worth import JudgedTexts, Worth
     "map",
     formula="sum over hits of (hits down to its rank / rank), over n",
     citation="C. Buckley, E. M. Voorhees. Retrieval evaluation with incomplete information. SIGIR 2004.",
+    when="One figure for the whole ranking where all relevant labels matter.",
     aliases=["ap", "map-cut", "average-precision"],
     cutoff="optional",
 )

@@ -10,6 +10,7 @@ from fusion.worth import JudgedTexts, Worth
     "bpref",
     formula="sum over hits of (1 - min(judged not relevant above, n) / min(judged not relevant, n)), over n",
     citation="C. Buckley, E. M. Voorhees. Retrieval evaluation with incomplete information. SIGIR 2004.",
+    when="Judgements that are incomplete: labels nobody judged do not count.",
     cutoff="none",
     nonrelevant=True,
 )

@@ -8,6 +8,7 @@ from fusion.types import Array, Ints
     "coverage",
     formula="1 for a label that is among the first k of a text that carries it",
     citation="T. Jiang et al. LightXML: Transformer with dynamic negative sampling. AAAI 2021.",
+    when="To see how much of the label set is ever found.",
 )
 def coverage(hits: Ints, listed: Ints, carried: Ints) -> Array:
     return hits > 0

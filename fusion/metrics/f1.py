@@ -10,6 +10,7 @@ from fusion.worth import JudgedTexts, Worth
     "f1",
     formula="2 hits / (k + n)",
     citation="C. J. van Rijsbergen. Information Retrieval. 1979.",
+    when="A fixed number of labels shown, precision and recall of equal worth.",
     aliases=["f"],
 )
 def f1(k: int, texts: JudgedTexts) -> Worth:

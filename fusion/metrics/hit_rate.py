@@ -10,6 +10,7 @@ from fusion.worth import JudgedTexts, Worth
     "hit-rate",
     formula="1 if there is a hit among the first k",
     citation="M. Deshpande, G. Karypis. Item-based top-N recommendation algorithms. TOIS 2004.",
+    when="One right suggestion is enough.",
     aliases=["hit", "success"],
     ideal=False,
 )

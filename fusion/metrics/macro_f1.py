@@ -8,6 +8,7 @@ from fusion.types import Array, Ints
     "macro-f1",
     formula="per label, 2 hits / (texts that have it among their first k + texts that carry it)",
     citation="D. D. Lewis. Evaluating text categorization. Speech and Natural Language 1991.",
+    when="Every label counts the same, however rare.",
     aliases=["macro-f"],
 )
 def macro_f1(hits: Ints, listed: Ints, carried: Ints) -> Array:

@@ -10,6 +10,7 @@ from fusion.types import Array, Ints
     "macro-precision",
     formula="per label, hits / texts that have it among their first k",
     citation="D. D. Lewis. Evaluating text categorization. Speech and Natural Language 1991.",
+    when="As `macro-f1`, if wrong suggestions are what hurts.",
     aliases=["macro-p"],
 )
 def macro_precision(hits: Ints, listed: Ints, carried: Ints) -> Array:

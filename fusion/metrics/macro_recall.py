@@ -8,6 +8,7 @@ from fusion.types import Array, Ints
     "macro-recall",
     formula="per label, hits / texts that carry it",
     citation="D. D. Lewis. Evaluating text categorization. Speech and Natural Language 1991.",
+    when="As `macro-f1`, if missed labels are what hurts.",
     aliases=["macro-r"],
 )
 def macro_recall(hits: Ints, listed: Ints, carried: Ints) -> Array:

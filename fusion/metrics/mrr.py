@@ -10,6 +10,7 @@ from fusion.worth import JudgedTexts, Worth
     "mrr",
     formula="1 / rank of the first hit",
     citation="E. M. Voorhees. The TREC-8 question answering track report. TREC 1999.",
+    when="The reader stops at the first right label.",
     aliases=["rr", "recip-rank", "reciprocal-rank"],
     cutoff="optional",
     ideal=False,

@@ -11,6 +11,7 @@ from fusion.worth import JudgedTexts, Worth
     "psndcg",
     formula="sum over hits of 1 / (p_l log2(1 + rank)), over the same sum for the best possible ranking",
     citation="H. Jain, Y. Prabhu, M. Varma. Extreme multi-label loss functions for recommendation. KDD 2016.",
+    when="As `psp`, with ranks counted.",
     aliases=["ps-ndcg", "psn"],
     gain="propensity",
     pooled=True,

@@ -10,6 +10,7 @@ from fusion.worth import JudgedTexts, Worth
     "r-precision",
     formula="hits among the first n / n",
     citation="C. Buckley, E. M. Voorhees. Retrieval system evaluation. In: TREC, MIT Press 2005.",
+    when="Texts with very different numbers of labels.",
     aliases=["rprec", "r-prec"],
     cutoff="none",
 )

@@ -10,6 +10,7 @@ from fusion.worth import JudgedTexts, Worth
     "recall",
     formula="hits / n",
     citation="C. J. van Rijsbergen. Information Retrieval. 1979.",
+    when="The lists go to a second stage that cannot add labels.",
     aliases=["r"],
 )
 def recall(k: int, texts: JudgedTexts) -> Worth:

@@ -16,6 +16,7 @@ from fusion.types import Floats
     reads="ranks",
     formula="1 - i / C; 0.5 - (n - 1) / (2 C) if the list lacks the label",
     citation="J. A. Aslam, M. Montague. Models for metasearch. SIGIR 2001.",
+    when="As `rank`, where a label that a list lacks should still get a share of the points.",
     standard=True,
     needs_candidates=True,
 )

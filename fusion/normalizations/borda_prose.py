@@ -14,6 +14,7 @@ from fusion.types import EPS, Floats
     reads="ranks",
     formula="(C - 1 - i) / max(C - 1, eps)",
     citation="J. C. de Borda. Memoire sur les elections au scrutin. 1781.",
+    when="To compare with the prose of the paper; otherwise prefer `borda`.",
     needs_candidates=True,
 )
 def borda_prose(results: Statistics) -> Affine:

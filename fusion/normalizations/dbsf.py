@@ -13,6 +13,7 @@ from fusion.types import EPS, Floats
     reads="scores",
     formula="(s - mean + 3 std) / max(6 std, eps), at least 0 and at most 1; std: population",
     citation="M. Mazzeschi. Distribution-based score fusion (DBSF), a new approach to vector search ranking. 2023.",
+    when="Hybrid search engines that use it (three standard deviations around the mean).",
     by_spread=True,
 )
 def dbsf(results: Statistics) -> Affine:

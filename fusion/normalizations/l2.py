@@ -13,6 +13,7 @@ from fusion.types import EPS, Floats
     reads="scores",
     formula="s / max(sqrt(sum(s^2)), eps)",
     citation="M. Montague, J. A. Aslam. Relevance score normalization for metasearch. CIKM 2001.",
+    when="Lists as vectors of unit length: many middling scores weigh as much as one high score.",
 )
 def l2(results: Statistics) -> Affine:
     return 0.0, 1.0

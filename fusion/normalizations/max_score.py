@@ -9,6 +9,7 @@ from fusion.types import EPS, Floats
     reads="scores",
     formula="s / max(max, eps)",
     citation="J. H. Lee. Analyses of multiple evidence combination. SIGIR 1997.",
+    when="Scores that start at a meaningful 0, such as BM25 and cosines above 0.",
     standard=True,
 )
 def max_score(results: Statistics) -> Affine:

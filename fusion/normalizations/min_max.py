@@ -9,6 +9,7 @@ from fusion.types import EPS, Floats
     reads="scores",
     formula="(s - min) / max(max - min, eps)",
     citation="J. H. Lee. Analyses of multiple evidence combination. SIGIR 1997.",
+    when="Scores of any range. Sensitive to one outlier at either end of a list.",
     standard=True,
     by_spread=True,
 )

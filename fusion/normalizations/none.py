@@ -9,6 +9,7 @@ from fusion.types import Floats
     reads="scores",
     formula="s",
     citation="E. A. Fox, J. A. Shaw. Combination of multiple searches. TREC-2, 1994.",
+    when="Retrievers that already share one scale.",
 )
 def none(results: Statistics) -> Affine:
     return 0.0, 1.0

@@ -11,6 +11,7 @@ from fusion.types import Floats
     reads="ranks",
     formula="1 - i / n",
     citation="M. E. Renda, U. Straccia. Web metasearch: rank vs. score based rank aggregation methods. SAC 2003.",
+    when="Scores that cannot be trusted beyond their order.",
     standard=True,
 )
 def rank(results: Statistics) -> Affine:

@@ -13,6 +13,7 @@ from fusion.types import Floats
     reads="scores",
     formula="1 / (1 + exp(-s))",
     citation="J. C. Platt. Probabilistic outputs for support vector machines. 1999.",
+    when="Scores that are logits of a calibrated classifier.",
 )
 def sigmoid(results: Statistics) -> Affine:
     return 0.0, 1.0

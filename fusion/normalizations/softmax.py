@@ -14,6 +14,7 @@ from fusion.types import Floats
     formula="exp(s / temperature) / sum(exp(s / temperature))",
     citation="J. S. Bridle. Training stochastic model recognition algorithms as networks can lead to maximum mutual "
     "information estimation of parameters. NIPS 1989.",
+    when="Scores that are logits, or when the top of a list should dominate.",
     limits={"temperature": (1e-6, 1e6)},
 )
 def softmax(results: Statistics, temperature: float = 1.0) -> Affine:
@@ -23,7 +24,8 @@ def softmax(results: Statistics, temperature: float = 1.0) -> Affine:
 
 @softmax.shaped
 def _(x: Any, results: ListArithmetic, temperature: float = 1.0) -> Any:
-    return results.exp(x) / results.sum(results.exp(x))
+    raised = results.exp(x)
+    return raised / results.sum(raised)
 
 
 @softmax.reference

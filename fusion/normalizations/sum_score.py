@@ -9,6 +9,7 @@ from fusion.types import EPS, Floats
     reads="scores",
     formula="(s - min) / max(sum(s) - n * min, eps)",
     citation="M. Montague, J. A. Aslam. Relevance score normalization for metasearch. CIKM 2001.",
+    when="Lists of different lengths: a short list keeps more weight per label.",
     standard=True,
     by_spread=True,
 )

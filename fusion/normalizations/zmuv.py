@@ -9,6 +9,7 @@ from fusion.types import EPS, Floats
     reads="scores",
     formula="(s - mean) / max(population std, eps)",
     citation="M. Montague, J. A. Aslam. Relevance score normalization for metasearch. CIKM 2001.",
+    when="Retrievers whose scores spread differently; the paper's best with `combmnz`.",
     standard=True,
     by_spread=True,
 )

@@ -22,7 +22,6 @@ from fusion.retrieval.contrastive import (
     first_dispersion,
     mean_reciprocal_rank,
     negatives,
-    nt_xent,
 )
 from fusion.retrieval.projection import deterministic, unit
 from fusion.types import Ints, Singles
@@ -31,8 +30,6 @@ WEIGHT_RATE, OWN_RATE = 10.0, 5.0
 """How much faster token weights and labels' own vectors learn than token vectors."""
 RISE = 0.3
 """The share of the steps in which the rate rises."""
-AS_GOOD = 0.002
-"""An epoch whose MRR is at most so far below the best is as good: the last such is kept, where the rate was lowest."""
 UNSEEN = 0.1
 """What is added to a token's idf, so that one in every text still counts a little."""
 
@@ -46,6 +43,8 @@ class StaticTraining:
     epochs: int
     patience: int
     train_batch: int
+    extra_labels: int
+    """Labels drawn for every batch, beside those of its pairs."""
     seed: int
 
 
@@ -116,6 +115,25 @@ def inverse_frequencies(bags: Bags, tokens: int) -> Singles:
     return (np.log((texts + 1) / (document_frequencies(bags, tokens) + 1)) + UNSEEN).astype(np.float32)
 
 
+def wide_nt_xent(texts: Any, labels: Any, pairs: tuple[Any, Any], negative: Any, temperature: float) -> Any:
+    """NT-Xent over a batch of pairs (text row, label row) whose texts are contrasted with more labels than the pairs'.
+
+    As `nt_xent`, with two differences: a text is contrasted with every row of `labels`, and with each but once, however
+    many pairs have it. Row i of `negative` belongs to pair i, its columns to the labels. Rows of texts and labels need
+    not be normalised.
+    """
+    torch = dense_package("torch")
+    normalize = torch.nn.functional.normalize
+    of_text, of_label = pairs
+    logits = (normalize(texts, dim=1) @ normalize(labels, dim=1).T)[of_text] / temperature
+    right = torch.nn.functional.one_hot(of_label, len(labels)).bool()
+    square = logits[:, of_label]
+    opposed = negative[:, of_label] | torch.eye(len(of_label), dtype=torch.bool)
+    to_labels = logits.masked_fill(~(negative | right), float("-inf")).logsumexp(dim=1)
+    to_texts = square.masked_fill(~opposed, float("-inf")).logsumexp(dim=0)
+    return (to_labels + to_texts - 2 * square.diagonal()).mean() / 2
+
+
 class _Trainer:
     """The parameters of a model in training, and one step of it."""
 
@@ -131,18 +149,20 @@ class _Trainer:
     def model(self) -> StaticModel:
         return StaticModel(np.maximum(self.weights.value, 0) * self.vectors.value, self.own.value.copy())
 
-    def step(self, texts: Ints, labels: Ints, rate: float) -> float:
-        """Learn from the pairs (texts[i], labels[i]); their loss."""
+    def step(self, texts: Ints, labels: Ints, extra: Ints, rate: float) -> float:
+        """Learn from the pairs (texts[i], labels[i]) and from further labels; the loss."""
         self.number += 1
         some_texts, text_row = np.unique(texts, return_inverse=True)
-        some_labels, label_row = np.unique(labels, return_inverse=True)
+        some_labels = np.union1d(labels, extra)
+        label_row = np.searchsorted(some_labels, labels)
         rows = np.concatenate((some_texts, len(self.train.known) + some_labels))
         columns = columns_of(self.everything, rows, len(self.vectors.value))
         sums = self._leaf(forward(columns, self.vectors.value, self.weights.value, len(rows)))
         own = self._leaf(self.own.value[some_labels])
         names = self.torch.nn.functional.normalize(sums[len(some_texts) :], dim=1)
-        mask = self.torch.from_numpy(negatives(labels, self.train.known.take(texts)))
-        loss = nt_xent(sums[text_row], (names + own)[label_row], mask, self.settings.temperature)
+        mask = self.torch.from_numpy(negatives(some_labels, self.train.known.take(texts)))
+        pairs = self.torch.from_numpy(text_row), self.torch.from_numpy(label_row)
+        loss = wide_nt_xent(sums[: len(some_texts)], names + own, pairs, mask, self.settings.temperature)
         loss.backward()
         backward(columns, sums.grad.numpy(), self.vectors, self.weights, self.number, (rate, rate * WEIGHT_RATE))
         self.own.step(some_labels, own.grad.numpy(), self.number, rate * OWN_RATE)
@@ -157,8 +177,9 @@ def train_static(
 ) -> TrainedStatic:
     """Train on the pairs of `train` and stop early by the MRR on `validation`; `start` holds the first token vectors.
 
-    The last epoch that is as good as the best is kept, that before training included; without validation texts, the
-    last one. The same seed gives the same bytes on one machine.
+    The best epoch is kept, that before training included; without validation texts, the last one. Labels without a
+    training text are never drawn as negatives: they would only be driven away from all texts. The same seed gives the
+    same bytes on one machine.
     """
     texts, labels = train.known.pairs()
     if not len(texts):
@@ -166,6 +187,8 @@ def train_static(
     rng = np.random.default_rng(settings.seed)
     trainer = _Trainer(start, train, names, settings)
     steps = -(-len(texts) // settings.train_batch)
+    carried = np.unique(labels)
+    drawn = min(settings.extra_labels, len(carried))
     model, best = trainer.model(), 0
     sample = validation.bags if len(validation.known) else train.bags
     dispersed = first_dispersion(model.texts(sample), model.labels(names), where)
@@ -176,12 +199,14 @@ def train_static(
             for step in range(steps):
                 batch = order[step * settings.train_batch : (step + 1) * settings.train_batch]
                 share = rising_and_falling(trainer.number, steps * settings.epochs)
-                total += len(batch) * trainer.step(texts[batch], labels[batch], settings.learning_rate * share)
+                extra = rng.choice(carried, drawn, replace=False)
+                loss = trainer.step(texts[batch], labels[batch], extra, settings.learning_rate * share)
+                total += len(batch) * loss
             losses.append(total / len(texts))
             now = trainer.model()
             check_collapse(now.texts(sample), now.labels(names), dispersed, f"{where}, epoch {epoch}")
             mrr.append(_judge(now, names, validation))
-            if mrr[-1] >= max(mrr) - AS_GOOD or not len(validation.known.labels):
+            if mrr[-1] > mrr[best] or not len(validation.known.labels):
                 model, best = now, epoch
             if epoch - best >= settings.patience:
                 break

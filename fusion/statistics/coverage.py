@@ -122,8 +122,8 @@ class Coverage(Counts):
 
     def found_in_band(self, view: int, band: int) -> Ints:
         """Pairs of a band among the first k of each column: [column, cutoff]."""
-        found: Ints = np.cumsum(self.band_hits[view, band], axis=1)[:, np.array(self.cutoffs) - 1]
-        return found
+        counts: Ints = np.cumsum(self.band_hits[view, band], axis=1)[:, np.array(self.cutoffs) - 1]
+        return counts
 
     def ceiling(self, view: int, ideal: int, measure: Measure) -> float:
         """The figure of a ranking that puts every listed relevant label first."""
@@ -146,20 +146,20 @@ def _common(start, stop, label, last_seen):  # type: ignore[no-untyped-def]
     """`last_seen` has room for a mark at every label."""
     texts, retrievers, slots = start.shape
     common = np.zeros((texts, slots, retrievers, retrievers), np.int64)
-    mark = np.int32(0)
+    visit = np.int32(0)
     for t in range(texts):
         for slot in range(slots):
             for r in range(retrievers):
                 common[t, slot, r, r] = stop[t, r, slot] - start[t, r, slot]
                 if r == retrievers - 1:
                     break
-                mark += np.int32(1)
+                visit += np.int32(1)
                 for e in range(start[t, r, slot], stop[t, r, slot]):
-                    last_seen[label[e]] = mark
+                    last_seen[label[e]] = visit
                 for s in range(r + 1, retrievers):
                     shared = 0
                     for e in range(start[t, s, slot], stop[t, s, slot]):
-                        shared += last_seen[label[e]] == mark
+                        shared += last_seen[label[e]] == visit
                     common[t, slot, r, s] = common[t, slot, s, r] = shared
     return common
 
@@ -182,7 +182,7 @@ def _count_moves(moves, text, ranks, bands, cutoff_of_rank):  # type: ignore[no-
     most = sizes // 2
     deepest = cutoff_of_rank.size - 1
     columns = fused + retrievers
-    found = np.zeros((number, cutoffs, columns), np.int64)
+    hits = np.zeros((number, cutoffs, columns), np.int64)
     begin = 0
     while begin < text.size:
         end = begin
@@ -191,10 +191,10 @@ def _count_moves(moves, text, ranks, bands, cutoff_of_rank):  # type: ignore[no-
                 rank = ranks[end, column]
                 if 0 < rank <= deepest:
                     for c in range(cutoff_of_rank[rank], cutoffs):
-                        found[bands[end], c, column] += 1
+                        hits[bands[end], c, column] += 1
             end += 1
         for j in range(begin, end):
-            of_band = found[bands[j]]
+            of_band = hits[bands[j]]
             for c in range(cutoffs):
                 for r in range(retrievers):
                     single = of_band[c, fused + r]

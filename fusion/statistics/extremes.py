@@ -29,9 +29,9 @@ class Extremes:
         """The fused column's figure."""
         self.text: Ints = np.full(shape, NOBODY, np.int64)
 
-    def add(self, figures: Floats, texts: Ints) -> None:
+    def add(self, figures: Floats, numbers: Ints) -> None:
         """The figures [text, column] of some texts, and the numbers of these."""
-        _add(self.difference, self.figure, self.text, figures, texts)
+        _add(self.difference, self.figure, self.text, figures, numbers)
 
 
 @compiled

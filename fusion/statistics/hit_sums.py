@@ -14,7 +14,7 @@ TEXTS_PER_FLUSH = 64
 
 
 def add_figures(figures: Floats, totals: Ints, *tables: Array) -> None:
-    """Fill in figures [aspect, text, column], and add them in units to totals [group, ideal, column, sum]."""
+    """Fill in figures [aspect, text, column], and add them in units to totals [group, ideal, sum, column]."""
     _add_figures(figures, totals, *tables)
 
 
@@ -30,14 +30,14 @@ def _add_figures(  # type: ignore[no-untyped-def]
     figures, totals, texts, group, first, ranks, tied, by_rank, last, size, gain_row, gains, terms, over, pooled, scale,
     place, ideal,
 ):  # fmt: skip
-    groups, ideals, columns, sums = totals.shape
+    """The inner loops go over columns: these are many, and lie side by side."""
+    groups, ideals, sums, columns = totals.shape
     longest = 1
     for n in range(texts.size):
         longest = max(longest, first[texts[n] + 1] - first[texts[n]])
     room = (np.empty(longest, np.int64), np.empty(longest, np.int64))
     waiting = np.zeros(totals.shape)
-    total = np.empty((columns, sums))
-    unit = np.empty(sums)
+    total = np.empty((sums, columns))
     for n in range(texts.size):
         t = texts[n]
         total[:] = 0.0
@@ -50,44 +50,45 @@ def _add_figures(  # type: ignore[no-untyped-def]
         for i in range(ideals):
             for s in range(sums):
                 divisor = over[i, s, t]
-                unit[s] = 0.0 if divisor == 0.0 or divisor == np.inf else scale[s] / (1.0 if pooled[s] else divisor)
-            # In the view of all labels nothing is divided under the second ideal.
-            if not unit.any():
-                continue
-            for c in range(columns):
-                of_text, of_group = total[c], waiting[group[t], i, c]
-                for s in range(sums):
-                    of_group[s] += np.rint(of_text[s] * unit[s])
+                # In the view of all labels nothing is divided under the second ideal.
+                if divisor == 0.0 or divisor == np.inf:
+                    continue
+                unit = scale[s] / (1.0 if pooled[s] else divisor)
+                of_text, of_group = total[s], waiting[group[t], i, s]
+                for c in range(columns):
+                    of_group[c] += np.rint(of_text[c] * unit)
         for a in range(figures.shape[0]):
-            divisor = over[ideal[a], place[a], t]
-            for c in range(columns):
-                figures[a, n, c] = total[c, place[a]] / divisor if divisor > 0.0 else 0.0
+            divisor, of_text, of_aspect = over[ideal[a], place[a], t], total[place[a]], figures[a, n]
+            if divisor > 0.0:
+                for c in range(columns):
+                    of_aspect[c] = of_text[c] / divisor
+            else:
+                of_aspect[:] = 0.0
         if (n + 1) % TEXTS_PER_FLUSH == 0 or n + 1 == texts.size:
             for g in range(groups):
                 for i in range(ideals):
-                    for c in range(columns):
-                        for s in range(sums):
-                            totals[g, i, c, s] += np.int64(waiting[g, i, c, s])
+                    for s in range(sums):
+                        for c in range(columns):
+                            totals[g, i, s, c] += np.int64(waiting[g, i, s, c])
             waiting[:] = 0.0
 
 
 @compiled
 def _add_each(total, begin, end, ranks, by_rank, last, size, gain_row, gains):  # type: ignore[no-untyped-def]
-    """Sums in which every hit counts by itself, down to one last rank or to that of the text."""
+    """Sums in which every hit counts by itself, down to one last rank or to that of the text. Rank 0 is worth 0."""
     plain, deep = size[EACH], size[EACH] + size[DEPTH]
-    gain = np.empty(deep)
     for j in range(begin, end):
+        rank = ranks[j]
         for s in range(deep):
-            gain[s] = gains[gain_row[s], j]
-        for c in range(ranks.shape[1]):
-            rank = ranks[j, c]
-            if rank > 0:
-                of_column, worth = total[c], by_rank[rank]
-                for s in range(plain):
-                    of_column[s] += worth[s] * gain[s]
-                for s in range(plain, deep):
-                    if rank <= last[s]:
-                        of_column[s] += worth[s] * gain[s]
+            gain, worth, of_sum = gains[gain_row[s], j], by_rank[s], total[s]
+            if gain == 0.0:
+                continue
+            if s < plain:
+                for c in range(rank.size):
+                    of_sum[c] += worth[np.uint32(rank[c])] * gain
+            else:
+                for c in range(rank.size):
+                    of_sum[c] += worth[np.uint32(rank[c])] * gain if rank[c] <= last[s] else 0.0
 
 
 @compiled
@@ -98,8 +99,7 @@ def _add_terms(total, begin, end, ranks, size, gains, terms):  # type: ignore[no
         for j in range(begin, end):
             if gains[0, j] != 0.0:
                 for c in range(ranks.shape[1]):
-                    if ranks[j, c] > 0:
-                        total[c, offset + term] += terms[term, j, c]
+                    total[offset + term, c] += terms[term, j, c] if ranks[j, c] > 0 else 0.0
 
 
 @compiled
@@ -110,23 +110,32 @@ def _add_ordered(total, begin, end, ranks, by_rank, size, gains):  # type: ignor
     sums = running + size[RUNNING]
     if first == sums:
         return
-    for c in range(ranks.shape[1]):
-        of_column = total[c]
-        best = 0
-        for j in range(begin, end):
-            rank = ranks[j, c]
-            if rank == 0 or gains[0, j] == 0.0:
-                continue
-            if best == 0 or rank < best:
-                best = rank
-            if running < sums:
-                number = 1
-                for other in range(begin, end):
-                    number += 0 < ranks[other, c] < rank and gains[0, other] != 0.0
-                for s in range(running, sums):
-                    of_column[s] += by_rank[rank, s] * number
-        for s in range(first, running):
-            of_column[s] = by_rank[best, s]
+    columns = ranks.shape[1]
+    best = np.zeros(columns, np.int32)
+    number = np.empty(columns, np.int32)
+    for j in range(begin, end):
+        if gains[0, j] == 0.0:
+            continue
+        rank = ranks[j]
+        for c in range(columns):
+            ahead = rank[c] > 0 and (best[c] == 0 or rank[c] < best[c])
+            best[c] = rank[c] if ahead else best[c]
+        if running == sums:
+            continue
+        number[:] = 1
+        for other in range(begin, end):
+            if gains[0, other] != 0.0:
+                of_other = ranks[other]
+                for c in range(columns):
+                    number[c] += np.int32(of_other[c] > 0) & np.int32(of_other[c] < rank[c])
+        for s in range(running, sums):
+            worth, of_sum = by_rank[s], total[s]
+            for c in range(columns):
+                of_sum[c] += worth[np.uint32(rank[c])] * number[c]
+    for s in range(first, running):
+        worth, of_sum = by_rank[s], total[s]
+        for c in range(columns):
+            of_sum[c] = worth[np.uint32(best[c])]
 
 
 @compiled
@@ -136,13 +145,13 @@ def _add_tied(total, begin, end, ranks, tied, by_rank, last, size, gain_row, gai
     terms = size[EACH] + size[DEPTH]
     for c in range(ranks.shape[1]):
         hits = _sorted_hits(begin, end, ranks, c, rank, row)
-        for s in range(total.shape[1]):
+        for s in range(total.shape[0]):
             if terms <= s < terms + size[TERMS]:
                 continue
             kind = EACH
             if s >= terms + size[TERMS]:
                 kind = FIRST if s < terms + size[TERMS] + size[FIRST] else RUNNING
-            total[c, s] = _expected(by_rank[:, s], last[s], kind, gains[gain_row[s]], rank, row, hits, tied, c)
+            total[s, c] = _expected(by_rank[s], last[s], kind, gains[gain_row[s]], rank, row, hits, tied, c)
 
 
 @compiled
@@ -150,14 +159,14 @@ def _sorted_hits(begin, end, ranks, column, rank, row):  # type: ignore[no-untyp
     """The ranks of a text's hits in a column, best first, and their rows; the number of those that are retrieved."""
     size = 0
     for j in range(begin, end):
-        found = ranks[j, column]
-        if found > 0:
+        hit_rank = ranks[j, column]
+        if hit_rank > 0:
             place = size
-            while place > 0 and rank[place - 1] > found:
+            while place > 0 and rank[place - 1] > hit_rank:
                 rank[place] = rank[place - 1]
                 row[place] = row[place - 1]
                 place -= 1
-            rank[place] = found
+            rank[place] = hit_rank
             row[place] = j
             size += 1
     return size

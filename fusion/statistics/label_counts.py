@@ -40,23 +40,18 @@ class BestLabels:
         self.k = k
         self._gathered: dict[tuple[str, int], list[Listed]] = defaultdict(list)
 
-    def add(self, pool_view: PoolView, first: int, column: int, scores: Array, key: Int32s | None = None) -> None:
-        """The candidates of a block of texts, the first of which is `first`; those without a score (NaN, -inf) are not
+    def add(self, pool_view: PoolView, text: Ints, column: int, scores: Array, key: Int32s | None = None) -> None:
+        """The candidates of a block of texts; `text` is that of every pool. Those without a score (NaN, -inf) are not
         listed. Of equal scores the one with the greater key comes first, or without keys the lower label id."""
-        offset, taken = pool_view.offset, pool_view.take(scores)
         keys = np.empty(0, np.int32) if key is None else pool_view.take(key)
-        chosen, rank, sizes = _best(taken, keys, offset, self.k)
-        candidate = chosen if pool_view.member is None else pool_view.member[chosen]
-        text = np.repeat(pool_view.pools.source, sizes) + first
-        self._gathered[pool_view.view, column].append(Listed(text, pool_view.pools.label[candidate], rank))
+        label = pool_view.take(pool_view.pools.label)
+        listed = _best(pool_view.take(scores), keys, pool_view.offset, text, label, self.k)
+        self._gathered[pool_view.view, column].append(Listed(*listed))
 
-    def add_list(self, pool_view: PoolView, first: int, column: int, position: Int32s) -> None:
+    def add_list(self, pool_view: PoolView, text: Ints, column: int, position: Int32s) -> None:
         """The same of a single list, in which every candidate of the view has a position, or -1."""
-        entry = np.flatnonzero((position >= 0) & (position < self.k))
-        pool = np.searchsorted(pool_view.offset, entry, side="right") - 1
-        text = pool_view.pools.source[pool] + first
-        listed = Listed(text, pool_view.pools.label[entry], position[entry] + np.int32(1))
-        self._gathered[pool_view.view, column].append(listed)
+        listed = _first_listed(position, pool_view.offset, text, pool_view.pools.label, self.k)
+        self._gathered[pool_view.view, column].append(Listed(*listed))
 
     def of(self, view: str, column: int) -> Listed:
         gathered = self._gathered[view, column]
@@ -69,6 +64,7 @@ class LabelCounts:
 
     def __init__(self, cutoffs: Sequence[int]) -> None:
         self.cutoffs = sorted(set(cutoffs))
+        self._cutoff_of_rank = np.searchsorted(self.cutoffs, np.arange(self.cutoffs[-1] + 1))
         self._waiting: dict[tuple[int, str, int], list[Ints]] = defaultdict(list)
         self.entries = 0
 
@@ -79,11 +75,9 @@ class LabelCounts:
     def add(self, key: tuple[int, str, int], carried: Ints, listed: Ints, rank: Int32s, hit: Array) -> None:
         """Labels by their places in the index: those that texts carry, and those listed, with their ranks and whether
         the text carries them. Labels beyond the index are left out by the caller."""
-        cutoff = np.searchsorted(self.cutoffs, rank)
-        of_hits = listed[hit] * self.width + 1 + 2 * cutoff[hit]
-        places = [carried * self.width, of_hits, listed * self.width + 2 + 2 * cutoff]
-        self._waiting[key] += places
-        self.entries += sum(map(len, places))
+        places = _count_places(carried, listed, rank, hit, self._cutoff_of_rank)
+        self._waiting[key].append(places)
+        self.entries += len(places)
 
     def packed(self) -> Iterator[tuple[tuple[int, str, int], Ints, Ints]]:
         """All that waits: which vector, the places in it, and the counts there."""
@@ -110,7 +104,7 @@ def label_sums(counts: Ints, cutoffs: int) -> list[float]:
         if isinstance(entry, LabelMetric):
             for c in range(cutoffs):
                 values = entry.of_labels(hits[:, c], listed[:, c], of_label[:, 0])
-                sums.append(math.fsum(np.asarray(values, np.float64)))
+                sums.append(math.fsum(np.asarray(values, np.float64).tolist()))
     return sums
 
 
@@ -132,26 +126,62 @@ def carried_by(texts: TextBlock, listed: Listed) -> Array:
 def _carried(start, stop, relevant, text, label):  # type: ignore[no-untyped-def]
     carried = np.zeros(text.size, np.bool_)
     for j in range(text.size):
-        of_text = relevant[start[text[j]] : stop[text[j]]]
-        place = np.searchsorted(of_text, label[j])
-        carried[j] = place < of_text.size and of_text[place] == label[j]
+        for r in range(start[text[j]], stop[text[j]]):
+            if relevant[r] >= label[j]:
+                carried[j] = relevant[r] == label[j]
+                break
     return carried
 
 
 @compiled
-def _best(scores, key, offset, k):  # type: ignore[no-untyped-def]
-    """The first k candidates of every pool, their ranks, and the number of them per pool."""
+def _count_places(carried, listed, rank, hit, cutoff):  # type: ignore[no-untyped-def]
+    """The place of everything that is counted, once for every count: see LabelCounts."""
+    width = 1 + 2 * (cutoff[-1] + 1)
+    places = np.empty(carried.size + 2 * listed.size, np.int64)
+    for n in range(carried.size):
+        places[n] = carried[n] * width
+    end = carried.size
+    for n in range(listed.size):
+        place = listed[n] * width + 1 + 2 * cutoff[rank[n]]
+        places[end] = place + 1
+        end += 1
+        if hit[n]:
+            places[end] = place
+            end += 1
+    return places[:end]
+
+
+@compiled
+def _first_listed(position, offset, text, label, k):  # type: ignore[no-untyped-def]
+    """Text, label and rank of the candidates at the first k positions."""
+    pools = offset.size - 1
+    texts = np.empty(min(position.size, pools * k), np.int64)
+    labels = np.empty(texts.size, np.int32)
+    ranks = np.empty(texts.size, np.int32)
+    end = 0
+    for p in range(pools):
+        for c in range(offset[p], offset[p + 1]):
+            if 0 <= position[c] < k:
+                texts[end], labels[end], ranks[end] = text[p], label[c], position[c] + 1
+                end += 1
+    return texts[:end], labels[:end], ranks[:end]
+
+
+@compiled
+def _best(scores, key, offset, text, label, k):  # type: ignore[no-untyped-def]
+    """Text, label and rank of the first k candidates of every pool."""
     pools = offset.size - 1
     chosen = np.empty(min(scores.size, pools * k), np.int64)
+    texts = np.empty(chosen.size, np.int64)
+    labels = np.empty(chosen.size, np.int32)
     rank = np.empty(chosen.size, np.int32)
-    sizes = np.zeros(pools, np.int64)
     begin = 0
     for p in range(pools):
         size = 0
-        # Of those that are chosen so far.
+        # What a score must exceed; where keys order equal scores, it may also equal it.
         lowest = -np.inf
         for c in range(offset[p], offset[p + 1]):
-            if not scores[c] > -np.inf or (size == k and scores[c] < lowest):
+            if not scores[c] > lowest and not (key.size and size == k and scores[c] == lowest):
                 continue
             place = size
             while place > 0:
@@ -168,9 +198,11 @@ def _best(scores, key, offset, k):  # type: ignore[no-untyped-def]
             for lower in range(size - 1, place, -1):
                 chosen[begin + lower] = chosen[begin + lower - 1]
             chosen[begin + place] = c
-            lowest = scores[chosen[begin + size - 1]]
+            if size == k:
+                lowest = scores[chosen[begin + size - 1]]
         for place in range(size):
+            texts[begin + place] = text[p]
+            labels[begin + place] = label[chosen[begin + place]]
             rank[begin + place] = place + 1
-        sizes[p] = size
         begin += size
-    return chosen[:begin], rank[:begin], sizes
+    return texts[:begin], labels[:begin], rank[:begin]

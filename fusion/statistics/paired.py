@@ -19,7 +19,6 @@ from fusion.kernel.compiled import compiled
 from fusion.kernel.hits import Hits
 from fusion.label_groups import ALL
 from fusion.metrics import Measure, is_tabled
-from fusion.statistics.extremes import Extremes
 from fusion.statistics.random_signs import randomization_p
 from fusion.statistics.significance import Paired, paired_t_of_sums
 from fusion.statistics.tally import IDEALS, hit_weights, ideals_of
@@ -66,12 +65,19 @@ def distinct_aspects(
     return same_as
 
 
+class Watcher(Protocol):
+    """What sees figures on the way."""
+
+    def add(self, figures: Floats, numbers: Ints) -> None:
+        """The figures [text, column] of some texts, and a number of each."""
+
+
 class Watch(NamedTuple):
-    """An aspect of which the extreme texts are kept; `places` numbers the texts."""
+    """An aspect whose figures somebody wants to see, and the number that each text has for him."""
 
     aspect: Aspect
-    extremes: Extremes
-    places: Ints
+    watcher: Watcher
+    numbers: Ints
 
 
 class Further(Protocol):
@@ -128,12 +134,12 @@ class PairedSums:
         relevant: Sequence[Ints],
         block: Ints,
         prints: Ints,
-        watch: Watch | None = None,
+        watches: Sequence[Watch] = (),
         further: Further | None = None,
     ) -> None:
         """The texts that `counted` marks, with their hits in one view and their numbers of relevant labels: all, and
-        those of the view. `block` and `prints` are the block and the fingerprint of each text. `watch` sees the
-        figures of one aspect on the way; `further` has the figures of aspects that hits by rank do not tell."""
+        those of the view. `block` and `prints` are the block and the fingerprint of each text. `watches` see the
+        figures of an aspect on the way; `further` has the figures of aspects that hits by rank do not tell."""
         self._forget()
         here = [a for a, aspect in enumerate(self.aspects) if aspect.view == hits.view]
         of_view = slice(here[0], here[-1] + 1)
@@ -162,9 +168,9 @@ class PairedSums:
                 _add_rounded(self._figures[tabled:], sums[tabled:], blocks[tabled:], *places, further.of(chosen))
             ends = np.searchsorted(size[chosen], np.arange(1, self.queries.shape[1] + 1))
             _add_products(self.products[of_view], self._figures, ends)
-            if watch is not None:
+            for watch in watches:
                 figures = self._figures[self._place[watch.aspect] - here[0], : len(chosen)]
-                watch.extremes.add(figures, watch.places[chosen])
+                watch.watcher.add(figures, watch.numbers[chosen])
 
     def _add_block_texts(self, part: slice, block: Ints, prints: Ints) -> None:
         """Whose texts the block sums add up."""

@@ -53,8 +53,8 @@ def paired_t_of_sums(pairs: int, total: int, squares: int, unit: float) -> Paire
 
     The difference of two nearly equal products is taken in whole numbers, hence exact.
     """
-    spread = pairs * squares - total * total
-    deviation = unit * math.sqrt(spread / (pairs * (pairs - 1))) if pairs > 1 else math.nan
+    scaled_variance = pairs * squares - total * total
+    deviation = unit * math.sqrt(scaled_variance / (pairs * (pairs - 1))) if pairs > 1 else math.nan
     return _paired(pairs, unit * total / pairs, deviation)
 
 
@@ -187,8 +187,8 @@ def ranked_groups(
             (one, other): paired_t(np.subtract(values[one], values[other]).tolist()).p
             for one, other in combinations(order, 2)
         }
-    corrected = holm({pair: found for pair, found in p.items() if not math.isnan(found)})
-    apart = {frozenset(pair) for pair, found in corrected.items() if found < alpha}
+    corrected = holm({pair: value for pair, value in p.items() if not math.isnan(value)})
+    apart = {frozenset(pair) for pair, value in corrected.items() if value < alpha}
     groups: list[tuple[Key, ...]] = []
     reached = 0
     for begin in range(len(order)):

@@ -28,16 +28,15 @@ POOLED_UNIT = 2.0**-32
 """Of the sums that make a ratio: good for 2 billion in a fold."""
 
 
-class Figure(NamedTuple):
-    """One metric of one column in one view of one fold."""
+class Figures(NamedTuple):
+    """One metric in one view of one fold: the value of every column, None without queries."""
 
-    column: int
     label_group: str
     metric: str
     k: int
     ideal: str
-    value: float | None
     queries: int
+    values: list[float | None]
 
 
 class Tally(Counts):
@@ -78,7 +77,7 @@ class Tally(Counts):
         """Ranks of relevant labels (labels x columns; 0: not retrieved) with their texts' numbers."""
         _count(self.hits[view], ranks, np.minimum(relevant_all, self.k), np.minimum(relevant_group, self.k))
 
-    def figures(self, measures: Sequence[Measure]) -> Iterator[Figure]:
+    def figures(self, measures: Sequence[Measure]) -> Iterator[Figures]:
         """The means over the texts, under the ideals that matter."""
         for v, view in enumerate(self.views):
             queries = int(self.queries[v, 0].sum())
@@ -86,23 +85,22 @@ class Tally(Counts):
                 for measure in measures:
                     if ideal not in ideals_of(measure, view):
                         continue
-                    for column, value in enumerate(self._values(v, i, measure)):
-                        shown = value if queries else None
-                        yield Figure(column, view, measure.metric, measure.k, ideal, shown, queries)
+                    values: list[float | None] = [None] * self.hits.shape[2]
+                    if queries:
+                        values = self.values(v, i, measure)
+                    yield Figures(view, measure.metric, measure.k, ideal, queries, values)
 
-    def _values(self, view: int, ideal: int, measure: Measure) -> Iterator[float]:
+    def values(self, view: int, ideal: int, measure: Measure) -> list[float | None]:
         """The figure of every column."""
         queries = int(self.queries[view, ideal].sum())
         if measure in self.measures:
             m = self.measures.index(measure)
             of_ideal = int(self.ideal_sums[view, ideal, m]) if is_pooled(measure) else queries * round(1 / UNIT)
             # Python divides whole numbers of any size exactly rounded.
-            yield from (int(total) / max(of_ideal, 1) for total in self.sums[view, ideal, m])
-            return
-        weights = hit_weights(measure, self.k)
-        for hits in self.hits[view, ideal]:
-            # An exact sum: the same on every machine.
-            yield math.fsum((hits * weights[1:]).ravel()) / max(queries, 1)
+            return [total / max(of_ideal, 1) for total in self.sums[view, ideal, m].tolist()]
+        worth = self.hits[view, ideal] * hit_weights(measure, self.k)[1:]
+        # An exact sum: the same on every machine.
+        return [math.fsum(of_column) / max(queries, 1) for of_column in worth.reshape(len(worth), -1).tolist()]
 
 
 def ideals_of(measure: Measure, view: str) -> tuple[str, ...]:

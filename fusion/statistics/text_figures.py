@@ -115,7 +115,7 @@ class TextFigures:
         places = [ordered.index((measure, ideal if (measure, ideal) in own else 0)) for measure, ideal in self.aspects]
         self._place = np.array(places, np.int64).reshape(-1)
         self._ideal = np.array([ideal for _, ideal in self.aspects], np.int64)
-        self._pooled = np.array([is_pooled(found.measure) for found in self._sums], np.bool_)
+        self._pooled = np.array([is_pooled(summed.measure) for summed in self._sums], np.bool_)
         self._scale = np.where(self._pooled, 1 / POOLED_UNIT, 1 / UNIT)
 
     def of(self, chosen: Ints, group: Ints, sums: Ints, keep: bool = True) -> Floats:
@@ -124,13 +124,13 @@ class TextFigures:
         hits = self.texts.hits
         columns = hits.ranks.shape[1]
         figures = np.empty((len(self.aspects) if keep else 0, len(chosen), columns))
-        totals = np.zeros((len(sums), len(IDEALS), columns, len(self._sums)), np.int64)
+        totals = np.zeros((len(sums), len(IDEALS), len(self._sums), columns), np.int64)
         tied = np.empty((0, 0), np.int32) if hits.tied is None else hits.tied
         add_figures(
             *(figures, totals, chosen, group, self.texts.first, hits.ranks, tied, *self._tables),
             *(self._over, self._pooled, self._scale, self._place, self._ideal),
         )
-        sums += totals[:, self._ideal, :, self._place].transpose(1, 0, 2)
+        sums += totals[:, self._ideal, self._place]
         return figures
 
     def ideal_sums(self, chosen: Ints) -> Ints:
@@ -145,27 +145,27 @@ class TextFigures:
     def _over(self) -> Floats:
         """[ideal, sum, text]: what the sums are divided by."""
         shape = (len(IDEALS), len(self._sums), len(self.texts.relevant[0]))
-        return np.array([[found.over[i] for found in self._sums] for i in range(len(IDEALS))]).reshape(shape)
+        return np.array([[summed.over[i] for summed in self._sums] for i in range(len(IDEALS))]).reshape(shape)
 
     @cached_property
     def _tables(self) -> tuple[Floats, Array, Ints, Ints, Floats, Floats]:
-        """What a hit is worth [rank, sum], the last rank [sum, text] of sums that have one per text, how many sums
+        """What a hit is worth [sum, rank], the last rank [sum, text] of sums that have one per text, how many sums
         there are of each kind, the row of their gains, the gains, and the terms of sums that are given by hit."""
         texts, hits = self.texts, self.texts.hits
-        by_rank = np.zeros((1 + texts.deepest, len(self._sums)))
+        by_rank = np.zeros((len(self._sums), 1 + texts.deepest))
         last = np.zeros((len(self._sums), len(texts.relevant[0])), np.int64)
         kinds: list[Gain] = ["one", *(kind for kind in texts.hit_gains if kind != "one")]
         gain_row = np.zeros(len(self._sums), np.int64)
         terms: list[Floats] = []
-        for n, found in enumerate(self._sums):
-            depth = min(len(found.worth.by_rank), texts.deepest)
-            by_rank[1 : depth + 1, n] = found.worth.by_rank[:depth]
-            last[n] = depth if found.worth.depth is None else np.minimum(found.worth.depth, depth)
-            gain_row[n] = kinds.index(found.gain) if found.gain in kinds else 0
-            if found.worth.terms is not None:
-                terms.append(found.worth.terms)
+        for n, summed in enumerate(self._sums):
+            depth = min(len(summed.worth.by_rank), texts.deepest)
+            by_rank[n, 1 : depth + 1] = summed.worth.by_rank[:depth]
+            last[n] = depth if summed.worth.depth is None else np.minimum(summed.worth.depth, depth)
+            gain_row[n] = kinds.index(summed.gain) if summed.gain in kinds else 0
+            if summed.worth.terms is not None:
+                terms.append(summed.worth.terms)
         ones = np.ones(len(hits.text))
         gains = np.stack([texts.hit_gains.get(kind, ones) for kind in kinds])
         stacked = np.stack(terms) if terms else np.empty((0, 0, 0))
-        size = np.bincount([found.kind for found in self._sums], minlength=RUNNING + 1).astype(np.int64)
+        size = np.bincount([summed.kind for summed in self._sums], minlength=RUNNING + 1).astype(np.int64)
         return by_rank, last, size, gain_row, gains, stacked

@@ -32,6 +32,7 @@ LOG = [
     Shortcut("--log-format", "log.format", "FORMAT", "on the terminal: text (default) or keyvalue"),
 ]
 FUSED = [
+    Shortcut("--model", "fuse.model", "FILE", "a model file of `tune`, to be applied instead of cells"),
     Shortcut("--top", "fuse.top", "N", "the length of the fused lists"),
     Shortcut("--format", "fuse.format", "FORMAT", "parquet (default), or one file per cell: trec, jsonl or ranx"),
 ]
@@ -61,6 +62,16 @@ FUSION = [
     Shortcut("--fusions", "grid.fusions", "NAMES", "all (default), everything, or names: isr,'rrf(k=[10,60])'"),
     Shortcut("--cells", "grid.cells", "NAMES", "instead of all combinations: zmuv+combmnz,'bm25+dense: rrf(k=10)'"),
     *ENGINE,
+    *RESULTS,
+    MASTER,
+]
+TUNE = [
+    Shortcut("--strategies", "tune.strategies", "NAMES", "auto (default), or names: tuned+cell,learned+logistic"),
+    Shortcut("--objective", "tune.objective", "SUM", "a metric, or a sum: 0.5*ndcg@10+0.5*precision@1"),
+    *INPUTS,
+    METRICS,
+    *ENGINE,
+    WORK,
     *RESULTS,
     MASTER,
 ]

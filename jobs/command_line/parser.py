@@ -20,6 +20,7 @@ from jobs.command_line.options import (
     RESULTS,
     RETRIEVERS,
     STAGES,
+    TUNE,
     Shortcut,
 )
 
@@ -61,12 +62,23 @@ HELP = {
         ],
         [*FUSION, METRICS],
     ),
+    "tune": JobHelp(
+        "the best fusion for the data: chosen and learned on validation texts, tested on others",
+        "For every fold and label group choose a cell, weights and parameters, and learn fusions on validation texts;\n"
+        "apply each once to the test texts, and write a model file for 'fuse --model'. Without --run, reads the lists\n"
+        "that 'run' left in the work folder. Without validation texts, chooses on other folds or parts of the texts.",
+        [
+            "tune --config conf/datasets/debtags.yaml --objective ndcg@10",
+            "tune --run bm25=a.trec --run dense=b.trec --qrels q.txt --output tuned/",
+        ],
+        TUNE,
+    ),
     "fuse": JobHelp(
         "fused rankings of the chosen cells",
         "Fuse ranked lists and write the fused lists of every chosen pair of normalisation and fusion.",
         [
             "fuse --run bm25=a.trec --run dense=b.trec --normalizations zmuv --fusions combmnz --output fused/",
-            "fuse --config my.yaml --cells 'zmuv+combmnz,rrf(k=[10,60])' --top 10 --format trec --output fused/",
+            "fuse --run bm25=new.trec --run dense=new2.trec --model tuned/model.json --top 10 --output fused/",
         ],
         [*FUSION, *FUSED],
     ),
@@ -135,7 +147,7 @@ HELP = {
         [RETRIEVERS, *STAGES],
     ),
     "retrieve_sparse": JobHelp(
-        "BM25 candidates of every fold's test texts",
+        "BM25 candidates of every fold's test and validation texts",
         "Index the training texts of every fold with BM25 and list the best labels of its test texts. Needs prepare.",
         [
             "retrieve_sparse --config conf/datasets/debtags.yaml",
@@ -150,7 +162,7 @@ HELP = {
         STAGES,
     ),
     "retrieve_dense": JobHelp(
-        "dense candidates of every fold's test texts",
+        "dense candidates of every fold's test and validation texts",
         "List the labels nearest to every fold's test texts, after training if that was not done before.\n"
         "Needs prepare, and the extra [dense].",
         [

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from jobs.datasets.roles import TEST, TRAIN, VALIDATION
 from jobs.settings.prepare import PrepareSettings
 
-TRAIN, VALIDATION, TEST = "train", "validation", "test"
 SHARES = 1_000_000
 """How finely a share of the texts can be set."""
 

@@ -81,10 +81,11 @@ def with_descriptions(vocabulary: DataFrame, known: DataFrame | None) -> DataFra
 
 
 def with_label_ids(texts: DataFrame, vocabulary: DataFrame) -> DataFrame:
-    """Texts (text_id, text, labels) with the numbers of their labels (text_id, text, label_ids)."""
+    """Texts (text_id, text, labels) with the numbers of their labels and words (text_id, text, label_ids, words)."""
     pairs = texts.select("text_id", F.explode("labels").alias("label")).join(vocabulary, "label")
     numbers = pairs.groupBy("text_id").agg(F.array_sort(F.collect_set("label_id")).alias("label_ids"))
-    return texts.join(numbers, "text_id").select("text_id", "text", "label_ids")
+    words = F.regexp_count("text", F.lit(r"\S+")).alias("words")
+    return texts.join(numbers, "text_id").select("text_id", "text", "label_ids", words)
 
 
 def _frequencies(labels: pa.Array, used_labels: pa.Array, counts: Array) -> Array:

@@ -10,8 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
+from jobs.datasets.roles import TEST, TRAIN, VALIDATION
 from jobs.inputs.spark_tables import read_table, require_columns
-from jobs.runtime.stages import input_fingerprint, stage_fingerprint
+from jobs.runtime.stages import input_fingerprint
+from jobs.runtime.workspace import check_prepared
 from udfs.partitioning import repartitioned
 
 
@@ -24,28 +26,34 @@ class DatasetTables:
     labels: DataFrame
     fold_rows: DataFrame
     groups: tuple[str, ...]
-    train_texts: Mapping[int, int]
-    test_texts: Mapping[int, int]
+    role_sizes: Mapping[str, Mapping[int, int]]
+    """How many texts have a role in each fold."""
+    listed_roles: tuple[str, ...]
+    """The roles of the texts that retrievers rank labels for."""
     partitions: int | None
 
     @property
     def folds(self) -> list[int]:
-        return sorted(self.train_texts)
+        return sorted(self.role_sizes[TRAIN])
 
     def texts(self, fold: int, role: str) -> DataFrame:
         """The texts that have a role in a fold."""
         chosen = self.fold_rows.where((F.col("fold") == fold) & (F.col("role") == role)).select("text_id")
         return self.samples.join(chosen, "text_id")
 
+    def fold_texts(self, role: str) -> DataFrame:
+        """The texts that have a role, with their folds: fold, text_id."""
+        return self.fold_rows.where(F.col("role") == role).select(F.col("fold").cast("int"), "text_id")
+
     def repartitioned(self, rows: DataFrame) -> DataFrame:
         """The rows, by text or by id, in the partitions that the settings say."""
         return repartitioned(rows, "text_id" if "text_id" in rows.columns else "id", self.partitions)
 
 
-def open_tables(spark: SparkSession, path: str, partitions: int | None) -> DatasetTables:
-    """Open the tables and check what an index relies on."""
-    if stage_fingerprint(path) is None:
-        raise InputError(f"{path} is not there: run 'xmtc-fusion prepare' with the same work.path and dataset first")
+def open_tables(spark: SparkSession, path: str, partitions: int | None, list_validation: bool = True) -> DatasetTables:
+    """Open the tables and check what an index relies on. Labels are ranked for test texts and, if `list_validation`,
+    for validation texts where there are some."""
+    check_prepared(path)
     tables = {name: read_table(spark, f"{path}/{name}.parquet") for name in ("samples", "labels", "folds")}
     require_columns(tables["samples"], f"{path}/samples.parquet", ["text_id", "text", "label_ids"])
     columns = ["label_id", "name", "alt_names", "description", "label_group"]
@@ -65,7 +73,7 @@ def open_tables(spark: SparkSession, path: str, partitions: int | None) -> Datas
         texts["all"][fold] += count
         texts[role][fold] += count
     for fold in sorted(texts["all"]):
-        if not texts["train"][fold]:
+        if not texts[TRAIN][fold]:
             raise InputError(f"{path}/folds.parquet: fold {fold} has no training texts, so there is nothing to index")
     if not texts["all"]:
         raise InputError(f"{path}/folds.parquet is empty")
@@ -75,7 +83,7 @@ def open_tables(spark: SparkSession, path: str, partitions: int | None) -> Datas
         tables["labels"],
         tables["folds"],
         tuple(groups),
-        dict(texts["train"]),
-        {fold: texts["test"][fold] for fold in texts["all"]},
+        {role: {fold: texts[role][fold] for fold in texts["all"]} for role in (TRAIN, VALIDATION, TEST)},
+        (TEST, VALIDATION) if list_validation and any(texts[VALIDATION].values()) else (TEST,),
         partitions,
     )

@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.label_groups import ALL, HEAD, TAIL, pareto_groups
+from jobs.datasets.roles import TEST, TRAIN
 from jobs.inputs.grades import ABOVE_ZERO
 from jobs.inputs.lineage import check_lineage
+from jobs.inputs.roles import ROLE, fold_texts, of_role, read_roles, tell_roles, texts_of_role
 from jobs.inputs.sources import Source, Sources, checked_label_groups, require, source_name, widest
 from jobs.inputs.tables import Frequencies, Placed, RowTypes, T, Tables
 from udfs.label_ids import number_labels
@@ -43,10 +45,6 @@ class ListRows(Generic[T]):
     training texts."""
 
 
-TEST, VALIDATION = "test", "validation"
-"""Roles of texts in a fold."""
-
-
 def load_lists(
     tables: Tables[T],
     sources: Sources,
@@ -55,14 +53,14 @@ def load_lists(
     nonrelevant: bool = False,
     role: str = TEST,
 ) -> ListRows[T]:
-    """The candidates of all retrievers and, if `judged`, the labels of the texts with some role.
+    """The candidates of all retrievers for the texts with some role and, if `judged`, the labels of these texts.
 
     Labels come with their grades where there are any but 0 and 1, or if also those below the grade `relevant_from` are
     wanted (`nonrelevant`).
     """
     sources.require(judged)
     check_lineage(sources.paths())
-    runs = _runs(tables, sources.candidates)
+    runs, told_roles = _runs(tables, sources.candidates, role)
     for name in sources.distances:
         if name not in runs:
             raise unknown_name("retriever (in inputs.higher_is_better)", name, runs)
@@ -78,13 +76,15 @@ def load_lists(
     if graded is not None:
         layout = replace(layout, relevant_from=relevant_from)
     types = _types(tables, [run.rows for run in runs.values()], judgements)
-    roles = _roles(tables, sources.folds) if sources.folds is not None else None
-    folds = _with_role(tables, roles, role, source_name(sources.folds, "folds")) if roles is not None else None
+    roles = read_roles(tables, sources.folds) if sources.folds is not None else None
+    folds = fold_texts(tables, roles, role, source_name(sources.folds, "folds")) if roles is not None else None
     divided = layout.slots != (ALL,)
+    only_told = folds is None and tell_roles(tables, told_roles)
 
     def rows_of(texts: Sequence[str] | None) -> T:
         def placed(table: T) -> T:
-            return tables.in_fold(table if texts is None else tables.having(table, "text_id", texts), folds)
+            some = table if texts is None else tables.having(table, "text_id", texts)
+            return tables.in_fold(texts_of_role(tables, some, told_roles, role) if only_told else some, folds)
 
         rows = []
         for number, (name, run) in enumerate(runs.items()):
@@ -96,26 +96,28 @@ def load_lists(
         return tables.union(rows)
 
     def unseen_labels() -> dict[int, pa.Array] | None:
-        if roles is None or judgements is None or "role" not in tables.columns(roles):
+        if roles is None or judgements is None or ROLE not in tables.columns(roles):
             return None
-        if tables.is_empty(tables.equal(roles, "role", "train")):
+        if tables.is_empty(tables.equal(roles, ROLE, TRAIN)):
             return None
         return tables.unseen_labels(judgements, roles)
 
     return ListRows(rows_of(None), layout, types, judgements, judged_by, rows_of, unseen_labels)
 
 
-def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source]) -> dict[str, Run[T]]:
-    """The candidates of each retriever."""
+def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source], role: str) -> tuple[dict[str, Run[T]], list[T]]:
+    """The candidates of each retriever for the texts with some role, and the tables as they are that tell roles."""
     if isinstance(candidates, Mapping):
         named = {retriever: source_name(source, f"run {retriever!r}") for retriever, source in candidates.items()}
         read = {retriever: tables.read_run(source, named[retriever]) for retriever, source in candidates.items()}
-        runs = {retriever: _grouped(tables, rows, named[retriever]) for retriever, rows in read.items()}
+        runs = {retriever: _grouped(tables, rows, role, named[retriever]) for retriever, rows in read.items()}
+        whole = list(read.values())
     else:
         source = source_name(candidates, "candidates")
         table = tables.read_run(candidates, source)
         require(tables.columns(table), source, ["retriever"])
-        table, _, groups = _grouped(tables, table, source)
+        whole = [table]
+        table, _, groups = _grouped(tables, table, role, source)
         retrievers = tables.distinct(table, "retriever")
         if None in retrievers:
             raise InputError(f"{source}: column 'retriever' holds nulls")
@@ -126,13 +128,16 @@ def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source]) -> dict[
     if len(runs) < 2:
         given = f"only {', '.join(runs)}" if runs else "none"
         raise ConfigError(f"fusion needs two retrievers or more; found {given}")
-    return runs
+    return runs, [table for table in whole if ROLE in tables.columns(table)]
 
 
-def _grouped(tables: Tables[T], candidates: T, source: str) -> Run[T]:
-    """A run with the label groups it names. Fused lists of all labels (`all`) beside those of the groups repeat the
-    same labels and are left out; where there are no others, they are lists without groups."""
-    groups = _groups_in(tables, candidates, source)
+def _grouped(tables: Tables[T], run: T, role: str, source: str) -> Run[T]:
+    """The part of a run for the texts with some role, with the label groups it names. Fused lists of all labels (`all`)
+    beside those of the groups repeat the same labels and are left out; where there are no others, they are lists
+    without groups."""
+    candidates = of_role(tables, run, role, source)
+    of_texts = f" of {role} texts (column 'role')" if ROLE in tables.columns(run) else ""
+    groups = _groups_in(tables, candidates, f"{source} holds no candidates{of_texts}")
     if groups is None or ALL not in groups:
         return Run(candidates, source, groups)
     if groups == {ALL}:
@@ -140,15 +145,15 @@ def _grouped(tables: Tables[T], candidates: T, source: str) -> Run[T]:
     return Run(tables.unequal(candidates, "label_group", ALL), source, groups - {ALL})
 
 
-def _groups_in(tables: Tables[T], candidates: T, source: str) -> frozenset[str | None] | None:
-    """The label groups that candidates name, None if they name none; refuses a source without candidates."""
+def _groups_in(tables: Tables[T], candidates: T, complaint: str) -> frozenset[str | None] | None:
+    """The label groups that candidates name, None if they name none; complains if there are no candidates."""
     if "label_group" in tables.columns(candidates):
         groups = frozenset(tables.distinct(candidates, "label_group"))
         empty = not groups
     else:
         groups, empty = None, tables.is_empty(candidates)
     if empty:
-        raise InputError(f"{source} holds no candidates")
+        raise InputError(complaint)
     return groups
 
 
@@ -212,34 +217,6 @@ def _coded(
 def _group_order(groups: Iterable[str | None]) -> tuple[str, ...]:
     """Tail, head, then other groups by name."""
     return tuple(sorted({str(group) for group in groups}, key=lambda name: (name != TAIL, name != HEAD, name)))
-
-
-def folds_with(tables: Tables[T], sources: Sources, role: str) -> set[int]:
-    """The folds that have texts with some role; none where there are no folds."""
-    if sources.folds is None:
-        return set()
-    texts = _with_role(tables, _roles(tables, sources.folds), role, source_name(sources.folds, "folds"))
-    return {int(str(fold)) for fold in tables.distinct(texts, "fold")}
-
-
-def _roles(tables: Tables[T], source: Source) -> T:
-    """The folds with what each text is to them, if the table says so."""
-    name = source_name(source, "folds")
-    table = tables.read(source, name)
-    require(tables.columns(table), name, ["fold", "text_id"])
-    return table
-
-
-def _with_role(tables: Tables[T], roles: T, role: str, name: str) -> T:
-    """The texts with some role, with their folds."""
-    table = roles
-    if "role" in tables.columns(roles):
-        table = tables.equal(roles, "role", role)
-    elif role != TEST:
-        raise InputError(f"{name}: the column 'role' is missing, which tells the {role} texts")
-    if tables.is_empty(table):
-        raise InputError(f"{name} names no {role} texts")
-    return table
 
 
 __all__ = ["Frequencies", "ListRows", "load_lists"]

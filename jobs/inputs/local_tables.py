@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fusion.statistics.text_lengths import FEWEST_WORDS, UNKNOWN
 from fusion.types import Ints
 from jobs.inputs.grades import check_repeated, check_same_length, kept_from
 from jobs.inputs.json_runs import read_jsonl_run, read_ranx_run
@@ -112,8 +113,8 @@ class LocalTables:
     def size(self, table: pa.Table) -> int:
         return len(table)
 
-    def equal(self, table: pa.Table, column: str, value: str | int) -> pa.Table:
-        return table.filter(pc.equal(table[column], value))
+    def equal(self, table: pa.Table, column: str, value: str | int, nulls: bool = False) -> pa.Table:
+        return table.filter(pc.fill_null(pc.equal(table[column], value), nulls))
 
     def unequal(self, table: pa.Table, column: str, value: str) -> pa.Table:
         return table.filter(pc.not_equal(table[column], value))
@@ -124,6 +125,12 @@ class LocalTables:
     def having(self, table: pa.Table, column: str, ids: Sequence[str]) -> pa.Table:
         wanted = pa.array(typed_ids(type_name(table[column].type), ids), table[column].type)
         return table.filter(pc.is_in(table[column], value_set=wanted))
+
+    def with_texts(self, table: pa.Table, others: Sequence[pa.Table], among: bool) -> pa.Table:
+        # As strings, in which all ids can be compared.
+        known = pa.concat_arrays([other["text_id"].cast(pa.string()).combine_chunks() for other in others])
+        inside = pc.is_in(table["text_id"].cast(pa.string()), value_set=known)
+        return table.filter(inside if among else pc.invert(inside))
 
     def frequencies(self, judgements: pa.Table) -> Frequencies:
         counted = pc.list_flatten(judgements["label_ids"]).drop_null().value_counts()
@@ -168,8 +175,11 @@ class LocalTables:
         scores = pa.ListArray.from_arrays(offset, pa.array(np.zeros(sizes.sum())), mask=labels.is_null())
         if "grades" in judgements.column_names:
             scores = judgements["grades"]
-        code = pa.array(np.full(len(labels), JUDGEMENT, np.int32))
-        return _cast(_with_column(_with_column(judgements, "list", code), "scores", scores), types)
+        code = np.full(len(labels), JUDGEMENT, np.int32)
+        if "words" in judgements.column_names:
+            words = pc.fill_null(judgements["words"], UNKNOWN).to_numpy()
+            code -= np.searchsorted(FEWEST_WORDS, words, side="right").astype(np.int32)
+        return _cast(_with_column(_with_column(judgements, "list", pa.array(code)), "scores", scores), types)
 
     def union(self, tables: Sequence[pa.Table]) -> pa.Table:
         return pa.concat_tables(tables)

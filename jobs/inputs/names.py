@@ -22,8 +22,8 @@ def text_excerpts(tables: Tables[T], sources: Sources, text_ids: Sequence[str]) 
     """The beginnings of some texts: a prepared dataset's samples have a column `text`."""
     if sources.judgements is None:
         return {}
-    found = _words(tables, sources.judgements, "judgements", "text_id", "text", text_ids)
-    return {text_id: " ".join(text[: 4 * EXCERPT].split())[:EXCERPT] for text_id, text in found.items()}
+    texts = _words(tables, sources.judgements, "judgements", "text_id", "text", text_ids)
+    return {text_id: " ".join(text[: 4 * EXCERPT].split())[:EXCERPT] for text_id, text in texts.items()}
 
 
 def _words(tables: Tables[T], source: Source, name: str, key: str, value: str, ids: Sequence[str]) -> dict[str, str]:

@@ -37,6 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "scores": SCORES,
     "grade": GRADES,
     "grades": GRADES,
+    "words": ("int", "bigint"),
     "label_group": NAMES,
     "retriever": NAMES,
     "fold": ("int", "bigint"),
@@ -136,11 +137,14 @@ def run_columns(columns: Mapping[str, str]) -> Sequence[str]:
 
 
 def judgement_columns(columns: Mapping[str, str]) -> list[str]:
-    """What is read of judgements: lists, or one row per judgement; grades where there are some."""
-    wanted, grade = (
-        (["text_id", "label_ids"], "grades") if "label_ids" in columns else (["text_id", "label_id"], "grade")
+    """What is read of judgements: lists, or one row per judgement; grades where there are some, and with lists the
+    number of words of the text where it is given."""
+    wanted, more = (
+        (["text_id", "label_ids"], ["grades", "words"])
+        if "label_ids" in columns
+        else (["text_id", "label_id"], ["grade"])
     )
-    return [*wanted, grade] if grade in columns else wanted
+    return [*wanted, *(column for column in more if column in columns)]
 
 
 def require(columns: Mapping[str, str], source: str, wanted: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
+from fusion.statistics.text_lengths import FEWEST_WORDS, UNKNOWN
 from jobs.inputs.file_kinds import is_misnamed_gzip
 from jobs.inputs.grades import Judgement, repeated_judgements
 from jobs.inputs.sources import (
@@ -94,8 +96,9 @@ class SparkTables:
         pairs = F.filter(
             F.arrays_zip("label_ids", "grades"), lambda pair: F.coalesce(pair["grades"] >= lowest, F.lit(True))
         )
-        kept = judgements.select("text_id", pairs.alias("pairs"))
-        return kept.select("text_id", *(F.col(f"pairs.{name}").alias(name) for name in ("label_ids", "grades")))
+        others = [name for name in judgements.columns if name not in ("label_ids", "grades")]
+        kept = judgements.select(*others, pairs.alias("pairs"))
+        return kept.select(*others, *(F.col(f"pairs.{name}").alias(name) for name in ("label_ids", "grades")))
 
     def relevant_only(self, judgements: DataFrame, relevant_from: float) -> DataFrame:
         if "grades" not in judgements.columns:
@@ -120,8 +123,8 @@ class SparkTables:
     def size(self, table: DataFrame) -> int:
         return table.count()
 
-    def equal(self, table: DataFrame, column: str, value: str | int) -> DataFrame:
-        return table.where(F.col(column) == value)
+    def equal(self, table: DataFrame, column: str, value: str | int, nulls: bool = False) -> DataFrame:
+        return table.where(F.coalesce(F.col(column) == value, F.lit(True)) if nulls else F.col(column) == value)
 
     def unequal(self, table: DataFrame, column: str, value: str) -> DataFrame:
         return table.where(F.col(column) != value)
@@ -132,6 +135,15 @@ class SparkTables:
     def having(self, table: DataFrame, column: str, ids: Sequence[str]) -> DataFrame:
         # Compared in the column's own type, so that files and row groups can be skipped.
         return table.where(F.col(column).isin(typed_ids(self.columns(table)[column], ids)))
+
+    def with_texts(self, table: DataFrame, others: Sequence[DataFrame], among: bool) -> DataFrame:
+        # As strings, in which all ids can be compared.
+        known = reduce(
+            DataFrame.union, [other.select(F.col("text_id").cast("string").alias("known")) for other in others]
+        )
+        return table.join(
+            known.distinct(), F.col("text_id").cast("string") == F.col("known"), "left_semi" if among else "left_anti"
+        )
 
     def frequencies(self, judgements: DataFrame) -> Frequencies:
         """Counted by Spark; one row per label comes back."""
@@ -178,7 +190,11 @@ class SparkTables:
         scores = F.transform("label_ids", lambda _: F.lit(0.0))
         if "grades" in judgements.columns:
             scores = F.col("grades")
-        return _cast(judgements.withColumn("list", F.lit(JUDGEMENT)).withColumn("scores", scores), types)
+        code = F.lit(JUDGEMENT)
+        if "words" in judgements.columns:
+            words = F.coalesce(F.col("words"), F.lit(UNKNOWN))
+            code = code - reduce(add, [(words >= fewest).cast("int") for fewest in FEWEST_WORDS])
+        return _cast(judgements.withColumn("list", code).withColumn("scores", scores), types)
 
     def union(self, tables: Sequence[DataFrame]) -> DataFrame:
         return reduce(DataFrame.union, tables)

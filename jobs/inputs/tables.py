@@ -54,8 +54,8 @@ class Tables(Protocol[T]):
         """Candidates: text_id with label_ids and scores, or with label_id and score."""
 
     def read_judgements(self, source: Source, name: str) -> T:
-        """The judged labels of each text, one row per text: text_id, label_ids and, where they come with grades,
-        grades. Judged texts may have none."""
+        """The judged labels of each text, one row per text: text_id, label_ids and, where they are given, grades
+        and words. Judged texts may have no labels."""
 
     def has_grades(self, judgements: T) -> bool:
         """Whether there are grades, and not only 0 and 1."""
@@ -83,8 +83,8 @@ class Tables(Protocol[T]):
     def size(self, table: T) -> int:
         """The number of rows."""
 
-    def equal(self, table: T, column: str, value: str | int) -> T:
-        """The rows with a value in a column."""
+    def equal(self, table: T, column: str, value: str | int, nulls: bool = False) -> T:
+        """The rows with a value in a column and, if `nulls`, those without any."""
 
     def unequal(self, table: T, column: str, value: str) -> T:
         """The rows with any other value in a column."""
@@ -94,6 +94,9 @@ class Tables(Protocol[T]):
 
     def having(self, table: T, column: str, ids: Sequence[str]) -> T:
         """The rows whose id in a column, written as a string, is one of some."""
+
+    def with_texts(self, table: T, others: Sequence[T], among: bool) -> T:
+        """The rows whose text is among those of other tables, or is not."""
 
     def frequencies(self, judgements: T) -> Frequencies: ...
 
@@ -109,6 +112,6 @@ class Tables(Protocol[T]):
 
     def judgement_rows(self, judgements: T, types: RowTypes) -> T:
         """Judgements as list rows. Scores are the grades; without grades they are zero, and the total order then sorts
-        the labels by id."""
+        the labels by id. The list code tells the band that the number of words falls into."""
 
     def union(self, tables: Sequence[T]) -> T: ...

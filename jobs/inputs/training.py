@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -11,11 +11,13 @@ import pyarrow as pa
 from fusion.errors import ConfigError, InputError
 from fusion.propensity import inverse_propensities
 from fusion.registry import METRICS, TextMetric
+from fusion.types import Ints
 from jobs.inputs.sources import Sources, source_format, source_name
 from jobs.inputs.tables import Frequencies, T, Tables
 from jobs.settings import EvaluateSettings
 from udfs.judged_texts import Propensities
 from udfs.list_codes import LabelIndex
+from udfs.tuning import TrainTexts
 
 FEWEST_TEXTS = 3
 """The propensity model has a meaning from e texts on."""
@@ -41,18 +43,35 @@ def training_propensities(tables: Tables[T], sources: Sources, settings: Evaluat
             "inputs.training to the labels of the training texts, or give folds (inputs.folds) with a column 'role' "
             "in which the training texts are called 'train' and that are among the judgements"
         )
+    ids, counts = _by_label(training)
+    inverse = []
+    for (fold, of_fold), of_labels in zip(sorted(training.items()), counts, strict=True):
+        if of_fold.texts < FEWEST_TEXTS:
+            raise InputError(f"fold {fold} has {of_fold.texts} training texts; propensities need {FEWEST_TEXTS}")
+        inverse.append(inverse_propensities(of_labels, of_fold.texts, *settings.propensity_constants))
+    return Propensities(np.array(sorted(training)), ids, np.stack(inverse))
+
+
+def training_texts(tables: Tables[T], sources: Sources, relevant_from: float) -> TrainTexts | None:
+    """How many training texts of each fold carry each label; None where that is not known. Nothing but texts with the
+    role train, or those that `inputs.training` names, is counted: any other text may be one that is tested."""
+    training = dict(_training(tables, sources, relevant_from))
+    if not training:
+        return None
+    ids, counts = _by_label(training)
+    return TrainTexts(np.array(sorted(training)), ids, counts.astype(np.int32))
+
+
+def _by_label(training: Mapping[int, Training]) -> tuple[pa.Array, Ints]:
+    """The labels of all folds, and how many texts of each fold carry each of them; the last entry is 0."""
     kinds = {of_fold.frequencies.ids.type for of_fold in training.values()}
     kind = kinds.pop() if len(kinds) == 1 else pa.string()
     ids = pa.concat_arrays([of_fold.frequencies.ids.cast(kind) for of_fold in training.values()]).unique()
     index = LabelIndex(ids)
-    inverse = []
-    for fold, of_fold in sorted(training.items()):
-        if of_fold.texts < FEWEST_TEXTS:
-            raise InputError(f"fold {fold} has {of_fold.texts} training texts; propensities need {FEWEST_TEXTS}")
-        counts = np.zeros(len(ids) + 1, np.int64)
-        counts[index.places(of_fold.frequencies.ids.cast(kind))] = of_fold.frequencies.counts
-        inverse.append(inverse_propensities(counts, of_fold.texts, *settings.propensity_constants))
-    return Propensities(np.array(sorted(training)), ids, np.stack(inverse))
+    counts = np.zeros((len(training), len(ids) + 1), np.int64)
+    for row, (_, of_fold) in zip(counts, sorted(training.items()), strict=True):
+        row[index.places(of_fold.frequencies.ids.cast(kind))] = of_fold.frequencies.counts
+    return ids, counts
 
 
 def _training(tables: Tables[T], sources: Sources, relevant_from: float) -> Iterator[tuple[int, Training]]:

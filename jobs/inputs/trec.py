@@ -31,7 +31,7 @@ def read_trec(path: str, source: str, fields: Sequence[str], number: str) -> pa.
         words = [(n, line, line.split()) for n, line in block]
         words = [row for row in words if row[2]]
         column = fields.index(number)
-        bad = [(n, line) for n, line, found in words if len(found) != len(fields) or not _is_number(found[column])]
+        bad = [(n, line) for n, line, values in words if len(values) != len(fields) or not _is_number(values[column])]
         if bad:
             raise bad_lines(source, fields, number, [(n, line.decode(errors="replace")) for n, line in bad])
         batches.append(_batch(words, source, fields, column))

@@ -48,8 +48,8 @@ def junit(summary: Summary) -> str:
             cases += 1
             if watched["alarm"]:
                 failures += 1
-                told = f"fell from {watched['baseline']:.4f} to {watched['tonight']:.4f}"
-                ElementTree.SubElement(case, "failure", message=told, type="regression")
+                message = f"fell from {watched['baseline']:.4f} to {watched['tonight']:.4f}"
+                ElementTree.SubElement(case, "failure", message=message, type="regression")
         case = _case(suite, dataset, "verdict")
         cases += 1
         if facts["verdict"] not in ("ok", "regression"):

@@ -95,9 +95,9 @@ def _channels(settings: AlertSettings, summary: Summary, message: str) -> Iterat
 def _poster(settings: AlertSettings, channel: str, secret: Secret, payload: Summary) -> Send:
     def send(delivery: str) -> tuple[Answer, int]:
         place = checked_address(secret.reveal(), f"nightly.alerts.{channel}")
-        told = {**payload, "delivery": delivery} if channel == "webhook" else payload
+        content = {**payload, "delivery": delivery} if channel == "webhook" else payload
         headers = {"Content-Type": "application/json", "Idempotency-Key": delivery, "User-Agent": "xmtc-fusion"}
-        body = json.dumps(told, allow_nan=False).encode()
+        body = json.dumps(content, allow_nan=False).encode()
         return post_until(place, body, headers, settings.seconds, settings.tries)
 
     return send

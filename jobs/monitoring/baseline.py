@@ -14,7 +14,8 @@ from fusion.metrics import Measure
 from fusion.statistics.gate import Change, Sums, change
 from fusion.statistics.paired import UNIT
 from fusion.types import Ints
-from jobs.reporting.formats import cell_name
+from jobs.reporting.data import Column
+from jobs.reporting.formats import watched_name
 
 CELL = ["normalization", "fusion", "label_group"]
 ABSENT = np.iinfo(np.int64).min
@@ -33,8 +34,8 @@ class Watched(NamedTuple):
     against: str
 
     def __str__(self) -> str:
-        measure = Measure(self.metric, self.k)
-        return f"{self.label_group} {measure} of {cell_name(Cell(self.normalization, self.fusion))}"
+        column = Column(self.label_group, self.metric, self.k)
+        return watched_name(column, Cell(self.normalization, self.fusion))
 
 
 class FallenText(NamedTuple):

@@ -8,10 +8,10 @@ from typing import Any
 
 from fusion.errors import ConfigError
 from fusion.grid import Cell
-from fusion.metrics import Measure
 from jobs.monitoring.history import ACCEPT, PIN, History, Row
 from jobs.monitoring.night import OK
-from jobs.reporting.formats import cell_name, percent, plain
+from jobs.reporting.data import Column
+from jobs.reporting.formats import percent, plain, watched_name
 
 NIGHTS = 14
 """Nights that `status` shows."""
@@ -57,13 +57,13 @@ def show(history: History, run_id: str) -> str:
     parts += _section(history, "checks", run_id, "bounds of the data that were not kept", _check_line)
     parts += _section(history, "drift", run_id, "what moved in the data", _drift_line)
     parts += _section(history, "run_log", run_id, "cost", _log_line)
-    told = [f"  {row['time']} {row['channel']}: {row['detail']}" for row in history.deliveries(run_id)]
+    deliveries = [f"  {row['time']} {row['channel']}: {row['detail']}" for row in history.deliveries(run_id)]
     decided = [
         f"  {row['time']} {row['kind']} by {row['who']}: {row['words']}"
         for row in history.decisions()
         if row["run_id"] == run_id
     ]
-    parts += ["alerts", *told] if told else []
+    parts += ["alerts", *deliveries] if deliveries else []
     parts += ["decisions", *decided] if decided else []
     return plain("\n".join(parts))
 
@@ -129,8 +129,8 @@ def _unknown(history: History, run_id: str, dataset: str | None = None) -> Confi
 
 def _section(history: History, name: str, run_id: str, title: str, line: Any) -> list[str]:
     rows = history.read(name, [run_id])
-    lines = [told for row in (rows.to_pylist() if rows is not None else []) if (told := line(row))]
-    return [title, *(f"  {told}" for told in lines)] if lines else []
+    lines = [described for row in (rows.to_pylist() if rows is not None else []) if (described := line(row))]
+    return [title, *(f"  {described}" for described in lines)] if lines else []
 
 
 def _watched_line(row: Row) -> str:
@@ -157,8 +157,8 @@ def _log_line(row: Row) -> str:
 
 
 def _figure_name(row: Row) -> str:
-    measure = Measure(row["metric"], row["k"])
-    return f"{row['label_group']} {measure} of {cell_name(Cell(row['normalization'], row['fusion']))}"
+    column = Column(row["label_group"], row["metric"], row["k"])
+    return watched_name(column, Cell(row["normalization"], row["fusion"]))
 
 
 def _short(text: str, most: int = 160) -> str:

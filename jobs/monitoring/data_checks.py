@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.config import Config
+from jobs.datasets.roles import TEST
 from jobs.inputs.local_tables import LocalTables
+from jobs.inputs.roles import of_role
 from jobs.inputs.sources import Sources, source_format
 from jobs.runtime.engines import spark_reason
 from jobs.settings.nightly import CheckSettings
@@ -127,11 +129,15 @@ def _has_holes(values: pa.ChunkedArray) -> bool:
 
 
 def _runs(tables: Any, config: Config) -> dict[str, Any]:
-    """The candidates of each retriever, as tables of an engine."""
+    """The candidates of each retriever for test texts, as tables of an engine."""
     candidates = config.inputs.candidates
+
+    def of_tests(source: Any) -> Any:
+        return of_role(tables, tables.read_run(source, source), TEST, source)
+
     if isinstance(candidates, dict):
-        return {name: tables.read_run(source, source) for name, source in candidates.items()}
-    every = tables.read_run(candidates, candidates)
+        return {name: of_tests(source) for name, source in candidates.items()}
+    every = of_tests(candidates)
     if "retriever" not in tables.columns(every):
         return {"candidates": every}
     names = sorted(name for name in tables.distinct(every, "retriever") if name is not None)

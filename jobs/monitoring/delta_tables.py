@@ -16,11 +16,14 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import fs
 
 from fusion.errors import OutputError, SetupError
 from jobs.monitoring.history_tables import COLUMNS, EVENTS, KEYS, PARTITIONED, RUNS, FencedError, Holder
 from jobs.monitoring.small_files import read_json, write_json
 from udfs.storage import in_volume, local_folder
+from udfs.stores.addresses import locate
+from udfs.stores.clients import file_system
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -78,11 +81,17 @@ class DeltaTables:
         if self._at is not None and not self._went_back(table, self._at):
             return None
         wanted = None if run_ids is None else pc.field("run_id").isin(run_ids)
-        rows = table.to_pyarrow_dataset().to_table(filter=wanted)
+        rows = table.to_pyarrow_dataset(filesystem=self._files(name)).to_table(filter=wanted)
         # Files keep the order of columns of their time, and delta-rs puts partitions last.
         return rows.select(
             [*(key for key in KEYS if key in rows.column_names), *(c for c in rows.column_names if c not in KEYS)]
         )
+
+    def _files(self, name: str) -> fs.FileSystem:
+        """The files of a table, through Arrow's own client. delta-rs would bring one in Python, which Arrow's threads
+        may still be calling when Python ends: then a signal ends the process, and its exit code is lost."""
+        place = locate(self._uri(name))
+        return fs.SubTreeFileSystem(place.path, file_system(place))
 
     def _went_back(self, table: DeltaTable, moment: datetime) -> bool:
         """Make a table what it was at a time; False if it was not there yet."""
@@ -149,8 +158,8 @@ class DeltaTables:
             runs = runs or self._create_runs()
             if (runs.transaction_version(LEASE) or 0) >= holder.number:
                 return False
-            told = {"lease": json.dumps(holder.as_dict())}
-            once = _once(custom_metadata=told, app_transactions=[Transaction(LEASE, holder.number)])
+            metadata = {"lease": json.dumps(holder.as_dict())}
+            once = _once(custom_metadata=metadata, app_transactions=[Transaction(LEASE, holder.number)])
             write_deltalake(runs, _no_rows(runs), mode="append", commit_properties=once)
         except CommitFailedError:
             return False
@@ -171,9 +180,9 @@ class DeltaTables:
         number = runs.transaction_version(LEASE) if runs is not None else None
         if runs is None or number is None:
             return None
-        told = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
-        if told is not None and told.number >= number:
-            return told
+        stored = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
+        if stored is not None and stored.number >= number:
+            return stored
         taken = next((entry for entry in runs.history() if "lease" in entry), None)
         return None if taken is None else Holder.of(json.loads(taken["lease"]))
 

@@ -48,6 +48,7 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
     "checks": _columns(
         "quantity rule", value=pa.float64(), before=pa.float64(), low=pa.float64(), high=pa.float64(), alarm=pa.bool_()
     ),
+    "choices": _columns("label_group strategy choice objective", validation_value=pa.float64()),
     "label_counts": _columns("label", texts=pa.int64()),
     "query_figures": {},
     "judged": _columns("text_id", judgement=pa.int64()),

@@ -14,7 +14,7 @@ from jobs.monitoring.baseline import Watched, fallen_texts
 from jobs.monitoring.history import History
 from jobs.monitoring.night import OK, Night
 from jobs.monitoring.recording import commit
-from jobs.reporting.formats import percent
+from jobs.reporting.formats import percent, points
 from jobs.runtime.workspace import Workspace
 
 SHOWN = 5
@@ -58,8 +58,8 @@ def _texts(history: History, night: Night, dataset: str) -> Iterator[str]:
     before = history.read_attempts("query_figures", {(row["run_id"], dataset, row["attempt"]) for row in runs})
     texts = fallen_texts(before, night.evaluated[dataset].queries(), worst, SHOWN)
     if texts:
-        told = ", ".join(f"{text.text_id} ({percent(text.before)} to {percent(text.now)})" for text in texts)
-        yield f"texts that fell most in {worst}: {told}"
+        falls = ", ".join(f"{text.text_id} ({percent(text.before)} to {percent(text.now)})" for text in texts)
+        yield f"texts that fell most in {worst}: {falls}"
 
 
 def _retriever(night: Night, dataset: str) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _retriever(night: Night, dataset: str) -> Iterator[str]:
     ]
     if singles:
         difference, watched = max(singles, key=lambda single: abs(single[0]))
-        yield f"the retriever that moved most is {watched.fusion}: {100 * difference:+.2f} in {watched}"
+        yield f"the retriever that moved most is {watched.fusion}: {points(difference, 2)} in {watched}"
 
 
 def _commits(night: Night, dataset: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fusion.statistics.gate import Change
 from jobs.monitoring.baseline import Watched
+from jobs.monitoring.choices import OtherChoice
 from jobs.monitoring.data_checks import Check, Counted
 from jobs.monitoring.drift import Moved, Quantity, drift_rows
 from jobs.monitoring.history import Row
@@ -52,6 +53,8 @@ class Night:
     """Watched figures that fell beyond the tolerance, with their corrected p-values."""
     drift: dict[str, dict[Quantity, Moved]] = field(default_factory=dict)
     """By dataset and quantity."""
+    other_choices: dict[str, list[OtherChoice]] = field(default_factory=dict)
+    """Where tonight's data would choose another fusion than the baseline's did, by dataset; no alarm."""
     figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Tonight's watched figures by dataset, whether or not there is anything to compare them with."""
     next_steps: dict[str, list[str]] = field(default_factory=dict)
@@ -151,6 +154,7 @@ def _dataset_facts(night: Night, name: str) -> dict[str, Any]:
         "checks": [{**check._asdict(), "alarm": check.alarm} for check in night.checks.get(name, [])],
         "cost": [{**check._asdict(), "alarm": check.alarm} for check in night.costs.get(name, [])],
         "drift": drift_rows(night.drift.get(name, {})),
+        "other_choices": [choice._asdict() for choice in night.other_choices.get(name, [])],
         "next_steps": night.next_steps.get(name, []),
         "fingerprints": evaluated.fingerprints,
         "stages": night.stages.get(name, []),

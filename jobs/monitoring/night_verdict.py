@@ -39,6 +39,7 @@ def verdict_of(night: Night) -> NightVerdict:
                 ),
                 tuple(map(str, night.breaches(name))),
                 tuple(night.next_steps.get(name, ())),
+                tuple(map(str, night.other_choices.get(name, ()))),
             )
         )
     absent = tuple(

@@ -56,6 +56,7 @@ def _tables(night: Night, name: str) -> dict[str, pa.Table]:
         "judged": night.counted[name].judged,
         "watched": typed("watched", watched_rows(night, name)),
         "drift": typed("drift", drift_rows(night.drift[name])),
+        "choices": typed("choices", evaluated.choices()),
         "checks": typed("checks", check_rows([*night.checks[name], *night.costs.get(name, [])], night.counted[name])),
     }
 

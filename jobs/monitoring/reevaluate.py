@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,9 @@ from jobs import evaluate
 from jobs.config import Config
 from jobs.inputs.local_tables import LocalTables
 from jobs.monitoring.baseline import watched_queries
+from jobs.monitoring.choices import overall_choices, tuned_figures
 from jobs.monitoring.input_fingerprints import brought_inputs, inputs_of
+from jobs.results.result import Result
 from jobs.runtime.code import PACKAGES
 from jobs.runtime.engines import LOCAL
 from jobs.runtime.folders import CONFIG_FILE, ResultFolder, read_parquet
@@ -71,6 +74,10 @@ class Evaluated:
     def label_counts(self) -> pa.Table:
         return self._table(f"{LABEL_COUNTS}.parquet")
 
+    def choices(self) -> list[dict[str, Any]]:
+        """What strategies chose over all folds; nothing where none is watched."""
+        return overall_choices(read_parquet(f"{self.path}/choices.parquet"))
+
     def judged(self) -> pa.Table:
         """The judged texts, each with a digest of its labels."""
         return self._table(JUDGED_TEXTS)
@@ -124,11 +131,8 @@ def reevaluate(spark: SparkSession | None, prepared: Prepared) -> Evaluated:
     key = {"inputs": inputs_of(spark, config), "settings": prepared.fingerprints["configuration"]}
 
     def build(folder: ResultFolder) -> dict[str, Any]:
-        # The figures of single texts are those of the watched cells.
-        result = replace(evaluate.compute(spark, config), queries=None)
+        result, watched = _figures(spark, config)
         evaluate.write(result, folder)
-        groups = set(result.metrics["label_group"].to_pylist())
-        watched = evaluate.compute(spark, _watched_config(config, groups))
         _write_rows(folder, QUERIES, watched.queries)
         _write_judgements(spark, config, watched.engine, folder)
         folder.write_text(CONFIG_FILE, config.to_yaml())
@@ -138,6 +142,17 @@ def reevaluate(spark: SparkSession | None, prepared: Prepared) -> Evaluated:
     return Evaluated(config.dataset, config, path, built, prepared.fingerprints, prepared.given, prepared.file)
 
 
+def _figures(spark: SparkSession | None, config: Config) -> tuple[Result, Result]:
+    """The figures of all cells, and every text's figures of the watched ones."""
+    # Those of single texts are wanted of the watched cells alone.
+    everything = config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"per_query": False})})
+    if config.nightly.watch.strategies:
+        return tuned_figures(spark, everything, partial(_watched_config, config))
+    result = evaluate.compute(spark, everything)
+    groups = set(result.metrics["label_group"].to_pylist())
+    return result, evaluate.compute(spark, _watched_config(config, groups))
+
+
 def _watched_config(config: Config, groups: set[str]) -> Config:
     """The configuration that gives every text's figures of the watched cells."""
     watch = config.nightly.watch
@@ -145,7 +160,7 @@ def _watched_config(config: Config, groups: set[str]) -> Config:
     figures = {"metrics": [str(measure) for measure in watch.measures], "label_groups": labels}
     return config.model_copy(
         update={
-            "grid": config.grid.model_copy(update={"cells": list(watch.cells)}),
+            "grid": config.grid.model_copy(update={"cells": list(watch.fixed)}),
             "evaluate": config.evaluate.model_copy(update={**figures, "per_query": True, "details": False}),
         }
     )
@@ -186,5 +201,6 @@ def _configuration(config: Config) -> str:
     chosen["prepare"].pop("folder")
     watch = chosen["nightly"]["watch"]
     retrieval = ("retrievers", "retriever_settings", "sparse", "dense", "static", "linear")
-    sections = {name: chosen[name] for name in ("dataset", "prepare", *retrieval, "grid", "evaluate")}
+    tuned = ("validation_candidates", "tune") if config.nightly.watch.strategies else ()
+    sections = {name: chosen[name] for name in ("dataset", "prepare", *retrieval, "grid", "evaluate", *tuned)}
     return fingerprint(json.loads(json.dumps({**sections, "watch": watch})))

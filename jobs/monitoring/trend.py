@@ -12,7 +12,7 @@ from typing import Any
 from fusion.grid import Cell
 from jobs.monitoring.history import History
 from jobs.reporting.data import Column, NightVerdict
-from jobs.reporting.formats import cell_name, column_name, count, interval, percent
+from jobs.reporting.formats import column_name, count, interval, percent, watched_name
 from jobs.reporting.html import asset, night_html
 from jobs.settings.nightly import NightlySettings
 
@@ -48,7 +48,7 @@ class Trend:
 
     @property
     def name(self) -> str:
-        return f"{column_name(self.column)} of {cell_name(self.cell)}"
+        return watched_name(self.column, self.cell)
 
     def fell(self, run_id: str) -> bool:
         return run_id in self.points and self.points[run_id].fell

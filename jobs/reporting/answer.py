@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
-from jobs.reporting.data import Dataset, Slice, Standing
+from jobs.reporting.data import OF_TEXTS, By, Dataset, Slice, Standing
 from jobs.reporting.formats import (
     NOTHING,
     SHORT_TESTS,
@@ -26,18 +27,18 @@ from jobs.reporting.formats import gain as gained
 from jobs.reporting.tables import Entry, Table, tested
 
 REGRET_RULE = (
-    "the cell with the smallest mean regret: its distance from the best cell of a column, averaged over all label "
-    "groups and measures"
+    "of the cells that lose to a single retriever in the fewest columns, the one with the smallest mean regret: its "
+    "distance from the best cell of a column, averaged over all label groups and measures"
 )
 
 
 def headline(dataset: Dataset) -> str:
     """One sentence: what to deploy, by how much, tied with what, and where it loses."""
-    found = dataset.recommendation
-    if found is None:
+    recommendation = dataset.recommendation
+    if recommendation is None:
         return f"No fusion was evaluated on {dataset.name}."
-    first, *others = found.standings
-    name, where = cell_name(found.cell), labels_of(first.column.label_group)
+    first, *others = recommendation.standings
+    name, where = cell_name(recommendation.cell), labels_of(first.column.label_group)
     if first.comparison is None or first.verdict is None or first.better_single is None:
         return f"Deploy {name}: {figure(first.value)} {measure_name(first.column)} on {where}, {_tied(first)}."
     better, gain = first.better_single, f"{points(first.comparison.difference)} {measure_name(first.column)}"
@@ -74,12 +75,11 @@ def _tied(standing: Standing) -> str:
 
 def _exceptions(standings: Sequence[Standing]) -> list[str]:
     """Label groups where the recommended cell is not better than the better retriever."""
-    words = {"worse": "worse", "not told apart": "not told apart from"}
+    words = {"worse": "worse than", "not told apart": "not told apart from"}
     return [
-        f"{words[found.verdict.outcome]}{' than' * (found.verdict.outcome == 'worse')} {found.better_single} on "
-        f"{labels_of(found.column.label_group)}"
-        for found in standings
-        if found.verdict is not None and found.verdict.outcome in words
+        f"{words[standing.verdict.outcome]} {standing.better_single} on {labels_of(standing.column.label_group)}"
+        for standing in standings
+        if standing.verdict is not None and standing.verdict.outcome in words
     ]
 
 
@@ -92,7 +92,7 @@ def _losing(standing: Standing) -> list[str]:
 def losing_words(losses: Sequence[Slice]) -> str:
     """Labels with up to 8 texts and texts with 1 label; nothing where it never loses."""
     where = []
-    for by in ("unseen", "frequency", "text labels"):
+    for by in get_args(By):
         losing = ranges([loss for loss in losses if loss.by == by])
         where += [_where(by, losing)] if losing else []
     return joined(where)
@@ -136,52 +136,61 @@ def loss_lines(dataset: Dataset) -> list[str]:
 
 def loss_line(loss: Slice, standing: Standing) -> str:
     """The retriever, where, by how much, over how many, and whether that can be chance."""
-    what = measure_name(standing.column) if loss.by == "text labels" else f"found in the first {loss.k}"
-    unit = "text" if loss.by == "text labels" else "pair"
+    of_texts = loss.by in OF_TEXTS
+    what = measure_name(standing.column) if of_texts else f"found in the first {loss.k}"
+    unit = "text" if of_texts else "pair"
     return (
         f"{loss.single} on {_where(loss.by, [slice_range(loss)])}: {percent(loss.share)} against "
         f"{percent(loss.of_single)} {what} ({count(loss.number, unit)}, p {p_value(loss.p)})"
     )
 
 
-def _where(by: str, found: list[str]) -> str:
-    """Labels with 4-8 texts, texts with 1 label, or labels without a training text."""
+def _where(by: By, ranges: list[str]) -> str:
+    """Labels with 4-8 texts, texts with 1 label or up to 20 words, or labels without a training text."""
     if by == "unseen":
         return "labels without a training text"
-    what, unit = ("labels", "text") if by == "frequency" else ("texts", "label")
-    return f"{what} with {joined(found)} {unit}{'s' * (found != ['1'])}"
+    units: dict[By, str] = {"frequency": "text", "text labels": "label", "text words": "word"}
+    what, unit = "texts" if by in OF_TEXTS else "labels", units[by]
+    return f"{what} with {joined(ranges)} {unit}{'s' * (ranges != ['1'])}"
 
 
 def slice_range(loss: Slice) -> str:
-    return f"{count(loss.low)} or more" if loss.high is None else span(loss.low, loss.high)
+    if loss.high is None:
+        return f"{count(loss.low)} or more"
+    return span(loss.low, loss.high) if loss.low else f"up to {count(loss.high)}"
 
 
-def slice_table(dataset: Dataset, standing: Standing, by: str) -> Table | None:
+SLICE_TABLES: tuple[By, ...] = ("frequency", *OF_TEXTS)
+"""What there is a table of slices by; labels without a training text stand in that of frequencies."""
+
+
+def slice_table(dataset: Dataset, standing: Standing, by: By) -> Table | None:
     """The recommended cell beside each single retriever, from the rarest labels or the smallest texts on."""
     kinds = ("unseen", "frequency") if by == "frequency" else (by,)
-    slices = [found for found in standing.slices if found.by in kinds]
+    slices = [part for part in standing.slices if part.by in kinds]
     if not slices:
         return None
     frequency = by == "frequency"
     lines = []
-    for found in slices:
-        moved = NOTHING if found.more is None else f"{count(found.more)} / {count(found.fewer or 0)}"
+    for part in slices:
+        moved = NOTHING if part.more is None else f"{count(part.more)} / {count(part.fewer or 0)}"
         words = [
-            "no training text" if found.by == "unseen" else slice_range(found),
-            *([count(found.labels or 0)] if frequency else []),
-            count(found.number),
-            found.single,
+            "no training text" if part.by == "unseen" else slice_range(part),
+            *([count(part.labels or 0)] if frequency else []),
+            count(part.number),
+            part.single,
         ]
-        words += [percent(found.share), percent(found.of_single), points(found.share - found.of_single)]
-        words += [*([moved] if frequency else []), p_value(found.p)]
-        loses = found.outcome == "worse"
-        lines.append([*map(Entry, words), Entry("loses" if loses else found.outcome, bold=loses)])
+        words += [percent(part.share), percent(part.of_single), points(part.share - part.of_single)]
+        words += [*([moved] if frequency else []), p_value(part.p)]
+        loses = part.outcome == "worse"
+        lines.append([*map(Entry, words), Entry("loses" if loses else part.outcome, bold=loses)])
     what = f"relevant labels found in the first {slices[0].k}" if frequency else measure_name(standing.column)
-    first = ["texts per label", "labels", "pairs"] if frequency else ["labels per text", "texts"]
+    counted = "words" if by == "text words" else "labels"
+    first = ["texts per label", "labels", "pairs"] if frequency else [f"{counted} per text", "texts"]
     header = [*first, "against", cell_name(standing.cell), "alone", "difference"]
     header += [*(["texts with more / fewer"] if frequency else []), "p", "verdict"]
     group = labels_of(standing.column.label_group)
-    title = "label frequency" if frequency else "number of labels per text"
+    title = "label frequency" if frequency else f"number of {counted} per text"
     return Table(
         f"{by.replace(' ', '-')}-{standing.column.label_group}",
         f"{dataset.name}, {group}: {cell_name(standing.cell)} beside each retriever by {title}; {what}, in percent.",
@@ -193,21 +202,22 @@ def slice_table(dataset: Dataset, standing: Standing, by: str) -> Table | None:
 
 def winners_table(dataset: Dataset) -> Table | None:
     """The recommended cell beside the winner of each column."""
-    found = dataset.recommendation
-    if found is None:
+    recommendation = dataset.recommendation
+    if recommendation is None:
         return None
     values = {row.cell: row.values for row in dataset.rows}
     lines = []
-    for column, winner in found.winners.items():
-        chosen, best = values[found.cell][column], values[winner][column]
+    for column, winner in recommendation.winners.items():
+        chosen, best = values[recommendation.cell][column], values[winner][column]
         words = [column.label_group, measure_name(column), cell_name(winner), figure(best), figure(chosen)]
         regret = Entry(points(chosen.mean - best.mean))
         lines.append([*map(Entry, words), regret, Entry("yes" if chosen.bold else "no")])
-    header = ("labels", "measure", "winner", "its figure", cell_name(found.cell), "regret", "tied with the winner")
+    name = cell_name(recommendation.cell)
+    header = ("labels", "measure", "winner", "its figure", name, "regret", "tied with the winner")
     return Table(
         "winners",
-        f"{dataset.name}. Recommended: {cell_name(found.cell)}, {REGRET_RULE}. Its mean regret is "
-        f"{percent(found.regret, 2)} points over {len(found.winners)} columns.",
+        f"{dataset.name}. Recommended: {name}, {REGRET_RULE}. Its mean regret is "
+        f"{percent(recommendation.regret, 2)} points over {len(recommendation.winners)} columns.",
         [(name,) for name in header],
         "lllrrrl",
         [lines],

@@ -12,12 +12,13 @@ from fusion.label_groups import ALL
 from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
 from jobs.reporting.bands import frequency_bands, unseen_labels
-from jobs.reporting.data import Agreement, Column, Comparison, Dataset, Gain, Row, Test, Value
+from jobs.reporting.data import Agreement, By, Column, Comparison, Dataset, Gain, Row, Test, Value
 from jobs.reporting.examples import read_examples
 from jobs.reporting.formats import shown_cell
 from jobs.reporting.labels import read_labels
 from jobs.reporting.paper import paper_figures
 from jobs.reporting.recommend import rankings, recommendation, verdict_of
+from jobs.reporting.strategies import read_strategies
 from jobs.reporting.tables import decisive
 from jobs.results.stored import Results
 
@@ -49,10 +50,17 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
             alone = {cell.fusion: values[column][cell] for cell in singles}
             gains.append(Gain(column, alone, single.fusion, best, values[column][best], against[best], verdict))
     named = dict.fromkeys(cell for of_column in values.values() for cell in of_column)
-    rows = [Row(cell, {column: found[cell] for column, found in values.items() if cell in found}) for cell in named]
-    means_of = {column: {cell: value.mean for cell, value in found.items()} for column, found in values.items()}
+    rows = [
+        Row(cell, {column: of_column[cell] for column, of_column in values.items() if cell in of_column})
+        for cell in named
+    ]
+    means_of = {column: {cell: value.mean for cell, value in of_column.items()} for column, of_column in values.items()}
     bands, unseen = frequency_bands(results), unseen_labels(results)
     pairs = _pairs(results, figures)
+    sizes: dict[By, list[dict[str, Any]]] = {
+        "text labels": results.rows("text_sizes"),
+        "text words": results.rows("text_lengths"),
+    }
     return Dataset(
         name=results.config.dataset,
         test=test,
@@ -62,9 +70,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         columns=tuple(figures),
         rows=tuple(sorted(rows, key=lambda row: not row.single)),
         gains=tuple(gains),
-        recommendation=recommendation(
-            values, gains, against_single, bands, results.rows("text_sizes"), test, alpha, unseen
-        ),
+        recommendation=recommendation(values, gains, against_single, bands, sizes, test, alpha, unseen),
         bands=bands,
         unseen=unseen,
         pairs=pairs,
@@ -78,6 +84,8 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         config=results.config.to_yaml(),
         examples=read_examples(results.rows("examples")),
         labels=read_labels(results.rows("labels")),
+        strategies=read_strategies(results.rows("choices"), results.rows("learning_curve"), values, pairs, test, alpha),
+        notes=results.notes,
     )
 
 
@@ -87,12 +95,12 @@ def deciding_test(test: Test, folds: int) -> Test:
 
 
 def _figures(results: Results) -> dict[Column, dict[Cell, Folds]]:
-    found: dict[Column, dict[Cell, Folds]] = defaultdict(lambda: defaultdict(dict))
+    figures: dict[Column, dict[Cell, Folds]] = defaultdict(lambda: defaultdict(dict))
     for row in results.metrics.to_pylist():
         if row["value"] is not None:
             column = Column(row["label_group"], row["metric"], row["k"], row["ideal"])
-            found[column][Cell(row["normalization"], row["fusion"])][row["fold"]] = row["value"]
-    return found
+            figures[column][Cell(row["normalization"], row["fusion"])][row["fold"]] = row["value"]
+    return figures
 
 
 def _by_texts(results: Results) -> ByTexts:
@@ -112,12 +120,12 @@ def _values(
     against = {cell: _compared(column, cells, cell, best, by_texts) for cell in cells if cell != best}
     against = _corrected(against)
     bold = winners({cell: c.p(test) for cell, c in against.items() if cell.normalization != SINGLE}, best, alpha)
-    found = {}
+    values = {}
     for cell, folds in cells.items():
         mean, std = mean_std(list(folds.values()))
         deviation = std if len(folds) > 1 else None
-        found[cell] = Value(mean, deviation, dict(folds), cell == best, cell in bold, against.get(cell))
-    return found
+        values[cell] = Value(mean, deviation, dict(folds), cell == best, cell in bold, against.get(cell))
+    return values
 
 
 def _compared(column: Column, cells: Mapping[Cell, Folds], cell: Cell, other: Cell, by_texts: ByTexts) -> Comparison:
@@ -147,30 +155,32 @@ def _corrected(against: dict[Cell, Comparison]) -> dict[Cell, Comparison]:
 
 def _queries(results: Results) -> dict[str, int]:
     counted = results.metrics.group_by(["fold", "label_group"]).aggregate([("queries", "max")])
-    found: dict[str, int] = dict.fromkeys(results.metrics["label_group"].unique().to_pylist(), 0)
+    texts: dict[str, int] = dict.fromkeys(results.metrics["label_group"].unique().to_pylist(), 0)
     for row in counted.to_pylist():
-        found[row["label_group"]] += row["queries_max"]
-    return found
+        texts[row["label_group"]] += row["queries_max"]
+    return texts
 
 
 def _pairs(
     results: Results, figures: Mapping[Column, Mapping[Cell, Folds]]
 ) -> dict[Column, dict[tuple[Cell, Cell], Comparison]]:
     """Any two distinct results in the columns that a page shows; cells that share one stand under the first of them."""
-    found: dict[Column, dict[tuple[Cell, Cell], Comparison]] = {column: {} for column in compared_columns(figures)}
+    comparisons: dict[Column, dict[tuple[Cell, Cell], Comparison]] = {
+        column: {} for column in compared_columns(figures)
+    }
     for row in results.rows("pairs"):
         column = Column(row["label_group"], row["metric"], row["k"], row["ideal"])
         one, other = (
             Cell(row["normalization"], row["fusion"]),
             Cell(row["against_normalization"], row["against_fusion"]),
         )
-        if column in found:
+        if column in comparisons:
             effect = row["difference"] / row["deviation"] if row["deviation"] else None
             of_folds = _compared(column, figures[column], one, other, {}).p_folds
             tests = of_folds, row["p"], row["p_randomization"]
             moved = row["difference"], row["low"], row["high"], effect
-            found[column][one, other] = Comparison(*moved, *tests, row["queries"])
-    return {column: pairs for column, pairs in found.items() if pairs}
+            comparisons[column][one, other] = Comparison(*moved, *tests, row["queries"])
+    return {column: pairs for column, pairs in comparisons.items() if pairs}
 
 
 def compared_columns(columns: Iterable[Column]) -> list[Column]:
@@ -185,16 +195,16 @@ def compared_columns(columns: Iterable[Column]) -> list[Column]:
 
 
 def _agreement(results: Results) -> tuple[Agreement, ...]:
-    found: dict[str, Agreement] = {}
+    groups: dict[str, Agreement] = {}
     for row in results.rows("agreement"):
         group, quantity, value = row["label_group"], row["quantity"], row["value"]
-        here = found.setdefault(group, Agreement(group, {}, {}, {}, {}, 0.0, {}))
+        here = groups.setdefault(group, Agreement(group, {}, {}, {}, {}, 0.0, {}))
         if quantity == "overlap":
             here.overlap[row["retriever"], row["other"]] = value
         elif quantity == "union":
-            found[group] = Agreement(group, here.candidates, here.overlap, here.found, here.alone, value, here.ceiling)
+            groups[group] = Agreement(group, here.candidates, here.overlap, here.found, here.alone, value, here.ceiling)
         elif quantity == "ceiling":
             here.ceiling[Column(group, row["metric"], row["k"], row["ideal"])] = value
         else:
             getattr(here, quantity)[row["retriever"]] = value
-    return tuple(found.values())
+    return tuple(groups.values())

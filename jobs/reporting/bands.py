@@ -64,16 +64,16 @@ def joined(bands: Sequence[Band]) -> Iterator[Band]:
 
 def _one(bands: Sequence[Band]) -> Band:
     pairs = sum(band.pairs for band in bands)
-    found: dict[Cell, dict[int, Share]] = {}
+    shares_of: dict[Cell, dict[int, Share]] = {}
     for cell, shares in bands[0].found.items():
         for k in shares:
             hits = sum(band.found[cell][k].hits for band in bands)
             low, high = wilson_interval(np.array([hits]), np.array([pairs]))
-            found.setdefault(cell, {})[k] = Share(hits, hits / pairs, float(low[0]), float(high[0]))
+            shares_of.setdefault(cell, {})[k] = Share(hits, hits / pairs, float(low[0]), float(high[0]))
     labels = sum(band.labels for band in bands)
     rarest, commonest = min(band.rarest for band in bands), max(band.commonest for band in bands)
     # A text may have labels in several of the bands, and its tests were made band by band: they do not add up.
-    return Band(rarest, commonest, labels, pairs, found, {})
+    return Band(rarest, commonest, labels, pairs, shares_of, {})
 
 
 def frequency_slices(
@@ -99,11 +99,13 @@ def corrected_band_p(bands: Sequence[Band], cell: Cell, single: str, k: int) -> 
     return holm({i: test.p for i, test in tests.items() if test is not None})
 
 
-def text_slices(text_sizes: Sequence[Mapping[str, Any]], column: Column, cell: Cell, alpha: float) -> list[Slice]:
-    """A cell beside each single retriever, by the number of relevant labels of the texts."""
+def text_slices(
+    sizes: Sequence[Mapping[str, Any]], column: Column, cell: Cell, alpha: float, by: By = "text labels"
+) -> list[Slice]:
+    """A cell beside each single retriever, by the number of relevant labels or of words of the texts."""
     rows = [
         row
-        for row in text_sizes
+        for row in sizes
         if (Column(row["label_group"], row["metric"], row["k"], row["ideal"]), row["normalization"], row["fusion"])
         == (column, *cell)
     ]
@@ -116,7 +118,7 @@ def text_slices(text_sizes: Sequence[Mapping[str, Any]], column: Column, cell: C
             outcome = _outcome(row["difference"], corrected.get(i), alpha)
             ends = row["fewest"], row["most"], None, row["queries"], row["k"]
             figures = row["value"], row["retriever_value"]
-            slices.append(Slice("text labels", *ends, single, *figures, None, None, corrected.get(i), outcome))
+            slices.append(Slice(by, *ends, single, *figures, None, None, corrected.get(i), outcome))
     return slices
 
 

@@ -55,10 +55,10 @@ def headline(compared: SideBySide) -> str:
         return f"{name}: {before} and {after}. Not tested: {texts.refused}."
     if change.same:
         return f"{name} is the same in both, over {count(texts.common, 'text')}: {percent(change.after)}."
-    told = f"{_change(change)} over {count(texts.common, 'text')}, p {p_value(change.p)}"
+    difference = f"{_change(change)} over {count(texts.common, 'text')}, p {p_value(change.p)}"
     if change.outcome == "not told apart":
-        return f"{name}: {before} and {after} are not told apart; {told}."
-    return f"{name} {OUTCOMES[change.outcome]} from {before} to {after}: {told}."
+        return f"{name}: {before} and {after} are not told apart; {difference}."
+    return f"{name} {OUTCOMES[change.outcome]} from {before} to {after}: {difference}."
 
 
 def lead(compared: SideBySide) -> Change | None:
@@ -88,8 +88,8 @@ def notes(compared: SideBySide) -> list[str]:
         lines.append(f"Of {count(len(tested), 'figure')} that both have, {joined(parts)}.")
     lines += _text_notes(compared)
     for side in (compared.before, compared.after):
-        found = side.dataset.recommendation
-        lines += [f"{side.name} recommends {cell_name(found.cell)}."] if found else []
+        recommendation = side.dataset.recommendation
+        lines += [f"{side.name} recommends {cell_name(recommendation.cell)}."] if recommendation else []
     for side in (compared.before, compared.after):
         only = compared.only_in(side)
         lines += [f"Only in {side.name}: {joined([cell_name(cell) for cell in only])}."] if only else []
@@ -152,9 +152,9 @@ def decisive_table(compared: SideBySide, group: str, most: int | None = None) ->
     lines = []
     for change in [*singles, *fused[:most]]:
         words = [cell_name(change.cell), percent(change.before), percent(change.after), _change(change)]
-        told = change.outcome in ("better", "worse")
+        told_apart = change.outcome in ("better", "worse")
         words.append(NOTHING if change.same else p_value(change.p))
-        lines.append([*map(Entry, words), Entry(_verdict(change), bold=told)])
+        lines.append([*map(Entry, words), Entry(_verdict(change), bold=told_apart)])
     header = ("cell", compared.before.name, compared.after.name, "change [95%]", "p", "verdict")
     texts = count(compared.texts[group].common, "text")
     return Table(

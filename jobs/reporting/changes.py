@@ -189,9 +189,9 @@ def _changes(
         same = common_blocks.same
         before, after = (np.column_stack([of_side[cell][same] for cell in known]) for of_side in of_column)
         vectors, seed = settings.randomizations, settings.seed
-        found = block_changes(before, after, common_blocks.texts, UNIT, vectors, seed)
+        changes = block_changes(before, after, common_blocks.texts, UNIT, vectors, seed)
         blocks = [column_of_cell.tobytes() for column_of_cell in (after - before).T]
-        tested = dict(zip(known, zip(found, blocks, strict=True), strict=True))
+        tested = dict(zip(known, zip(changes, blocks, strict=True), strict=True))
     return [
         Change(
             column,
@@ -213,12 +213,12 @@ def _block_sums(results: Results) -> BlockSums:
         return {}
     table = results.details["block_sums"]
     sums = table["sums"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
-    found: BlockSums = defaultdict(dict)
+    by_column: BlockSums = defaultdict(dict)
     for number, row in enumerate(table.drop_columns(["sums"]).to_pylist()):
         for name in row["cells"]:
             cell = shown_cell(Cell(*name.split("+", 1)))
-            found[row["label_group"], row["metric"], row["k"]][cell] = sums[number]
-    return found
+            by_column[row["label_group"], row["metric"], row["k"]][cell] = sums[number]
+    return by_column
 
 
 def _judged(changes: Sequence[Change], alpha: float) -> tuple[Change, ...]:

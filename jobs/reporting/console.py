@@ -12,6 +12,7 @@ from jobs.reporting.data import Dataset, Gain
 from jobs.reporting.formats import cell_name, count, figure, input_count_text, p_values, plain, shown_cell, verdict
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.labels import unseen_lines
+from jobs.reporting.strategy_tables import TITLE, curve_lines, optimism_lines, strategies_meaning, strategy_table
 from jobs.results.result import Result
 from jobs.results.stored import Results
 
@@ -20,15 +21,25 @@ BEST = 10
 
 def summary(result: Result, config: Config) -> str:
     """For each label group the single retrievers and the best cells, in percent, as mean(std) over the folds."""
-    results = Results((), config, result.metrics, result.details, result.input_counts, "", "")
+    results = Results((), config, result.metrics, result.details, result.input_counts, "", "", tuple(result.notes))
     dataset = assemble(results, config.report.test, config.report.alpha)
     parts = [_group(dataset, group) for group in dataset.queries]
+    parts += [_strategies(dataset)] if dataset.strategies else []
     parts.append(_answer(dataset))
     counts = [f"  {count(number)} {input_count_text(key)}" for key, number in result.input_counts.items() if number]
     parts.append("Counts:\n" + "\n".join(counts))
     if config.output.path is not None:
         parts.append(f"Written to {config.output.path}")
     return "\n".join(parts)
+
+
+def _strategies(dataset: Dataset) -> str:
+    """What was chosen on validation texts, and what that gives on test texts."""
+    table = strategy_table(dataset)
+    header = [plain(" ".join(filter(None, names))) for names in table.header]
+    rows = [[plain(entry.text) for entry in line] for block in table.blocks for line in block]
+    lines = [*optimism_lines(dataset), *curve_lines(dataset)]
+    return "\n".join([f"{TITLE}: {strategies_meaning(dataset)}", as_table(header, rows), *map(plain, lines), ""])
 
 
 def _answer(dataset: Dataset) -> str:

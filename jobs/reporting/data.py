@@ -10,6 +10,7 @@ from fusion.metrics import Measure
 
 if TYPE_CHECKING:
     from jobs.reporting.examples import Example
+    from jobs.reporting.strategies import GroupStrategies
 
 Test = Literal["folds", "queries", "randomization"]
 Outcome = Literal["better", "worse", "not told apart", "not tested"]
@@ -138,9 +139,11 @@ class Band:
     """By cell, single retriever and k; empty where bands were joined after the texts were counted."""
 
 
-By = Literal["unseen", "frequency", "text labels"]
-"""What slices are made by: labels without a training text, the frequency of the label, or the number of labels of the
-text."""
+By = Literal["unseen", "frequency", "text labels", "text words"]
+"""What slices are made by: labels without a training text, the frequency of the label, or the number of labels or of
+words of the text."""
+OF_TEXTS: tuple[By, ...] = ("text labels", "text words")
+"""Slices of texts; the others are slices of pairs of text and label."""
 
 
 @dataclass(frozen=True)
@@ -192,17 +195,17 @@ class Standing:
 
     @property
     def losses(self) -> tuple[Slice, ...]:
-        return tuple(found for found in self.slices if found.outcome == "worse")
+        return tuple(part for part in self.slices if part.outcome == "worse")
 
     @property
     def best_losses(self) -> tuple[Slice, ...]:
-        return tuple(found for found in self.best_slices if found.outcome == "worse")
+        return tuple(part for part in self.best_slices if part.outcome == "worse")
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The cell to deploy: the one with the smallest mean regret, its distance from the best cell, over all columns of
-    the paper's protocol."""
+    """The cell to deploy: of those that lose to a single retriever in the fewest columns of the paper's protocol, the
+    one with the smallest mean regret, its distance from the best cell."""
 
     cell: Cell
     regret: float
@@ -322,6 +325,10 @@ class Dataset:
     """By label group, those most helped first."""
     labels: tuple[LabelChange, ...] = ()
     """By label group and retriever, those most helped first."""
+    strategies: tuple[GroupStrategies, ...] = ()
+    """By label group, what was chosen and learned on validation texts; none where nothing was."""
+    notes: tuple[str, ...] = ()
+    """What else a reader should know: on which texts choices were made."""
 
 
 @dataclass(frozen=True)
@@ -383,6 +390,8 @@ class DatasetNight:
     """Bounds of the data, or of the cost, that were not kept; a sentence each."""
     next_steps: tuple[str, ...] = ()
     """Where to look first, and how to make the night again."""
+    other_choices: tuple[str, ...] = ()
+    """Where tonight's data would choose another fusion; a sentence each."""
 
     @property
     def fallen(self) -> tuple[WatchedChange, ...]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fusion.errors import SetupError
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
-from jobs.reporting.data import Agreement, Column, Dataset, Ranking, Report, Share, Value
+from jobs.reporting.curve_figure import draw_curve
+from jobs.reporting.data import Agreement, Column, Dataset, Ranking, Report, Row, Share, Value
+from jobs.reporting.figure_style import COLOURS, DASHES, MARKS, ONE_COLUMN, TWO_COLUMNS, new_figure, style
 from jobs.reporting.formats import ANY, cell_name, measure_name, percent, span
 from jobs.reporting.tables import columns_by_group, decisive, distinct_rows, file_names
 
@@ -21,34 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
-"""Widths in inches."""
-# The palette of Okabe and Ito: distinct for the colour-blind; marks, dashes and hatches tell lines and bars apart in
-# grey print.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 RANKS_SHOWN = 16
 """Cells of a figure of mean ranks; the page has all."""
-MARKS = ("o", "s", "^", "D", "v", "P")
-DASHES = ((0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)), (0, (6, 2)), (0, (2, 2)), (0, (1, 3)))
-STYLE = {
-    "font.size": 7,
-    "axes.titlesize": 7,
-    "axes.linewidth": 0.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.fontsize": 6.5,
-    "legend.frameon": False,
-    "xtick.labelsize": 6.5,
-    "ytick.labelsize": 6.5,
-    "xtick.major.width": 0.5,
-    "ytick.major.width": 0.5,
-    "lines.linewidth": 1.1,
-    "lines.markersize": 4,
-    "hatch.linewidth": 0.6,
-    "savefig.dpi": 200,
-    "svg.hashsalt": "xmtc-fusion",
-    "text.parse_math": False,
-}
 
 
 def figures(report: Report) -> Iterator[tuple[str, Figure]]:
@@ -56,7 +30,7 @@ def figures(report: Report) -> Iterator[tuple[str, Figure]]:
     names = file_names(dataset.name for dataset in report.datasets)
     for dataset in report.datasets:
         for kind, draw in _drawings(dataset):
-            with _style():
+            with style():
                 figure = draw()
             yield f"{names[dataset.name]}_{kind}", figure
 
@@ -65,37 +39,23 @@ def save(figure: Figure, suffix: Literal["svg", "png"]) -> bytes:
     """The file's bytes: the same for the same figure and version of matplotlib."""
     written = io.BytesIO()
     unsaid = {"svg": ("Date", "Creator"), "png": ("Software",)}[suffix]
-    with _style():
+    with style():
         figure.savefig(written, format=suffix, metadata=dict.fromkeys(unsaid))
     return written.getvalue()
-
-
-def _style() -> AbstractContextManager[None]:
-    """Our settings on matplotlib's own, whatever the user's are."""
-    try:
-        from matplotlib import style
-    except ImportError:
-        raise SetupError("the figures need the package matplotlib: pip install 'xmtc-fusion[report]'") from None
-    return style.context(["default", STYLE])
-
-
-def _figure(width: float, height: float, **subplots: Any) -> tuple[Figure, Sequence[Axes]]:
-    from matplotlib.figure import Figure
-
-    figure = Figure((width, height), layout="constrained")
-    return figure, figure.subplots(squeeze=False, **subplots).ravel()
 
 
 def _drawings(dataset: Dataset) -> Iterator[tuple[str, Callable[[], Figure]]]:
     columns = columns_by_group(dataset)
     files = file_names(columns)
-    if any(not row.single for row in dataset.rows):
+    if any(in_grid(row) for row in dataset.rows):
         for group in columns:
             yield f"grid-{files[group]}", partial(_grid, dataset, group, columns[group])
     if any(gain.column.ideal == ALL for gain in dataset.gains):
         yield "gain", partial(_gain, dataset, columns)
     if any(dataset.bands.get(group) for group in columns):
         yield "frequency", partial(_frequency, dataset, columns)
+    if any(group.curve for group in dataset.strategies):
+        yield "curve", partial(draw_curve, dataset)
     for ranking in dataset.rankings:
         if ranking.label_group in columns:
             yield f"ranks-{files[ranking.label_group]}", partial(_ranks, dataset, ranking)
@@ -110,14 +70,19 @@ def _best(dataset: Dataset, column: Column) -> tuple[Cell, Value] | None:
     return next(((cell, value) for cell, value in of_column if value.best), None)
 
 
+def in_grid(row: Row) -> bool:
+    """Whether a row is a normalisation with a fusion of all retrievers."""
+    return not row.single and not row.cell.subset and not row.cell.is_strategy
+
+
 def _grid(dataset: Dataset, group: str, columns: list[Column]) -> Figure:
     """A heat map of the decisive measure, and one of the first place, each with the bar of its colours."""
     precisions = [column for column in columns if column.metric == "precision"]
     shown = list(dict.fromkeys([decisive(columns), *precisions[:1]]))
-    whole = [row.cell for row in dataset.rows if not row.single and not row.cell.subset]
+    whole = [row.cell for row in dataset.rows if in_grid(row)]
     normalizations = list(dict.fromkeys(cell.normalization for cell in whole))
     width = TWO_COLUMNS if len(shown) > 1 else ONE_COLUMN
-    figure, axes = _figure(width, 1.35 + 0.21 * len(normalizations), ncols=len(shown), sharey=True)
+    figure, axes = new_figure(width, 1.35 + 0.21 * len(normalizations), ncols=len(shown), sharey=True)
     for ax, column in zip(axes, shown, strict=True):
         _heat_map(figure, ax, dataset, column, normalizations)
         ax.set_title(f"{dataset.name}, {group} labels")
@@ -132,7 +97,7 @@ def _heat_map(figure: Figure, ax: Axes, dataset: Dataset, column: Column, normal
     from matplotlib import cm, colormaps, colors
     from matplotlib.patches import Rectangle
 
-    shown = [row for row in distinct_rows(dataset) if not row.single and not row.cell.subset]
+    shown = [row for row in distinct_rows(dataset) if in_grid(row)]
     fusions = list(dict.fromkeys(row.cell.fusion for row in shown))
     values = {row.cell: row.values[column] for row in shown if column in row.values}
     means = np.array([value.mean for value in values.values()])
@@ -169,7 +134,7 @@ def _ranks(dataset: Dataset, ranking: Ranking) -> Figure:
     """The cells by their mean rank; a bar on the right joins those that are not told apart."""
     shown = ranking.cells[:RANKS_SHOWN]
     names = [cell_name(ranked.cell) for ranked in shown]
-    figure, (ax,) = _figure(ONE_COLUMN, 0.7 + 0.14 * len(shown))
+    figure, (ax,) = new_figure(ONE_COLUMN, 0.7 + 0.14 * len(shown))
     for y, ranked in enumerate(shown):
         alone = ranked.cell.normalization == SINGLE
         ax.plot([0, ranked.rank], [y, y], color="0.85", linewidth=0.4, zorder=0)
@@ -193,7 +158,7 @@ def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
     """The best fusion against the better single retriever, by measure and label group."""
     gains = {gain.column: gain for gain in dataset.gains}
     measures = list(dict.fromkeys(measure_name(column) for of_group in columns.values() for column in of_group))
-    figure, (ax,) = _figure(ONE_COLUMN, 0.9 + 0.13 * len(measures) * len(columns))
+    figure, (ax,) = new_figure(ONE_COLUMN, 0.9 + 0.13 * len(measures) * len(columns))
     for i, (group, of_group) in enumerate(columns.items()):
         shift = 0.7 * ((i + 0.5) / len(columns) - 0.5)
         colour, mark = COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)]
@@ -229,7 +194,7 @@ def _frequency(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
     lines += [dataset.recommendation.cell] if dataset.recommendation else []
     ratios = [max(len(dataset.bands[group]), 4) for group in groups]
     width = ONE_COLUMN if len(groups) == 1 else TWO_COLUMNS
-    figure, axes = _figure(width, 2.5, ncols=len(groups), sharey=True, width_ratios=ratios)
+    figure, axes = new_figure(width, 2.5, ncols=len(groups), sharey=True, width_ratios=ratios)
     for ax, group in zip(axes, groups, strict=True):
         bands = dataset.bands[group]
         for i, cell in enumerate(lines):
@@ -267,16 +232,16 @@ def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) ->
     retrievers = list(agreement.found)
     bars = max(len(retrievers) + 1, len(ceilings))
     panels = 2 if ceilings else 1
-    figure, axes = _figure(ONE_COLUMN * panels, 0.85 + 0.2 * bars, ncols=panels)
-    found = [100 * agreement.found[name] for name in retrievers]
+    figure, axes = new_figure(ONE_COLUMN * panels, 0.85 + 0.2 * bars, ncols=panels)
+    listed = [100 * agreement.found[name] for name in retrievers]
     alone = [100 * agreement.alone.get(name, 0) for name in retrievers]
-    shared = [a - b for a, b in zip(found, alone, strict=True)]
+    shared = [a - b for a, b in zip(listed, alone, strict=True)]
     bar: dict[str, Any] = {"height": 0.65, "edgecolor": "black", "linewidth": 0.5}
     axes[0].barh(retrievers, shared, color=COLOURS[4], label="found by others too", **bar)
     axes[0].barh(retrievers, alone, left=shared, color="white", hatch="/////", label="found by it alone", **bar)
     axes[0].barh(["any of them"], [100 * agreement.union], color="0.88", label="found by any", **bar)
-    words = [f"{a:.1f}, alone {b:.1f}" for a, b in zip(found, alone, strict=True)]
-    _say(axes[0], [*found, 100 * agreement.union], [*words, f"{100 * agreement.union:.1f}"])
+    words = [f"{a:.1f}, alone {b:.1f}" for a, b in zip(listed, alone, strict=True)]
+    _say(axes[0], [*listed, 100 * agreement.union], [*words, f"{100 * agreement.union:.1f}"])
     # More pairs than one do not fit on a line; the table has them.
     common = [f"\ncandidates in common: {100 * share:.1f}%" for share in agreement.overlap.values()]
     axes[0].set_xlabel("relevant labels found (%)" + (common[0] if len(common) == 1 else ""))

@@ -4,6 +4,7 @@ LaTeX, page, trend and nightly messages. The page's script follows the same rule
 from __future__ import annotations
 
 import math
+import re
 
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
@@ -134,11 +135,12 @@ def effect(size: float | None) -> str:
     return NOTHING if size is None or not math.isfinite(size) else f"{size:.2f}".replace("-", MINUS)
 
 
-def verdict(found: Verdict) -> str:
+def verdict(decision: Verdict) -> str:
     """The outcome, and on what it rests where that is not folds and texts together."""
-    if found.outcome == "not tested":
-        return "not tested (one fold, no figures per text)" if found.folds == 1 else "not tested over texts"
-    return f"{found.outcome} (tested over {count(found.texts or 0, 'text')})" if found.folds == 1 else found.outcome
+    if decision.outcome == "not tested":
+        return "not tested (one fold, no figures per text)" if decision.folds == 1 else "not tested over texts"
+    over = f" (tested over {count(decision.texts or 0, 'text')})" if decision.folds == 1 else ""
+    return decision.outcome + over
 
 
 def reads_ranks(cell: Cell) -> bool:
@@ -170,6 +172,11 @@ def measure_name(column: Column) -> str:
     return f"{metric_name(column.metric)}{cutoff(column)}" + ("" if column.ideal == ALL else f" ({column.ideal})")
 
 
+def objective_name(objective: str) -> str:
+    """`0.5*ndcg@10+0.5*precision@1` with the metrics as people write them."""
+    return re.sub(r"[a-z][a-z0-9-]*", lambda found: metric_name(found[0]), objective)
+
+
 def cutoff(column: Column) -> str:
     """@10; nothing for a measure of the whole ranking."""
     return f"@{column.k}" if column.k else ""
@@ -177,6 +184,11 @@ def cutoff(column: Column) -> str:
 
 def column_name(column: Column) -> str:
     return f"{column.label_group} {measure_name(column)}"
+
+
+def watched_name(column: Column, cell: Cell) -> str:
+    """A figure of a cell, as nights call it."""
+    return f"{column_name(column)} of {cell_name(cell)}"
 
 
 def plain(text: str) -> str:

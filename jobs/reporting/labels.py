@@ -69,10 +69,8 @@ def label_tables(dataset: Dataset) -> Iterator[tuple[str, Table]]:
 def _line(change: LabelChange) -> list[Entry]:
     moved = change.found - change.retriever_found
     label = f"{change.name} ({change.label_id})" if change.name else change.label_id
-    found = [
-        f"{count(number)} ({percent(number / change.pairs)}%)" for number in (change.found, change.retriever_found)
-    ]
-    words = [change.outcome, label, count(change.pairs), *found, f"{moved:+,}".replace("-", MINUS)]
+    hits = [f"{count(number)} ({percent(number / change.pairs)}%)" for number in (change.found, change.retriever_found)]
+    words = [change.outcome, label, count(change.pairs), *hits, f"{moved:+,}".replace("-", MINUS)]
     return [Entry(word) for word in words]
 
 
@@ -89,14 +87,14 @@ def _bound(changes: list[LabelChange]) -> str:
 
 def unseen_lines(dataset: Dataset) -> list[str]:
     """A line per label group: the pairs whose label has no training text, and who finds them all the same."""
-    found = dataset.recommendation
-    if found is None or not dataset.bands:
+    recommendation = dataset.recommendation
+    if recommendation is None or not dataset.bands:
         return []
     if dataset.unseen is None:
         return [NO_TRAINING_TEXTS]
     if not dataset.unseen:
         return ["Every label of a test text has a training text in its fold."]
-    return [line for standing in found.standings for line in _unseen_line(dataset, standing)]
+    return [line for standing in recommendation.standings for line in _unseen_line(dataset, standing)]
 
 
 def _unseen_line(dataset: Dataset, standing: Standing) -> Iterator[str]:

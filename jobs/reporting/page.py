@@ -28,8 +28,11 @@ from jobs.reporting.data import (
     Value,
 )
 from jobs.reporting.example_page import LINK, examples_section
-from jobs.reporting.formats import TEST_NAMES, TESTS, cell_name, shown_cell, verdict
+from jobs.reporting.formats import TEST_NAMES, TESTS, cell_name, objective_name, shown_cell, verdict
 from jobs.reporting.html import asset, night_html
+from jobs.reporting.strategies import GroupStrategies
+from jobs.reporting.strategy_page import LINK as STRATEGIES_LINK
+from jobs.reporting.strategy_page import strategies_section
 from jobs.reporting.tables import distinct_rows, out_of_order, warnings
 
 LARGEST = 3_000_000
@@ -37,7 +40,17 @@ LARGEST = 3_000_000
 LEVELS = 6
 """Left out, one after the other: nothing; the comparison of every two cells; the folds; the frequency bands; the tests
 of each figure against the best; the examples."""
-_SCRIPTS = ("formats.js", "data.js", "marks.js", "tables.js", "figures.js", "compare.js", "view.js", "page.js")
+_SCRIPTS = (
+    "formats.js",
+    "data.js",
+    "marks.js",
+    "tables.js",
+    "figures.js",
+    "curve.js",
+    "compare.js",
+    "view.js",
+    "page.js",
+)
 """In the order they need each other; the last one starts the page."""
 _DIGITS = 6
 """Significant digits of the figures."""
@@ -66,6 +79,8 @@ def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
         "beside": links,
         "night": night_html(report.night) if report.night else "",
         "answers": "\n".join(map(static_page.answer, sets)),
+        "strategies": strategies_section(sets),
+        "strategies_link": STRATEGIES_LINK if any(dataset.strategies for dataset in sets) else "",
         "losses": "\n".join(map(static_page.losses, sets)),
         "labels": "\n".join(map(static_page.labels, sets)),
         "fewest": str(FEWEST_PAIRS),
@@ -112,6 +127,7 @@ def _report(report: Report, left_out: int) -> dict[str, Any]:
 def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
     """Cells are numbers of rows and columns are numbers of columns, wherever something refers to them."""
     rows = _Rows(dataset)
+    fixed = [row.cell for row in dataset.rows if not row.single and not row.cell.is_strategy]
     folds = dataset.folds if left_out < 2 else ()
     bands = dataset.bands if left_out < 3 else {}
     return {
@@ -121,8 +137,8 @@ def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
         "warnings": warnings(dataset),
         "queries": dataset.queries,
         "columns": dataset.columns,
-        "normalizations": list(dict.fromkeys(row.cell.normalization for row in dataset.rows if not row.single)),
-        "fusions": list(dict.fromkeys(row.cell.fusion for row in dataset.rows if not row.single)),
+        "normalizations": list(dict.fromkeys(cell.normalization for cell in fixed)),
+        "fusions": list(dict.fromkeys(cell.fusion for cell in fixed)),
         "rows": [_row(row, dataset, folds, left_out < 4) for row in rows.rows],
         "recommended": dataset.recommendation and rows.of(dataset.recommendation.cell),
         "out_of_order": out_of_order(dataset, dataset.columns),
@@ -132,6 +148,7 @@ def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
         "rankings": [_ranking(ranking, rows) for ranking in dataset.rankings],
         "agreement": [_agreement(agreement, dataset) for agreement in dataset.agreement],
         "paper": dataset.paper and _paper(dataset.paper, dataset, rows),
+        "curves": [_curves(group) for group in dataset.strategies if group.curve],
     }
 
 
@@ -182,11 +199,11 @@ def _bands(bands: Sequence[Band], rows: _Rows) -> list[dict[str, Any]]:
     deepest = max(next(iter(bands[0].found.values()))) if bands else 0
     keys = dict.fromkeys(key for band in bands for key in band.tests)
     p = {key: corrected_band_p(bands, *key, deepest) for key in keys}
-    found = []
+    of_bands = []
     for i, band in enumerate(bands):
         shares = {rows.of(cell): of_k for cell, of_k in band.found.items()}
         tested = {(rows.of(cell), rows.of(Cell(SINGLE, name))): (cell, name) for cell, name in band.tests}
-        found.append(
+        of_bands.append(
             {
                 **{name: getattr(band, name) for name in ("rarest", "commonest", "labels", "pairs")},
                 "found": {row: {k: _share(share) for k, share in of_k.items()} for row, of_k in shares.items()},
@@ -195,7 +212,7 @@ def _bands(bands: Sequence[Band], rows: _Rows) -> list[dict[str, Any]]:
                 ],
             }
         )
-    return found
+    return of_bands
 
 
 def _share(share: Share) -> list[float | None]:
@@ -203,10 +220,10 @@ def _share(share: Share) -> list[float | None]:
 
 
 def _pairs(column: Column, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
-    found = dataset.pairs[column].items()
+    pairs = dataset.pairs[column].items()
     return {
         "column": dataset.columns.index(column),
-        "list": [[rows.of(one), rows.of(other), *_comparison(compared)] for (one, other), compared in found],
+        "list": [[rows.of(one), rows.of(other), *_comparison(compared)] for (one, other), compared in pairs],
     }
 
 
@@ -228,6 +245,17 @@ def _agreement(agreement: Agreement, dataset: Dataset) -> dict[str, Any]:
         "alone": {name: _number(share) for name, share in agreement.alone.items()},
         "union": _number(agreement.union),
         "ceiling": [_number(agreement.ceiling.get(column)) for column in dataset.columns],
+    }
+
+
+def _curves(group: GroupStrategies) -> dict[str, Any]:
+    return {
+        "group": group.label_group,
+        "objective": objective_name(group.objective),
+        "lines": [
+            [str(cell), [[point.texts, *(_number(gain, 4) for gain in point[1:])] for point in points]]
+            for cell, points in group.curve.items()
+        ],
     }
 
 

@@ -34,8 +34,8 @@ def paper_figures(table: str, ours: Mapping[Column, Mapping[Cell, float]]) -> Pa
     for column in dict.fromkeys(column for _, column in values):
         both = [cell for cell in compared if cell in ours.get(column, {})]
         if len(both) > 2:
-            found = spearmanr([ours[column][cell] for cell in both], [values[cell, column][0] for cell in both])
-            correlation[column] = float(found.statistic)
+            agreement = spearmanr([ours[column][cell] for cell in both], [values[cell, column][0] for cell in both])
+            correlation[column] = float(agreement.statistic)
     return PaperFigures(table, values, correlation, len(compared), LEFT_OUT)
 
 

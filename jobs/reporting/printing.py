@@ -12,6 +12,7 @@ from itertools import groupby
 from fusion.label_groups import ALL
 from jobs.reporting import night as words
 from jobs.reporting.answer import (
+    SLICE_TABLES,
     facts,
     headline,
     labels_of,
@@ -27,6 +28,8 @@ from jobs.reporting.formats import MINUS, NOTHING, cell_name, column_name, count
 from jobs.reporting.labels import TITLE as TITLE_OF_LABELS
 from jobs.reporting.labels import label_tables, unseen_lines
 from jobs.reporting.reading import how_to_read
+from jobs.reporting.strategy_tables import TITLE as TITLE_OF_STRATEGIES
+from jobs.reporting.strategy_tables import band_tables, curve_lines, optimism_lines, pair_table, strategy_table
 from jobs.reporting.summary_tables import agreement_table, gain_table, overview_table, paper_tables, tie_table
 from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
 from jobs.runtime.safe_text import code_span, csv_cells, fenced
@@ -36,6 +39,7 @@ FIGURES = {
     "gain": "Gain of the best fusion over the better single retriever, with 95% intervals",
     "frequency": "Relevant labels found, by label frequency, with 95% intervals",
     "ranks": "Mean ranks; bars join cells that are not told apart",
+    "curve": "Gain over the cell chosen on all validation texts, by the number of these texts",
     "agreement": "What the retrievers find together and alone, and the ceiling of any fusion",
 }
 """The kinds of figures, with their captions."""
@@ -113,6 +117,7 @@ def dataset_latex(report: Report, dataset: Dataset) -> str:
     """The tables of a dataset, for \\input in an article."""
     name = file_names(other.name for other in report.datasets)[dataset.name]
     tables = [*grid_tables(report, dataset), *([gain_table(report, dataset)] if dataset.gains else [])]
+    tables += [strategy_table(dataset)] if dataset.strategies else []
     return "% Needs \\usepackage{booktabs}.\n" + "\n".join(latex(table, f"{name}-{table.name}") for table in tables)
 
 
@@ -172,6 +177,7 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
     parts = [f"## {mark(dataset.name)}"]
     parts += [f"> [!WARNING]\n> {mark(warning)}" for warning in warnings(dataset)]
     parts += _answer_markdown(dataset)
+    parts += _strategies_markdown(dataset)
     parts += _examples_markdown(dataset)
     if dataset.gains:
         parts += ["### Best fusions and single retrievers", markdown(gain_table(report, dataset))]
@@ -186,8 +192,8 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
         alike = ", ".join(f"{column_name(column)} {rank:.2f}" for column, rank in ranks)
         parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
         parts += folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
-    told = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
-    counts = "".join(f"- {count(number)} {mark(text)}\n" for text, number in told.items())
+    counted = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
+    counts = "".join(f"- {count(number)} {mark(text)}\n" for text, number in counted.items())
     sources = ", ".join(code_span(source) for source in dataset.sources)
     run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
     return [*parts, "### What was run", run, counts, *folded("Configuration", [fenced(dataset.config, "yaml")])]
@@ -207,12 +213,24 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
     winners = winners_table(dataset)
     parts += folded("The winner of each column", [markdown(winners)]) if winners else []
     lines = [*loss_lines(dataset), *unseen_lines(dataset)]
-    slices = [slice_table(dataset, one, by) for one in standings for by in ("frequency", "text labels")]
+    slices = [slice_table(dataset, one, by) for one in standings for by in SLICE_TABLES]
     if lines:
         parts += [f"### Where {mark(name)} loses", "".join(f"- {mark(line)}\n" for line in lines)]
         parts += folded("Every slice, with its test", [markdown(table) for table in slices if table])
     parts += folded(TITLE_OF_LABELS, (markdown(table) for _, table in label_tables(dataset))) if dataset.labels else []
     return parts
+
+
+def _strategies_markdown(dataset: Dataset) -> list[str]:
+    """What was chosen and learned on validation texts, and what that gives on test texts."""
+    if not dataset.strategies:
+        return []
+    parts = [f"### {TITLE_OF_STRATEGIES}", markdown(strategy_table(dataset))]
+    lines = [*optimism_lines(dataset), *curve_lines(dataset)]
+    parts.append("".join(f"- {mark(line)}\n" for line in lines))
+    pairs = pair_table(dataset)
+    parts += folded("Every two of them", [markdown(pairs)]) if pairs else []
+    return [*parts, *folded("By label frequency", map(markdown, band_tables(dataset)))]
 
 
 def _examples_markdown(dataset: Dataset) -> list[str]:

@@ -28,8 +28,8 @@ def how_to_read(report: Report) -> dict[str, str]:
         "Label groups": "Head labels are the most frequent ones, tail labels all the others; each group is ranked and "
         "measured on its own. All labels are fused as one list.",
         "Where it loses": "By label frequency: how many relevant labels of each text either of the two ranks among its "
-        "first k, by a sign test over texts, which keeps the labels of a text together. By number of labels: texts, by "
-        "the paired t-test. Both are Holm-corrected over the slices. Tenths of the labels with fewer than "
-        f"{FEWEST_PAIRS} pairs are joined with their neighbour. Slices by length of the text are not available: "
-        "results hold no texts.",
+        "first k, by a sign test over texts, which keeps the labels of a text together. By the number of labels, or "
+        "of words, of a text: texts, by the paired t-test. All are Holm-corrected over the slices. Tenths of labels "
+        f"with fewer than {FEWEST_PAIRS} pairs are joined with their neighbour. Words are counted where the judgements "
+        "tell them.",
     }

@@ -49,19 +49,18 @@ def recommendation(
     gains: Sequence[Gain],
     against_single: Mapping[Column, Mapping[Cell, Comparison]],
     bands: Mapping[str, Sequence[Band]],
-    text_sizes: Sequence[Mapping[str, Any]],
+    sizes: Mapping[By, Sequence[Mapping[str, Any]]],
     test: Test,
     alpha: float,
     unseen: Mapping[str, Band] | None = None,
 ) -> Recommendation | None:
-    """By the smallest mean regret over all columns of the paper's protocol. `text_sizes`: rows of that table;
-    `unseen`: by label group, the pairs whose label has no training text."""
+    """By losses to single retrievers and mean regret over all columns of the paper's protocol. `sizes`: the rows of
+    text_sizes and text_lengths; `unseen`: by label group, the pairs whose label has no training text."""
     means = {
-        column: {cell: value.mean for cell, value in of_column.items() if cell.normalization != SINGLE}
+        column: {cell: value.mean for cell, value in of_column.items()}
         for column, of_column in values.items()
-        if column.ideal == ALL
+        if column.ideal == ALL and any(cell.normalization != SINGLE for cell in of_column)
     }
-    means = {column: fused for column, fused in means.items() if fused}
     try:
         chosen = recommend(means)
     except InputError:
@@ -81,7 +80,7 @@ def recommendation(
             cell: (
                 *_by_frequency(without, cell, standing, alpha, "unseen"),
                 *_by_frequency(bands.get(group, ()), cell, standing, alpha, "frequency"),
-                *text_slices(text_sizes, column, cell, alpha),
+                *(one for by, rows in sizes.items() for one in text_slices(rows, column, cell, alpha, by)),
             )
             for cell in {chosen.cell, standing.best}
         }
@@ -129,7 +128,7 @@ def rankings(
     alpha: float,
 ) -> tuple[Ranking, ...]:
     """Mean ranks over the folds in the decisive column of each label group; the tests of all texts say which differ."""
-    found = []
+    rankings = []
     for group in dict.fromkeys(column.label_group for column in pairs):
         column = decisive(column for column in pairs if column.label_group == group)
         cells = list(dict.fromkeys(cell for pair in pairs[column] for cell in pair))
@@ -143,5 +142,5 @@ def rankings(
         )
         over = f"{measure_name(column)}, {mean}. Tested over all texts, every two cells, Holm-corrected."
         ordered = tuple(RankedCell(cell, rank) for cell, rank in ranked.mean_ranks.items())
-        found.append(Ranking(group, ordered, tuple(ranked.groups), over))
-    return tuple(found)
+        rankings.append(Ranking(group, ordered, tuple(ranked.groups), over))
+    return tuple(rankings)

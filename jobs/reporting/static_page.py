@@ -7,6 +7,7 @@ from html import escape
 
 from fusion.grid import SINGLE, Cell
 from jobs.reporting.answer import (
+    SLICE_TABLES,
     facts,
     headline,
     loss_line,
@@ -32,8 +33,8 @@ LOSSES_SHOWN = 2
 def answer(dataset: Dataset) -> str:
     """One sentence, what it is about, and a card per label group."""
     warned = "".join(f'<p class="warning">\N{WARNING SIGN} {escape(text)}</p>' for text in warnings(dataset))
-    found = dataset.recommendation
-    cards = "".join(_card(standing, dataset) for standing in found.standings) if found else ""
+    recommendation = dataset.recommendation
+    cards = "".join(_card(standing, dataset) for standing in recommendation.standings) if recommendation else ""
     winners = winners_table(dataset)
     table = (
         f"<details><summary>The winner of each column</summary>{table_html(winners, dataset.name)}</details>"
@@ -104,14 +105,14 @@ def losses(dataset: Dataset) -> str:
         return ""
     name = escape(cell_name(dataset.recommendation.cell))
     lines = "".join(f"<li>{escape(line)}</li>" for line in [*loss_lines(dataset), *unseen_lines(dataset)])
-    told = f"<ul>{lines}</ul>" if lines else "<p>These results hold no figures by label frequency or by text.</p>"
+    shown = f"<ul>{lines}</ul>" if lines else "<p>These results hold no figures by label frequency or by text.</p>"
     tables = []
     for standing in dataset.recommendation.standings:
-        for by in ("frequency", "text labels"):
+        for by in SLICE_TABLES:
             table = slice_table(dataset, standing, by)
             tables += [table_html(table, dataset.name)] if table else []
     every = f"<details><summary>Every slice, with its test</summary>{''.join(tables)}</details>" if tables else ""
-    return f"<article><h3>{escape(dataset.name)}: {name} beside each retriever alone</h3>{told}{every}</article>"
+    return f"<article><h3>{escape(dataset.name)}: {name} beside each retriever alone</h3>{shown}{every}</article>"
 
 
 def labels(dataset: Dataset) -> str:
@@ -138,15 +139,15 @@ def reading(report: Report) -> str:
 
 def run_card(dataset: Dataset) -> str:
     """Where the figures come from."""
-    found = {
+    facts = {
         "metrics from": "<br>".join(map(escape, dataset.sources)),
         "evaluated (UTC)": escape(dataset.evaluated),
         "code": escape(dataset.version),
         "folds": ", ".join(map(str, dataset.folds)),
         "texts that count": ", ".join(f"{escape(group)} {count(texts)}" for group, texts in dataset.queries.items()),
     }
-    found |= {escape(input_count_text(key)): count(number) for key, number in dataset.input_counts.items()}
-    pairs = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in found.items())
+    facts |= {escape(input_count_text(key)): count(number) for key, number in dataset.input_counts.items()}
+    pairs = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts.items())
     warned = "".join(f' <span class="warning">\N{WARNING SIGN} {escape(text)}</span>' for text in warnings(dataset))
     config = f'<details><summary>Configuration</summary><pre tabindex="0">{escape(dataset.config)}</pre></details>'
     return f'<article class="card"><h3>{escape(dataset.name)}{warned}</h3><dl>{pairs}</dl>{config}</article>'

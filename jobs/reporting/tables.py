@@ -43,12 +43,12 @@ class Table(NamedTuple):
 
 def file_names(names: Iterable[str]) -> dict[str, str]:
     """A name for files of each name: distinct, and without the underscore that joins the parts of a file's name."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for name in names:
         plain = re.sub(r"[\W_]+", "-", name).strip("-").lower()
         numbered = (f"{plain}-{n}".strip("-") for n in numbers(2))
-        found[name] = next(name for name in chain([plain], numbered) if name and name not in found.values())
-    return found
+        files[name] = next(file for file in chain([plain], numbered) if file and file not in files.values())
+    return files
 
 
 def decisive(columns: Iterable[Column]) -> Column:
@@ -79,15 +79,15 @@ def printed(value: Value | None) -> Entry:
 
 def warnings(dataset: Dataset) -> list[str]:
     """What a reader must know before trusting the figures."""
-    found = []
+    warnings = []
     missing, there = dataset.missing_folds, len(dataset.folds)
     if missing:
         which = ("folds {} are" if len(missing) > 1 else "fold {} is").format(", ".join(map(str, missing)))
-        found.append(f"{which} missing: figures are over {there} of {there + len(missing)} folds")
+        warnings.append(f"{which} missing: figures are over {there} of {there + len(missing)} folds")
     if there == 1:
         tests = "the tests over texts decide" if tested(dataset) else "no test"
-        found.append(f"one fold: no standard deviation, {tests}")
-    return found
+        warnings.append(f"one fold: no standard deviation, {tests}")
+    return warnings
 
 
 def legend(report: Report, dataset: Dataset, groups: Collection[str]) -> str:
@@ -139,13 +139,13 @@ def out_of_order(dataset: Dataset, columns: Collection[Column]) -> str:
 def distinct_rows(dataset: Dataset) -> list[Row]:
     """Each distinct result once, the best of the most important column first: a fusion that reads only ranks gives the
     same under every normalisation."""
-    found: dict[Cell, Row] = {}
+    shown: dict[Cell, Row] = {}
     for row in dataset.rows:
-        found.setdefault(shown_cell(row.cell), Row(shown_cell(row.cell), row.values))
+        shown.setdefault(shown_cell(row.cell), Row(shown_cell(row.cell), row.values))
     columns = [column for column in dataset.columns if column.label_group == ALL] or list(dataset.columns)
     column = decisive(columns)
-    means = {cell: row.values[column].mean if column in row.values else -1.0 for cell, row in found.items()}
-    return sorted(found.values(), key=lambda row: -means[row.cell])
+    means = {cell: row.values[column].mean if column in row.values else -1.0 for cell, row in shown.items()}
+    return sorted(shown.values(), key=lambda row: -means[row.cell])
 
 
 def grid_tables(report: Report, dataset: Dataset, rows: Sequence[Row] | None = None) -> Iterator[Table]:

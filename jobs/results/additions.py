@@ -33,12 +33,12 @@ def additions(metrics: pa.Table, evaluation: Evaluation, sums: PairedSums | None
         if row["value"] is not None and row["ideal"] == ALL:
             figures = values[row["label_group"], Measure(row["metric"], row["k"])]
             figures[Cell(row["normalization"], row["fusion"])].append(row["value"])
-    found = list(_found(evaluation))
+    made = list(_found(evaluation))
 
     def rows() -> Iterator[dict[str, Any]]:
         for (view, measure), figures in values.items():
             means = {cell: sum(folds) / len(folds) for cell, folds in figures.items()}
-            for addition in found:
+            for addition in made:
                 value, without = means[addition.cell], means[addition.without]
                 yield {
                     "label_group": view,

@@ -1,12 +1,15 @@
-"""The tables that compare cells text by text: against the best, each with each, and by the size of the text."""
+"""The tables that compare cells text by text: against the best, each with each, and by the labels and words of the
+text."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from fusion.grid import SINGLE, Cell
@@ -14,6 +17,7 @@ from fusion.metrics import Measure, text_measures
 from fusion.statistics.paired import FEWEST_LABELS, Aspect, PairedSums
 from fusion.statistics.significance import Paired, best_of
 from fusion.statistics.tally import IDEALS
+from fusion.statistics.text_lengths import FEWEST_WORDS, LengthSums, most_words
 from jobs.results.schemas import COMPARISONS_SCHEMA, PAIRS_SCHEMA, TEXT_SIZES_SCHEMA, table_of
 from udfs.hit_counts import Evaluation
 
@@ -53,32 +57,56 @@ def pairs(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
 def text_sizes(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
     """Each cell against each single retriever over the texts with few, and with many relevant labels, under the ideal
     `all`."""
-    columns = evaluation.columns
 
     def rows() -> Iterator[dict[str, Any]]:
         for aspect, size in product(_aspects_of_all(evaluation), range(len(FEWEST_LABELS))):
-            if not sums.texts(aspect, size):
-                continue
-            most = FEWEST_LABELS[size + 1] - 1 if size + 1 < len(FEWEST_LABELS) else None
-            for retriever in evaluation.layout.retrievers:
-                single = columns[Cell(SINGLE, retriever)]
-                tests: dict[int, Paired] = {}
-                for cell, column in evaluation.grid.column_of.items():
-                    if column not in tests:
-                        tests[column] = sums.compare(aspect, column, single, size)
-                    yield {
-                        **_described(aspect),
-                        **_tested(tests[column]),
-                        "fewest": FEWEST_LABELS[size],
-                        "most": most,
-                        "normalization": cell.normalization,
-                        "fusion": cell.fusion,
-                        "retriever": retriever,
-                        "value": sums.mean(aspect, column, size),
-                        "retriever_value": sums.mean(aspect, single, size),
-                    }
+            if sums.texts(aspect, size):
+                most = FEWEST_LABELS[size + 1] - 1 if size + 1 < len(FEWEST_LABELS) else None
+                described = {**_described(aspect), "fewest": FEWEST_LABELS[size], "most": most}
+                compare, mean = partial(sums.compare, aspect, size=size), partial(sums.mean, aspect, size=size)
+                yield from _beside_retrievers(evaluation, described, compare, mean)
 
     return table_of(rows(), TEXT_SIZES_SCHEMA)
+
+
+def text_lengths(lengths: Mapping[str, LengthSums], evaluation: Evaluation) -> pa.Table:
+    """Each cell against each single retriever over short and over long texts, by the decisive measure under the ideal
+    `all`. No rows where the numbers of words are not known."""
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for view, sums in lengths.items():
+            assert evaluation.decisive is not None
+            aspect = Aspect(view, evaluation.decisive, IDEALS[0])
+            for band in np.flatnonzero(sums.queries).tolist():
+                described = {**_described(aspect), "fewest": FEWEST_WORDS[band], "most": most_words(band)}
+                compare, mean = partial(sums.compare, band), partial(sums.mean, band)
+                yield from _beside_retrievers(evaluation, described, compare, mean)
+
+    return table_of(rows(), TEXT_SIZES_SCHEMA)
+
+
+def _beside_retrievers(
+    evaluation: Evaluation,
+    described: dict[str, Any],
+    compare: Callable[[int, int], Paired],
+    mean: Callable[[int], float],
+) -> Iterator[dict[str, Any]]:
+    """A row for each cell and each single retriever, over the texts that `compare` and `mean` look at."""
+    for retriever in evaluation.layout.retrievers:
+        single = evaluation.columns[Cell(SINGLE, retriever)]
+        tests: dict[int, Paired] = {}
+        for cell, column in evaluation.grid.column_of.items():
+            if column not in tests:
+                tests[column] = compare(column, single)
+            yield {
+                **described,
+                **_tested(tests[column]),
+                "normalization": cell.normalization,
+                "fusion": cell.fusion,
+                "retriever": retriever,
+                "value": mean(column),
+                "retriever_value": mean(single),
+            }
 
 
 def _aspects_of_all(evaluation: Evaluation) -> list[Aspect]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -16,21 +16,29 @@ from fusion.statistics.coverage import UNSEEN, Coverage
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.significance import holm, sign_change_p, wilson_interval
 from fusion.statistics.tally import IDEALS
+from fusion.statistics.text_lengths import LengthSums
 from jobs.inputs.tables import Frequencies
 from jobs.results.block_tables import block_sums, block_texts
-from jobs.results.comparisons import comparisons, pairs, text_sizes
+from jobs.results.comparisons import comparisons, pairs, text_lengths, text_sizes
 from jobs.results.schemas import AGREEMENT_SCHEMA, BAND_TESTS_SCHEMA, BANDS_SCHEMA, table_of
 from udfs.hit_counts import Evaluation
 
 
 def detail_tables(
-    coverage: Coverage, sums: PairedSums, metrics: pa.Table, evaluation: Evaluation, frequencies: Frequencies
+    coverage: Coverage,
+    sums: PairedSums,
+    lengths: Mapping[str, LengthSums],
+    metrics: pa.Table,
+    evaluation: Evaluation,
+    frequencies: Frequencies,
 ) -> dict[str, pa.Table]:
     """All tables beside the metrics, by name."""
+    by_length = text_lengths(lengths, evaluation)
     return {
         "comparisons": comparisons(sums, metrics, evaluation),
         "pairs": pairs(sums, evaluation),
         "text_sizes": text_sizes(sums, evaluation),
+        **({"text_lengths": by_length} if len(by_length) else {}),
         "agreement": agreement(coverage, evaluation),
         "bands": bands(coverage, evaluation, frequencies),
         "band_tests": band_tests(coverage, evaluation),

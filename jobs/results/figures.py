@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from fusion.metrics import Measure, label_measures, text_measures
 from fusion.names import split
 from fusion.registry import METRICS, TextMetric
 from fusion.statistics.label_counts import label_values
-from fusion.statistics.tally import IDEALS, Figure, Tally
+from fusion.statistics.tally import IDEALS, Figures, Tally
 from jobs.inputs.tables import Frequencies
 from jobs.results.schemas import METRICS_SCHEMA
 from jobs.settings import Names
@@ -61,25 +61,28 @@ def with_label_plan(evaluation: Evaluation, frequencies: Frequencies, names: Nam
 
 def metric_table(tallies: Mapping[int, Tally], packed: pa.Table, evaluation: Evaluation) -> pa.Table:
     """One row per figure: by fold, then by cell."""
-    rows: list[tuple[object, ...]] = []
+    table: dict[str, list[Any]] = {name: [] for name in METRICS_SCHEMA.names}
+    about: list[Figures] = []
     labels = packed.filter(pc.starts_with(packed["part"], LABELS))
+    label_cells = set() if evaluation.labels is None else set(evaluation.labels.cells)
     for fold, tally in tallies.items():
-        by_column = defaultdict(list)
-        for figure in tally.figures(text_measures(evaluation.measures)):
-            by_column[figure.column].append(figure[1:])
-        by_cell = {cell: list(by_column[column]) for cell, column in evaluation.columns.items()}
+        of_texts = list(tally.figures(text_measures(evaluation.measures)))
+        of_both = of_texts
         if evaluation.labels is not None:
-            of_column = defaultdict(list)
-            for figure in _label_figures(labels.filter(pc.equal(labels["fold"], fold)), tally, evaluation):
-                of_column[figure.column].append(figure[1:])
-            for cell in evaluation.labels.cells:
-                by_cell[cell] += of_column[evaluation.columns[cell]]
-        rows += [(fold, *cell, *figure) for cell, figures in by_cell.items() for figure in figures]
-    names = METRICS_SCHEMA.names
-    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], METRICS_SCHEMA)
+            of_both = of_texts + list(_label_figures(labels.filter(pc.equal(labels["fold"], fold)), tally, evaluation))
+        for cell, column in evaluation.columns.items():
+            figures = of_both if cell in label_cells else of_texts
+            table["normalization"] += [cell.normalization] * len(figures)
+            table["fusion"] += [cell.fusion] * len(figures)
+            table["value"] += [of_aspect.values[column] for of_aspect in figures]
+            about += figures
+        table["fold"] += [fold] * (len(about) - len(table["fold"]))
+    for n, name in enumerate(Figures._fields[:-1]):
+        table[name] = [of_aspect[n] for of_aspect in about]
+    return pa.table(table, METRICS_SCHEMA)
 
 
-def _label_figures(packed: pa.Table, tally: Tally, evaluation: Evaluation) -> Iterator[Figure]:
+def _label_figures(packed: pa.Table, tally: Tally, evaluation: Evaluation) -> Iterator[Figures]:
     """The figures per label of one fold; it does not matter which labels make an ideal ranking."""
     assert evaluation.labels is not None
     values = {
@@ -89,8 +92,8 @@ def _label_figures(packed: pa.Table, tally: Tally, evaluation: Evaluation) -> It
     cutoffs = len(evaluation.labels.cutoffs)
     for v, view in enumerate(evaluation.views):
         queries = int(tally.queries[v, 0].sum())
-        for column in sorted({evaluation.columns[cell] for cell in evaluation.labels.cells}):
-            of_part = values.get(part_name(view, column, cutoffs), {})
-            for measure in label_measures(evaluation.measures):
-                value = of_part.get((measure.metric, measure.k))
-                yield Figure(column, view, measure.metric, measure.k, IDEALS[0], value, queries)
+        width = 1 + max(evaluation.columns.values())
+        of_columns = [values.get(part_name(view, column, cutoffs), {}) for column in range(width)]
+        for measure in label_measures(evaluation.measures):
+            of_measure = [of_part.get((measure.metric, measure.k)) for of_part in of_columns]
+            yield Figures(view, measure.metric, measure.k, IDEALS[0], queries, of_measure)

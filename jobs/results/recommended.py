@@ -55,7 +55,9 @@ def _means(metrics: pa.Table) -> dict[Column, dict[Cell, float]]:
     """Over the folds, by the paper's protocol."""
     values: dict[Column, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in metrics.to_pylist():
-        if row["ideal"] == ALL and row["value"] is not None:
+        cell = Cell(row["normalization"], row["fusion"])
+        # What strategies do differs by fold; one cell is to be shown.
+        if row["ideal"] == ALL and row["value"] is not None and not cell.is_strategy:
             column = row["label_group"], Measure(row["metric"], row["k"])
-            values[column][Cell(row["normalization"], row["fusion"])].append(row["value"])
+            values[column][cell].append(row["value"])
     return {column: {cell: mean_std(folds).mean for cell, folds in cells.items()} for column, cells in values.items()}

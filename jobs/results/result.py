@@ -20,3 +20,7 @@ class Result:
     queries: Any = None
     """Every text's figures, if asked for: a table of the engine's kind."""
     engine: str = ""
+    model: str | None = None
+    """The text of the model file, where fusions were tuned."""
+    notes: list[str] = field(default_factory=list)
+    """What readers of the figures should know."""

@@ -9,6 +9,8 @@ import pyarrow as pa
 
 RUN_FILE = "run.json"
 """What made the results beside the configuration: the version, and the counts."""
+MODEL_FILE = "model.json"
+"""The fusion that `tune` chose over all folds, for `fuse --model`."""
 QUERY_METRICS = "query_metrics.parquet"
 """Every text's figures."""
 METRICS_SCHEMA = pa.schema(
@@ -85,7 +87,8 @@ TEXT_SIZES_SCHEMA = pa.schema(
         ("high", pa.float64()),
     ]
 )
-"""Texts with `fewest` to `most` relevant labels; `most` is null where there is no end."""
+"""Texts with `fewest` to `most` relevant labels (table text_sizes) or words (text_lengths); `most` is null where there
+is no end."""
 AGREEMENT_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
@@ -216,10 +219,40 @@ ADDITIONS_SCHEMA = pa.schema(
 )
 """What a retriever adds to `others`: the cell over all of them beside the cell over the others (if that is one, its own
 list), both as means over the folds; the tests are over texts."""
+CHOICES_SCHEMA = pa.schema(
+    [
+        ("fold", pa.int32()),
+        ("label_group", pa.string()),
+        ("strategy", pa.string()),
+        ("choice", pa.string()),
+        ("objective", pa.string()),
+        ("validation_value", pa.float64()),
+        ("validation_texts", pa.int64()),
+        ("test_value", pa.float64()),
+        ("best_test_choice", pa.string()),
+        ("best_test_value", pa.float64()),
+    ]
+)
+"""What each strategy of `tune` chose on validation texts; `validation_value` is the objective there: of a learned
+fusion, on texts that it had not learned from. Fold -1: over all folds, which is what the model file holds. The best
+test choice is the fixed cell that is best on the test texts, an optimistic figure that nothing depends on."""
+LEARNING_CURVE_SCHEMA = pa.schema(
+    [
+        ("label_group", pa.string()),
+        ("strategy", pa.string()),
+        ("texts", pa.int64()),
+        ("fold", pa.int32()),
+        ("value", pa.float64()),
+        ("baseline", pa.float64()),
+    ]
+)
+"""The objective on a fold's test texts after choosing or learning on so many of its validation texts. `baseline`: of
+the fixed cell that was chosen on all of them."""
 DETAILS = {
     "comparisons": COMPARISONS_SCHEMA,
     "pairs": PAIRS_SCHEMA,
     "text_sizes": TEXT_SIZES_SCHEMA,
+    "text_lengths": TEXT_SIZES_SCHEMA,
     "agreement": AGREEMENT_SCHEMA,
     "bands": BANDS_SCHEMA,
     "band_tests": BAND_TESTS_SCHEMA,
@@ -228,6 +261,8 @@ DETAILS = {
     "labels": LABELS_SCHEMA,
     "examples": EXAMPLES_SCHEMA,
     "additions": ADDITIONS_SCHEMA,
+    "choices": CHOICES_SCHEMA,
+    "learning_curve": LEARNING_CURVE_SCHEMA,
 }
 """The tables beside the metrics, by name."""
 NOT_AS_CSV = ("block_sums", "block_texts")

@@ -36,6 +36,8 @@ class Results:
     input_counts: dict[str, int]
     version: str
     evaluated: str
+    notes: tuple[str, ...] = ()
+    """What readers of the figures should know."""
 
     @property
     def folds(self) -> tuple[int, ...]:
@@ -98,6 +100,7 @@ def _read(path: str) -> Results:
         about.get("input_counts", {}),
         about.get("version", "unknown"),
         modified(f"{path}/metrics.parquet"),
+        tuple(about.get("notes", ())),
     )
 
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from fusion.retrieval.contrastive import dense_package
 from jobs import train_dense
 from jobs.retrieval.fold_tasks import run_folds
+from jobs.retrieval.lists import write_lists
 from jobs.retrieve_dense import FoldVectors, by_fold, fold_vectors, heads_folder, searched_texts, wanted_index
 from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
-from jobs.runtime.workspace import LISTS
 from jobs.train_dense import DenseConfig, DenseWork
 from udfs.bm25 import Scoring
 from udfs.candidate_rows import LISTS_SCHEMA
@@ -64,13 +64,18 @@ def _lists_stage(work: DenseWork, vectors: FoldVectors, index: str) -> str:
         absolute(stage_folder(index)), built, work.prepared.groups, heads, settings.top, settings.hnsw_search
     )
     scoring = Scoring(settings.neighbours, settings.aggregation, settings.top)
-    key = {"index": built, "scoring": [scoring.neighbours, scoring.aggregation, scoring.top, settings.hnsw_search]}
+    key = {
+        "index": built,
+        "scoring": [scoring.neighbours, scoring.aggregation, scoring.top, settings.hnsw_search],
+        "roles": work.prepared.listed_roles,
+    }
 
     def build(folder: ResultFolder) -> Mapping[str, Any]:
-        texts = by_fold(work, searched_texts(work, vectors))
-        texts.mapInArrow(search_texts(search, scoring), LISTS_SCHEMA).write.parquet(f"{folder.uri}/{LISTS}")
-        lists = work.spark.read.parquet(f"{folder.uri}/{LISTS}").count()
-        return {"texts": sum(work.prepared.test_texts.values()), "lists": lists}
+        def ranked(role: str) -> DataFrame:
+            texts = by_fold(work, searched_texts(work, vectors, role))
+            return texts.mapInArrow(search_texts(search, scoring), LISTS_SCHEMA)
+
+        return write_lists(work.prepared, folder, ranked)
 
     run_stage(f"{RETRIEVER} candidates", candidates, key, build, import_closure(ENTRY))
     return candidates

@@ -8,15 +8,15 @@ from typing import Any
 
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from jobs.config import Config
 from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.retrieval.fold_tasks import run_folds
+from jobs.retrieval.lists import write_lists
 from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
-from jobs.runtime.workspace import LISTS, Workspace
+from jobs.runtime.workspace import Workspace
 from udfs.candidate_rows import LISTS_SCHEMA
 from udfs.fold_data import FoldSource
 from udfs.learned import Learn, learn_fold, score_lists
@@ -36,7 +36,7 @@ def run(
     `code` stands for the function and everything that it calls: if it changes, the stages are built again.
     """
     place = Workspace.of(config)
-    prepared = open_tables(spark, place.prepared, config.spark.partitions)
+    prepared = open_tables(spark, place.prepared, config.spark.partitions, config.validation_candidates)
     _carry_source(learn)
     model = place.retriever_stage(retriever, "model")
     key: dict[str, Any] = {"prepared": prepared.fingerprint, "code": code, "settings": dict(settings)}
@@ -53,20 +53,17 @@ def run(
 
     def build_lists(folder: ResultFolder) -> Mapping[str, Any]:
         score = score_lists(absolute(stage_folder(model)), learned, retriever, prepared.groups, top)
-        lists = test_texts(prepared).mapInArrow(score, LISTS_SCHEMA)
-        lists.write.parquet(f"{folder.uri}/{LISTS}")
-        written = spark.read.parquet(f"{folder.uri}/{LISTS}").count()
-        return {"texts": sum(prepared.test_texts.values()), "lists": written}
+        return write_lists(prepared, folder, lambda role: listed_texts(prepared, role).mapInArrow(score, LISTS_SCHEMA))
 
-    key = {"model": learned, "top": top}
+    key = {"model": learned, "top": top, "roles": prepared.listed_roles}
     run_stage(f"{retriever} candidates", candidates, key, build_lists, import_closure(ENTRY))
     return candidates
 
 
-def test_texts(prepared: DatasetTables) -> DataFrame:
-    """The test texts of all folds: fold, text_id, text; a fold's texts one after another in each partition."""
-    tests = prepared.fold_rows.where(F.col("role") == "test").select(F.col("fold").cast("int"), "text_id")
-    rows = prepared.samples.select("text_id", "text").join(tests, "text_id").select("fold", "text_id", "text")
+def listed_texts(prepared: DatasetTables, role: str) -> DataFrame:
+    """The texts with a role in all folds: fold, text_id, text; a fold's texts one after another in each partition."""
+    texts = prepared.samples.select("text_id", "text").join(prepared.fold_texts(role), "text_id")
+    rows = texts.select("fold", "text_id", "text")
     return prepared.repartitioned(rows).sortWithinPartitions("fold", "text_id")
 
 

@@ -10,18 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.retrieval.static import StaticTraining
 from jobs.config import Config
 from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.retrieval.fold_tasks import keep_reports, run_folds
+from jobs.retrieval.lists import write_lists
 from jobs.retrieval.models import located_model
 from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
-from jobs.runtime.workspace import LISTS, Workspace
+from jobs.runtime.workspace import Workspace
 from jobs.settings.static import StaticSettings
 from udfs.bm25 import Scoring
 from udfs.candidate_rows import LISTS_SCHEMA
@@ -62,7 +63,7 @@ def run(spark: SparkSession, config: Config, retriever: str) -> str:
     """Retrieve, and return the folder of the candidates."""
     place = Workspace.of(config)
     start = static_start(config.static)
-    prepared = open_tables(spark, place.prepared, config.spark.partitions)
+    prepared = open_tables(spark, place.prepared, config.spark.partitions, config.validation_candidates)
     work = StaticRun(spark, config.static, prepared, place)
     _tokens_stage(work, start)
     _model_stage(work, start)
@@ -133,20 +134,21 @@ def _lists_stage(work: StaticRun, retriever: str) -> str:
     trained = input_fingerprint(work.model)
     scoring = Scoring(settings.neighbours, settings.aggregation, settings.top)
     near = {} if retriever == LABELS else {"neighbours": settings.neighbours, "aggregation": settings.aggregation}
-    key = {"model": trained, "top": settings.top, **near}
+    key = {"model": trained, "top": settings.top, **near, "roles": prepared.listed_roles}
 
     def build(folder: ResultFolder) -> Mapping[str, Any]:
-        tests = prepared.fold_rows.where(F.col("role") == "test").select(F.col("fold").cast("int"), "text_id")
         tokens = work.spark.read.parquet(f"{stage_folder(work.tokens)}/{TEXT_TOKENS}").withColumnRenamed(
             "id", "text_id"
         )
-        rows = tests.join(tokens, "text_id").select("fold", "text_id", "tokens", "counts")
         search = StaticSearch(retriever, absolute(stage_folder(work.model)), trained, prepared.groups, scoring)
-        # A fold's texts come together, so that a worker opens each model once.
-        together = prepared.repartitioned(rows).sortWithinPartitions("fold", "text_id")
-        together.mapInArrow(search_static(search), LISTS_SCHEMA).write.parquet(f"{folder.uri}/{LISTS}")
-        lists = work.spark.read.parquet(f"{folder.uri}/{LISTS}").count()
-        return {"texts": sum(prepared.test_texts.values()), "lists": lists}
+
+        def ranked(role: str) -> DataFrame:
+            rows = prepared.fold_texts(role).join(tokens, "text_id").select("fold", "text_id", "tokens", "counts")
+            # A fold's texts come together, so that a worker opens each model once.
+            together = prepared.repartitioned(rows).sortWithinPartitions("fold", "text_id")
+            return together.mapInArrow(search_static(search), LISTS_SCHEMA)
+
+        return write_lists(prepared, folder, ranked)
 
     run_stage(f"{retriever} candidates", candidates, key, build, import_closure(ENTRY))
     return candidates

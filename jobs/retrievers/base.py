@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jobs.config import Config
 
 Work = Callable[["SparkSession", "Config"], str]
-"""Brings the candidates of every fold's test texts up to date, and returns the folder they are in."""
+"""Brings the candidates of every fold's test and validation texts up to date, and returns the folder they are in."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Retriever:
     run: Work
     origin: str = ""
     """The file of a retriever that is not ours."""
+    when: str = ""
+    """When to use it, in a sentence or two."""
 
 
 class RetrieverRegistry(Registry[Retriever]):
@@ -49,10 +51,12 @@ class RetrieverRegistry(Registry[Retriever]):
 RETRIEVERS = RetrieverRegistry("retriever")
 
 
-def built_in(name: str, *, indexes: str, scores: str, citation: str, section: str) -> Callable[[Work], Retriever]:
+def built_in(
+    name: str, *, indexes: str, scores: str, citation: str, section: str, when: str = ""
+) -> Callable[[Work], Retriever]:
     """Register one of our own retrievers."""
 
     def register(work: Work) -> Retriever:
-        return RETRIEVERS.add(Retriever(name, indexes, scores, citation, section, work))
+        return RETRIEVERS.add(Retriever(name, indexes, scores, citation, section, work, when=when))
 
     return register

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     indexes="the fold's training texts (sparse.mode: labels: one document per label)",
     scores="the maximum (or sum) of BM25(text, t) over the most similar training texts t that carry the label",
     citation="Robertson et al., Okapi at TREC-3, 1994",
+    when="Always: it needs no training and finds words that an encoder has never seen.",
     section="sparse",
 )
 def bm25(spark: SparkSession, config: Config) -> str:

@@ -19,6 +19,7 @@ NAME = "bm25-labels"
     indexes="one document per label: its name, alternative names, description and training texts",
     scores="BM25(text, the label's document)",
     citation="Robertson et al., Okapi at TREC-3, 1994",
+    when="Labels with names or descriptions that occur in texts; labels without training texts.",
     section="sparse",
 )
 def bm25_labels(spark: SparkSession, config: Config) -> str:

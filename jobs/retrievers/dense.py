@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     indexes="one vector per label: its name and the mean of its training texts",
     scores="the cosine of the text's and the label's vector",
     citation="Reimers and Gurevych, Sentence-BERT, EMNLP 2019; trained with NT-Xent, Chen et al., ICML 2020",
+    when="Beside `bm25`: it finds synonyms, and labels without training texts by their names.",
     section="dense",
 )
 def dense(spark: SparkSession, config: Config) -> str:

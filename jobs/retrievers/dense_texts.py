@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     indexes="the vectors of the fold's training texts by the model of `dense`",
     scores="the maximum (or sum) of the cosine over the nearest training texts that carry the label",
     citation="Zhang and Zhou, ML-KNN: A lazy learning approach to multi-label learning, 2007, for the idea",
+    when="Labels whose names say little, with enough training texts.",
     section="dense",
 )
 def dense_texts(spark: SparkSession, config: Config) -> str:

@@ -19,6 +19,7 @@ NAME = "linear"
     indexes="one plane per label that training texts carry, over their TF-IDF",
     scores="the signed distance of the text to the label's plane",
     citation="Babbar and Schölkopf, DiSMEC, WSDM 2017",
+    when="Labels with dozens of training texts each; no GPU and no encoder.",
     section="linear",
 )
 def linear(spark: SparkSession, config: Config) -> str:

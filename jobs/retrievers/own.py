@@ -28,7 +28,8 @@ def retriever(name: str, *, indexes: str, scores: str, citation: str) -> Callabl
     The function gets a `FoldTexts`: the fold's training and validation texts with their labels, the words of all
     labels, and the settings under `retriever_settings.<name>`. It returns a function from a list of texts to a matrix
     (texts x labels) of scores, NaN where a label is no candidate. Lists, label groups, folds, stages and partitions are
-    taken care of, and so is leakage: it never sees a test text while it learns.
+    taken care of, and so is leakage: it never sees a test text while it learns. Lists of validation texts are what
+    fusions are tuned on, so these texts should only decide when learning stops.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name) or name in TAKEN:
         raise ConfigError(f"a retriever cannot be called {name!r}: small letters, digits and hyphens, and no {TAKEN}")

@@ -19,6 +19,7 @@ NAME = "static-texts"
     indexes="the vectors of the fold's training texts by the model of `static`",
     scores="the maximum (or sum) of the cosine over the nearest training texts that carry the label",
     citation="Zhang and Zhou, ML-KNN: A lazy learning approach to multi-label learning, 2007, for the idea",
+    when="As `dense-texts`, with the vectors of `static`.",
     section="static",
 )
 def static_texts(spark: SparkSession, config: Config) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -61,6 +61,9 @@ class Engine(Protocol):
     def rows(self, lists: ListRows[Any], plan: Plan, work: Work, schema: str) -> Any:
         """The rows of `work`, as a table of the engine's kind; `schema` as Spark writes it."""
 
+    def collected(self, lists: ListRows[Any], keep: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.Table:
+        """The list rows that `keep` leaves of every batch, in this process; few enough to fit."""
+
 
 class LocalEngine:
     """In this process, one thread per core."""
@@ -75,6 +78,9 @@ class LocalEngine:
 
     def rows(self, lists: ListRows[pa.Table], plan: Plan, work: Work, schema: str = "") -> pa.Table:
         return pa.Table.from_batches(run_local(lists.rows, lists.layout, work, len(plan.grid.columns)))
+
+    def collected(self, lists: ListRows[pa.Table], keep: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.Table:
+        return pa.Table.from_batches(map(keep, lists.rows.to_batches()), lists.rows.schema)
 
 
 def _having(counted: pa.Table, key: Sequence[Any]) -> pa.Table:

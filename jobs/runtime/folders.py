@@ -215,7 +215,8 @@ def read_parquet(path: str) -> pa.Table | None:
         place = resolve(path)
         names = [listed.name for listed in files_below(place) if not listed.name.startswith((".", "_"))]
         parts = [read_bytes(f"{place}/{name}" if name else place) for name in names]
-        tables = [pq.read_table(io.BytesIO(content)) for content in parts if content is not None]
+        # Not by a scan: its threads may hold Python's bytes until Python has ended, which then ends by a signal.
+        tables = [pq.ParquetFile(pa.BufferReader(content)).read() for content in parts if content is not None]
     return pa.concat_tables(tables) if tables else None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -30,3 +32,6 @@ class SparkEngine:
             self._engine, lists.layout, plan.grid, plan.scope, plan.views, work, schema, self._partitions
         )
         return lists.rows.transform(engine)
+
+    def collected(self, lists: ListRows[DataFrame], keep: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.Table:
+        return lists.rows.mapInArrow(lambda batches: map(keep, batches), lists.rows.schema).toArrow()

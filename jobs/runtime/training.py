@@ -7,7 +7,9 @@ from fusion.grid import Grid
 from fusion.label_groups import ALL
 from fusion.learning import ANY_FOLD, Learned
 from jobs.config import Config
-from jobs.inputs.list_rows import TEST, VALIDATION, folds_with, load_lists
+from jobs.datasets.roles import TEST, VALIDATION
+from jobs.inputs.list_rows import load_lists
+from jobs.inputs.roles import folds_with, runs_with_validation
 from jobs.inputs.sources import Sources, source_name
 from jobs.runtime.engines import Engine, Plan
 from udfs.evidence import Training, count_evidence, learned_from
@@ -24,10 +26,11 @@ def learned_of(
     share = config.grid.train_share
     if sources.judgements is None:
         raise ConfigError(f"{grid.trained[0]} learns from judged texts: give --qrels PATH, or set inputs.judgements")
-    if not share and sources.folds is None:
+    if not share and sources.folds is None and not runs_with_validation(engine.tables, sources):
         raise ConfigError(
             f"{grid.trained[0]} learns from texts that are set apart for it: set grid.train_share to a share of the "
-            "texts, or inputs.folds to a table with texts of the role validation"
+            "texts, or inputs.folds to a table with texts of the role validation, or give runs with a column 'role' "
+            "in which some rows have the role validation"
         )
     role, relevant_from = TEST if share else VALIDATION, config.evaluate.relevant_from
     lists = load_lists(engine.tables, sources, judged=True, relevant_from=relevant_from, role=role)
@@ -51,5 +54,6 @@ def _check_folds(engine: Engine, sources: Sources, learned: dict[str, Learned]) 
         where = f" in fold {', '.join(map(str, missing))}" if missing else ""
         raise InputError(
             f"{source_name(sources.folds, 'folds')}: no judged text with lists is set apart{where}, so that nothing "
-            "can be learned; set grid.train_share to a greater share of the texts"
+            "can be learned; retrieve with validation_candidates on, or set grid.train_share to a (greater) share of "
+            "the texts"
         )

@@ -6,12 +6,14 @@ Stages and results are folders with versions (jobs/runtime/versions.py); the pat
 <work>/<dataset>/prepared            samples.parquet, labels.parquet, folds.parquet, statistics.json
                  bm25/index/fold=N   the BM25 index of a fold
                  bm25/lists/fold=N   the ranked labels of its test texts
+                 bm25/validation_lists/fold=N  those of its validation texts
                  vectors/<model>     vectors of texts and labels, in chunks
                  dense/model         what was trained for each fold
                  dense/index         the label vectors of each fold
                  <name>/model        what another retriever has learned from each fold
-                 candidates/<name>   the lists of a retriever, all folds together
+                 candidates/<name>   the lists of a retriever, all folds together, in one folder per role of texts
                  results             the figures of `run`
+                 tuned               the figures of `tune`, and its model file
                  report              their report
                  nightly             the figures of the last nightly run
 <work>/nightly/<run>                 the report and summary of one night
@@ -24,6 +26,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fusion.errors import InputError
+from jobs.datasets.roles import TEST
 from jobs.runtime.folders import output_errors, probe
 from jobs.runtime.stages import stage_fingerprint
 from jobs.settings.prepare import WorkSettings
@@ -38,6 +41,11 @@ VECTORS = "vectors.parquet"
 """The vectors in the folder of a chunk."""
 
 
+def role_lists(folder: str, role: str) -> str:
+    """Where a folder of candidates has the lists of the texts with a role, which readers see as the column `role`."""
+    return f"{folder}/{LISTS}/role={role}"
+
+
 def check_work(config: Placed) -> None:
     """Refuse a work folder that cannot be written and read, before any work is done."""
     place = Workspace.of(config).folder
@@ -45,9 +53,8 @@ def check_work(config: Placed) -> None:
         probe(place)
 
 
-def check_prepared(config: Placed) -> None:
-    """Refuse a dataset that is not prepared yet."""
-    path = Workspace.of(config).prepared
+def check_prepared(path: str) -> None:
+    """Refuse the folder of a dataset's prepared tables where `prepare` has not written them yet."""
     if stage_fingerprint(path) is None:
         raise InputError(f"{path} is not there: run 'xmtc-fusion prepare' with the same work.path and dataset first")
 
@@ -106,8 +113,9 @@ class Workspace:
     def bm25_index(self, fold: int, retriever: str = "bm25") -> str:
         return self.retriever_stage(retriever, f"index/fold={fold}")
 
-    def bm25_lists(self, fold: int, retriever: str = "bm25") -> str:
-        return self.retriever_stage(retriever, f"lists/fold={fold}")
+    def bm25_lists(self, fold: int, retriever: str = "bm25", role: str = TEST) -> str:
+        stage = "lists" if role == TEST else f"{role}_lists"
+        return self.retriever_stage(retriever, f"{stage}/fold={fold}")
 
     def retriever_stage(self, retriever: str, stage: str) -> str:
         """A stage on the way to a retriever's candidates, such as its index or what it has learned."""
@@ -140,6 +148,10 @@ class Workspace:
     @property
     def results(self) -> str:
         return f"{self.folder}/results"
+
+    @property
+    def tuned(self) -> str:
+        return f"{self.folder}/tuned"
 
     @property
     def report(self) -> str:

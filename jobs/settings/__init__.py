@@ -135,6 +135,7 @@ class EvaluateSettings(Section):
 class FuseSettings(Section):
     """What `fuse` writes."""
 
+    model: str | None = None
     format: Literal["parquet", "trec", "jsonl", "ranx"] = "parquet"
     top: int = Field(64, ge=1)
     label_groups: Names = "auto"

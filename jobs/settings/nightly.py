@@ -9,10 +9,13 @@ from pydantic import Field, field_validator, model_validator
 from fusion.errors import ConfigError
 from fusion.grid import Cell
 from fusion.metrics import Measure, label_measures, parse_measures
+from fusion.tuning.strategies import STRATEGIES
 from jobs.settings import Section, parse_cell
 from jobs.settings.alerts import AlertSettings
 from jobs.settings.names import checked_name
 from jobs.settings.secrets import Secret
+
+STRATEGY_NAMES = {str(cell): cell for cell in STRATEGIES}
 
 
 class WatchSettings(Section):
@@ -25,7 +28,17 @@ class WatchSettings(Section):
 
     @property
     def watched(self) -> list[Cell]:
-        return [parse_cell(name) for name in self.cells]
+        return [*map(parse_cell, self.fixed), *self.strategies]
+
+    @property
+    def fixed(self) -> list[str]:
+        """The cells that are the same every night."""
+        return [name for name in self.cells if name not in STRATEGY_NAMES]
+
+    @property
+    def strategies(self) -> list[Cell]:
+        """What is chosen or learned anew every night, such as `tuned+cell`."""
+        return [STRATEGY_NAMES[name] for name in self.cells if name in STRATEGY_NAMES]
 
     @property
     def measures(self) -> list[Measure]:

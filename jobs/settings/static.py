@@ -22,13 +22,14 @@ class StaticSettings(Section):
 
     temperature: float = Field(0.07, gt=0)
     learning_rate: float = Field(2e-3, gt=0)
-    epochs: int = Field(8, ge=1)
+    epochs: int = Field(5, ge=1)
     patience: int = Field(3, ge=1)
     train_batch: int = Field(512, ge=2)
+    extra_labels: int = Field(0, ge=0)
     validation_texts: int = Field(5000, ge=1)
     seed: int = Field(0, ge=0)
 
-    frequency_bias: float = Field(0.0, ge=0)
+    frequency_bias: float = Field(0.01, ge=0)
     neighbours: int = Field(64, ge=1)
     aggregation: Aggregation = "max"
     top: int = Field(64, ge=1)

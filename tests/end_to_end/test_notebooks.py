@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -36,6 +37,21 @@ def run(work: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Any
     return lambda name: runpy.run_path(str(FOLDER / f"{name}.py"))
 
 
+@pytest.fixture
+def pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """The figures that a notebook shows, each drawn to a file."""
+    shown: list[Any] = []
+
+    def keep(figure: Any) -> None:
+        shown.append(figure)
+        path = Path(os.environ.get("XMTC_PICTURES", tmp_path), f"{len(shown)}.png")
+        figure.savefig(path)
+        assert path.stat().st_size > 5000
+
+    monkeypatch.setattr("xmtc_fusion.notebook.show_figure", keep)
+    return shown
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_source_form(path: Path) -> None:
     """The form that Databricks imports: a first line, cells with a line between them, markdown behind `# MAGIC`."""
@@ -47,6 +63,13 @@ def test_source_form(path: Path) -> None:
         assert any(lines) and all(magic) == any(magic)
         assert not magic[0] or (lines[0] == "# MAGIC %md" and len(lines) > 1)
         assert all(line == "# MAGIC" or line.startswith("# MAGIC ") for line in lines if magic[0])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_at_most_ten_cells_and_a_chart(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("# COMMAND ----------") + 1 <= 10
+    assert "chart(" in text or "show_figure(" in text
 
 
 def test_all_notebooks_are_tried() -> None:
@@ -93,8 +116,9 @@ def test_databricks_shows_widgets_tables_and_pages(monkeypatch: pytest.MonkeyPat
     assert shown[0].to_dict("list") == {"a": [1]} and shown[1:] == ["<p>seen</p>", figure, figure]
 
 
-def test_explore_dataset(run: Any) -> None:
+def test_explore_dataset(run: Any, pictures: list[Any]) -> None:
     left = run("01_explore_dataset")
+    assert len(pictures) == 4
     statistics = left["statistics"]
     assert statistics["texts"] == TEXTS
     assert left["tested"].collect() == [(TEXTS, TEXTS)]
@@ -107,24 +131,28 @@ def test_explore_dataset(run: Any) -> None:
     }
 
 
-def test_fuse_and_compare(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fuse_and_compare(run: Any, pictures: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     left = run("02_fuse_and_compare")
     assert f"all labels, {TEXTS} texts" in capsys.readouterr().out
-    assert left["cells"].size == 60
-    assert left["cells"].max().max() == pytest.approx(100 * left["means"][tuple(left["winner"])], abs=0.05)
-    assert list(left["gains"]["against_fusion"]) == ["neighbours", "documents"]
+    assert len(pictures) == 4
+    best = left["result"].best("ndcg@10")
+    assert left["winner"] == best.cell and best.mean > best.retriever_mean
+    assert (left["ties"].p > 0.05).all() and (left["ties"].difference <= 0).all()
+    explained = left["explanation"].table.to_pylist()
+    assert sum(row["relevant"] for row in explained) >= 1
+    assert [row["rank"] for row in explained] == list(range(1, len(explained) + 1))
     # The text that was looked at, fused by the plain formulas.
-    expected = reference.fuse(left["lists"], *left["winner"])[:64]
-    ranking = left["ranking"]
-    assert list(ranking.index) == [label for label, _ in expected]
-    assert list(ranking.fused) == [pytest.approx(score, rel=1e-5) for _, score in expected]
-    for retriever, scores in left["lists"].items():
-        held = ranking[retriever].notna()
-        assert list(held) == [label in scores for label in ranking.index]
+    lists = {
+        name: {row["label_id"]: row[f"{name}_score"] for row in explained if row[f"{name}_score"] is not None}
+        for name in ("bm25", "bm25-labels")
+    }
+    expected = reference.fuse(lists, *left["winner"])
+    assert [row["label_id"] for row in explained] == [label for label, _ in expected]
 
 
-def test_bring_your_own_runs(run: Any, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bring_your_own_runs(run: Any, work: Path, pictures: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     left = run("03_bring_your_own_runs")
+    assert len(pictures) == 2
     page = Path(left["page"])
     assert page == work / "own" / "report" / "index.html" and page.is_file()
     printed = capsys.readouterr().out
@@ -134,24 +162,27 @@ def test_bring_your_own_runs(run: Any, work: Path, capsys: pytest.CaptureFixture
     assert f"(tested over {texts} texts)" in printed and "not tested" not in printed
     assert f"tested over {texts} texts" in page.read_text() and "not tested (one fold" not in page.read_text()
     assert left["result"].engine == "local"
-    assert list(left["reached"].without) == ["", "words", "names", "popular"]
+    assert list(left["reached"].without) == ["(all)", "words", "names", "popular"]
     assert left["choice"].ndcg_at_10 == left["reached"].ndcg_at_10.max() > 0.3
     assert left["fused"].text_id.nunique() == left["result"].input_counts["judged_texts"]
     assert left["fused"].groupby("text_id").size().max() == 10
     assert "broken.trec" in left["message"] and "use::printing" in left["message"]
 
 
-def test_nightly_review(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nightly_review(run: Any, pictures: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     left = run("04_nightly_review")
     assert [night.exit_code for night in left["nights"]] == [0, 0, 10, 14, 0]
-    found = {row["run_id"]: (row["verdict"], row["baseline"]) for row in left["verdicts"].collect()}
-    assert found["2026-03-04"] == ("regression", "2026-03-03") and found["2026-03-05"] == ("data check", "2026-03-03")
-    changed = {row["run_id"]: sorted(row["inputs"]) for row in left["changed"].collect() if row["verdict"] != "ok"}
-    assert changed == {"2026-03-04": ["first"], "2026-03-05": ["first", "judgements", "second"]}
-    means = {(row["run_id"], row["label_group"]): row["mean"] for row in left["trend"].collect()}
-    assert means["2026-03-04", "tail"] < means["2026-03-03", "tail"] == means["2026-03-02", "tail"]
-    assert {row["quantity"] for row in left["drifted"].collect()} == {"label frequencies"}
-    assert {row["run_id"] for row in left["failed"].collect() if row["quantity"] == "gone_texts"} == {"2026-03-05"}
-    worst = left["losses"].first()
-    assert (worst["normalization"], worst["fusion"]) == ("single", "first") and worst["change"] < -10
+    verdicts = left["verdicts"].set_index("run_id")
+    assert list(verdicts.verdict) == ["ok", "ok", "regression", "data check", "ok"]
+    assert list(verdicts.baseline[2:4]) == ["2026-03-03", "2026-03-03"]
+    assert verdicts.changed["2026-03-04"] == "first"
+    assert set(verdicts.changed["2026-03-05"].split(", ")) == {"first", "judgements", "second"}
+    tail = left["trend"].query("label_group == 'tail' and cell == 'zmuv+combmnz'").set_index("run_id")["mean"]
+    assert tail["2026-03-04"] < tail["2026-03-03"] == tail["2026-03-02"]
+    # One chart per label group with every watched cell in it, and one of the losses.
+    assert len(pictures) == left["trend"].label_group.nunique() + 1
+    assert {text.get_text() for text in pictures[0].legends[0].get_texts()} == set(left["trend"].cell)
+    assert set(left["drifted"].quantity) == {"label frequencies"}
+    assert set(left["failed"].query("quantity == 'gone_texts'").run_id) == {"2026-03-05"}
+    assert left["losses"].cell[0] == "single+first" and left["losses"].change[0] < -10
     assert "fell from" in capsys.readouterr().out

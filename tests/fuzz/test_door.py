@@ -137,7 +137,11 @@ def evaluated(found: list[Row], cut: int) -> tuple[Problems, dict[tuple[Cell, st
         assert part == HITS
         tally.unpack(places, counts)
     cells = {column: cell for cell, column in EVALUATION.columns.items()}
-    figures = {(cells[f.column], f.label_group, f.ideal): (f.value, f.queries) for f in tally.figures([MEASURE])}
+    figures = {
+        (cells[column], figures.label_group, figures.ideal): (value, figures.queries)
+        for figures in tally.figures([MEASURE])
+        for column, value in enumerate(figures.values)
+    }
     return told, figures
 
 

@@ -39,12 +39,12 @@ def test_status_show_and_compare(site: Site, capsys: pytest.CaptureFixture[str])
     assert status[0].split() == ["night", "dataset", "verdict", "compared", "with", "what"]
     assert status[1].split() == ["good", "sample", "ok", "-"]
     assert status[2].split()[:4] == ["bad", "sample", "regression", "good"]
-    assert "fell: head ndcg@10 of dense alone, " in status[2]
+    assert "fell: head nDCG@10 of dense alone, " in status[2]
     shown = told(site, capsys, "show", "bad")
-    assert "tail ndcg@10 of zmuv+combmnz: 40.48 over 368 texts, fell" in shown
+    assert "tail nDCG@10 of zmuv+combmnz: 40.48 over 368 texts, fell" in shown
     assert "sample: evaluate: " in shown and "MB of memory" in shown
     compared = told(site, capsys, "compare", "good", "bad")
-    assert "sample   head ndcg@10 of dense alone   32.99  24.43  -8.56" in compared
+    assert "sample   head nDCG@10 of dense alone   32.99  24.43  -8.56" in compared
     assert "sample: data changed between them" in compared
 
 

@@ -104,7 +104,7 @@ SCENARIOS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
 }
 
 
-def killed_everywhere(driver: Driver, folder: Path, scenario: str, step: int) -> int:
+def killed_everywhere(driver: Driver, folder: Path, scenario: str, step: int, first: int = 1) -> int:
     """Kill the driver at each change in turn, or at some; the number of changes."""
     before, run_id, settings = SCENARIOS[scenario]
     site = Site(folder / "site", good_texts(40))
@@ -118,7 +118,7 @@ def killed_everywhere(driver: Driver, folder: Path, scenario: str, step: int) ->
     _, answer = driver.night(site, run_id, **settings)
     assert answer is not None and (answer["exit_code"], answer["problems"]) == (0, [])
     undisturbed, all_pages, changes = contents(site), pages(site), answer["changes"]
-    for fatal in range(1, changes + 1, step):
+    for fatal in range(first, changes + 1, step):
         shutil.rmtree(site.work)
         shutil.copytree(kept, site.work)
         killed, answer = driver.night(site, run_id, fatal, **settings)
@@ -145,8 +145,13 @@ def test_killed_at_some_writes(driver: Driver, tmp_path: Path, scenario: str) ->
     assert killed_everywhere(driver, tmp_path, scenario, step=45) > 100
 
 
+SHARES = 4
+"""The drill is divided, so that no part of it takes long."""
+
+
 @pytest.mark.drill
+@pytest.mark.parametrize("share", range(1, SHARES + 1))
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_killed_at_every_write(driver: Driver, tmp_path: Path, scenario: str) -> None:
-    changes = killed_everywhere(driver, tmp_path, scenario, step=1)
-    print(f"{scenario}: killed at each of {changes} changes")
+def test_killed_at_every_write(driver: Driver, tmp_path: Path, scenario: str, share: int) -> None:
+    changes = killed_everywhere(driver, tmp_path, scenario, SHARES, share)
+    print(f"{scenario}: killed at every change from {share} on in steps of {SHARES}, of {changes}")

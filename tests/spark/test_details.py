@@ -39,6 +39,9 @@ def settings(relevant: list[set[int]], tmp_path_factory: pytest.TempPathFactory)
         relevant[text].discard(49)
     folder = tmp_path_factory.mktemp("tables")
     inputs = write_tables(folder, texts, relevant, folds=3)
+    judgements = pq.read_table(folder / "judgements.parquet")
+    words = pa.array([None if text % 10 == 9 else text * 8 for text in range(TEXTS)], pa.int32())
+    pq.write_table(judgements.append_column("words", words), folder / "judgements.parquet")
     roles = [
         {"fold": fold, "text_id": text, "role": "test" if text % 3 == fold else "train" if text % 7 else "validation"}
         for fold in range(3)

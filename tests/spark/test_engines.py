@@ -116,3 +116,21 @@ def test_all_engines_learn_the_same(spark: SparkSession, random: dict[str, objec
         settings = {**chosen, "grid.engine": engine, "output.path": str(tmp_path / engine)}
         evaluate.run(None if engine == "local" else spark, load_config(None, settings))
     assert len({(tmp_path / engine / "metrics.csv").read_bytes() for engine in ENGINES}) == 1
+
+
+def test_rows_of_validation_texts(spark: SparkSession) -> None:
+    """The engines agree on which texts runs set apart: for the figures, and for what trained fusions learn."""
+    texts = [f"t{n}" for n in range(8)]
+    roles = ["validation" if n % 2 else None if n % 4 else "test" for n in range(8)]
+    lists = {"label_ids": [["x", "y", "z"]] * 8, "scores": [[3.0, 2.0, float(n)] for n in range(8)]}
+    runs = {
+        "bm25": pa.table({"text_id": texts, "role": roles, **lists}),
+        "dense": pa.table({"text_id": texts, "label_ids": [["z", "y"]] * 8, "scores": [[0.9, 0.1]] * 8}),
+    }
+    judgements = {text: ["xyz"[n % 3]] for n, text in enumerate(texts)}
+    local, arrays = (
+        xf.evaluate(judgements, runs, cells=["zmuv+combmnz", "zmuv+posfuse"], metrics="ndcg@3", **engine)
+        for engine in ({"engine": "local"}, {"engine": "arrays", "spark": spark})
+    )
+    assert arrays.metrics == local.metrics and arrays.input_counts == local.input_counts
+    assert local.input_counts["judged_texts"] == 4 and local.input_counts["unjudged_texts"] == 0

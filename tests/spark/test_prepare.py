@@ -67,7 +67,12 @@ def test_the_tables(spark: SparkSession, tmp_path: Path, capsys) -> None:
     number = {line["label"]: n for n, line in enumerate(lines)}
     samples = {row["text_id"]: row for row in table(config, "samples")}
     assert samples == {
-        n: {"text_id": n, "text": record["text"], "label_ids": sorted(number[label] for label in record["labels"])}
+        n: {
+            "text_id": n,
+            "text": record["text"],
+            "label_ids": sorted(number[label] for label in record["labels"]),
+            "words": len(record["text"].split()),
+        }
         for n, record in kept.items()
     }
 

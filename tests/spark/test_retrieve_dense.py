@@ -76,13 +76,9 @@ def done(spark, model, tmp_path_factory) -> tuple[Path, list[tuple[Any, ...]]]:
     return work, read_lists(retrieve_dense.run(spark, configure(work, model, partitions=1)))
 
 
-def test_the_same_candidates_on_8_partitions(spark, model, tmp_path, done):
-    write_prepared(tmp_path, make_data())
-    assert read_lists(retrieve_dense.run(spark, configure(tmp_path, model, partitions=8))) == done[1]
-
-
 def test_lists_are_those_of_brute_force(done):
     work, lists = done
+    lists = sorted([*lists, *read_lists(str(work / "made/candidates/dense"), "validation")])
     data = make_data()
     folders = sorted((work / "made/vectors").glob("*/*-of-*"))
     assert [folder.name for folder in folders] == ["labels-0001-of-0001", *(f"texts-000{n}-of-0002" for n in (1, 2))]
@@ -102,7 +98,7 @@ def test_lists_are_those_of_brute_force(done):
             whole = np.concatenate([vectors["labels"][label], mean / np.linalg.norm(mean)])
             target = whole @ heads["label"] + heads["label_bias"]
             targets.append(target / np.linalg.norm(target))
-        for text in (t for t in range(TEXTS) if roles[t] == "test"):
+        for text in (t for t in range(TEXTS) if roles[t] != "train"):
             query = vectors["texts"][text] @ heads["text"] + heads["text_bias"]
             scores = np.array(targets) @ (query / np.linalg.norm(query))
             for group, labels in (("head", np.arange(8)), ("tail", np.arange(8, LABELS))):
@@ -114,6 +110,16 @@ def test_lists_are_those_of_brute_force(done):
         np.testing.assert_allclose(row[5], wanted[5], atol=2e-5)
         gaps = -np.diff(wanted[5])
         assert row[4] == wanted[4] or gaps.min() < 1e-4
+
+
+def test_validation_texts_are_listed_too(done):
+    roles = make_data()["roles"]
+    listed = read_lists(str(done[0] / "made/candidates/dense"), "validation")
+    texts = {(f, t) for f in range(FOLDS) for t in range(TEXTS) if roles[f][t] == "validation"}
+    assert {(row[0], row[2]) for row in listed} == texts
+    assert len(listed) == 2 * len(texts)
+    about = json.loads((done[0] / "made/candidates/dense/stage.json").read_text())
+    assert (about["texts"], about["validation_texts"], about["validation_lists"]) == (TEXTS, len(texts), len(listed))
 
 
 def test_training_helps(done):
@@ -144,11 +150,13 @@ def test_nothing_is_done_twice(spark, model, done, tmp_path):
     assert "dense/model" in again
 
 
-def test_no_test_text_reaches_its_fold(spark, model, done, tmp_path):
-    """Other texts and labels where fold 0 tests: its heads and its index stay as they are, to the byte."""
+def test_no_test_or_validation_text_reaches_its_fold(spark, model, done, tmp_path):
+    """Other texts and labels where fold 0 tests and in one validation text, which early stopping does not notice: its
+    heads and its index stay as they are, to the byte."""
     data = make_data()
     rng = np.random.default_rng(9)
-    for text in (t for t in range(TEXTS) if data["roles"][0][t] == "test"):
+    assert data["roles"][0][7] == "validation"
+    for text in (7, *(t for t in range(TEXTS) if data["roles"][0][t] == "test")):
         size = len(data["texts"][text].split())
         data["texts"][text] = " ".join(word(n) for n in rng.integers(0, WORDS, size))
         data["labels"][text] = [int(rng.integers(LABELS))]

@@ -85,8 +85,15 @@ def configure(work: Path, partitions: int | None = None, **sparse: Any) -> Confi
     )
 
 
-def retrieve(spark, config: Config) -> dict[tuple[int, int, str], list[tuple[int, float]]]:
-    table = pq.read_table(Path(retrieve_sparse.run(spark, config)) / "lists.parquet")
+Lists = dict[tuple[int, int, str], list[tuple[int, float]]]
+
+
+def retrieve(spark, config: Config) -> Lists:
+    return lists_of(Path(retrieve_sparse.run(spark, config)), "test")
+
+
+def lists_of(candidates: Path, role: str) -> Lists:
+    table = pq.read_table(candidates / "lists.parquet", filters=[("role", "=", role)])
     assert table.schema.field("fold").type == pa.int32()
     assert table.schema.field("text_id").type == pa.int64()
     assert table.schema.field("label_ids").type.value_type == pa.int32()
@@ -109,14 +116,16 @@ def done(spark, tmp_path_factory, data) -> tuple[Path, dict[Any, Any]]:
     return work, retrieve(spark, configure(work, partitions=1))
 
 
-def brute_force(data: dict[str, Any], neighbours: int, aggregation: str, top: int) -> dict[Any, Any]:
-    expected = {}
+def brute_force(
+    data: dict[str, Any], neighbours: int, aggregation: str, top: int, role: str = "test"
+) -> dict[Any, Any]:
+    expected: Lists = {}
     for fold, roles in enumerate(data["roles"]):
         train = [t for t in range(TEXTS) if roles[t] == "train"]
         tokens = [Tokenizer()(data["texts"][t]) for t in train]
         assert max(Counter(word for words in tokens for word in set(words)).values()) <= len(train) / 2
         okapi = BM25Okapi(tokens)
-        for text in (t for t in range(TEXTS) if roles[t] == "test"):
+        for text in (t for t in range(TEXTS) if roles[t] == role):
             scores = okapi.get_scores(Tokenizer()(data["texts"][text])).astype(np.float32)
             order = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda n: (-scores[n], n))[:neighbours]
             carried = [data["labels"][t] for t in train]
@@ -148,6 +157,19 @@ def test_labels_of_similar_texts(spark, tmp_path, data, done, neighbours: int, a
     counts = json.loads((work / "made/bm25/lists/fold=1/stage.json").read_text())
     silent = set(range(1, TEXTS, 2)) - {text for fold, text, _ in found if fold == 1}
     assert counts["texts_without_candidates"] == len(silent)
+
+
+def test_validation_texts_are_listed_from_the_same_index(spark, tmp_path, data, done, capsys) -> None:
+    assert_same(
+        lists_of(done[0] / "made/candidates/bm25", "validation"), brute_force(data, 64, "max", 64, "validation")
+    )
+    # Without them nothing is ranked again, and the lists of test texts are the same.
+    work = shutil.copytree(done[0], tmp_path / "work")
+    without = configure(work).model_copy(update={"validation_candidates": False})
+    capsys.readouterr()
+    assert retrieve(spark, without) == done[1]
+    assert capsys.readouterr().err.count("up to date") == 2 * FOLDS
+    assert [path.name for path in (work / "made/candidates/bm25/lists.parquet").iterdir()] == ["role=test"]
 
 
 def test_one_document_a_label(spark, tmp_path, data) -> None:
@@ -206,7 +228,7 @@ def test_no_test_or_validation_text_reaches_the_index(spark, tmp_path, data, don
         write_prepared(tmp_path / name, texts, stamp=name)
         prepared = open_tables(spark, f"{tmp_path}/{name}/made/prepared", 2)
         path = f"{tmp_path}/{name}/made/bm25/index/fold={fold}"
-        stages = retrieve_sparse.FoldStages("bm25", fold, path, "")
+        stages = retrieve_sparse.FoldStages("bm25", fold, path)
         retrieve_sparse.index_stage(prepared, SparseSettings(mode=mode), stages)
         return index_bytes(tmp_path / name, fold)
 
@@ -224,14 +246,14 @@ def test_what_is_done_is_not_done_again(spark, tmp_path, done, capsys) -> None:
     work = shutil.copytree(done[0], tmp_path / "work")
     assert retrieve(spark, configure(work)) == done[1]
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2 * FOLDS + 1
+    assert len(lines) == 3 * FOLDS + 1
     assert all(line.endswith(": up to date") for line in lines)
 
     # A setting of the scoring leaves the indexes alone.
     retrieve(spark, configure(work, aggregation="sum"))
     err = capsys.readouterr().err
     assert err.count("up to date") == FOLDS
-    assert err.count("bm25 lists of fold") == FOLDS
+    assert err.count("bm25 lists of fold") == err.count("bm25 validation lists of fold") == FOLDS
 
     shutil.rmtree(work / "made/bm25/index/fold=1")
     retrieve(spark, configure(work, aggregation="sum"))
@@ -255,12 +277,12 @@ def test_a_stopped_run_goes_on(spark, tmp_path, data, done, monkeypatch, capsys)
             retrieve_sparse.run(spark, configure(tmp_path))
     assert not (tmp_path / "made/candidates").exists()
     versions = [path for path in (tmp_path / "made/bm25").rglob("*-????????") if path.is_dir()]
-    assert len(versions) == 3
+    assert len(versions) == 4
     assert all((version / "stage.json").exists() for version in versions)
     capsys.readouterr()
     assert retrieve(spark, configure(tmp_path)) == done[1]
     err = capsys.readouterr().err
-    assert err.count("up to date") == 3
+    assert err.count("up to date") == 4
     assert "bm25 lists of fold 1: up to date" not in err
     assert "bm25 lists of fold 1: " in err
 

@@ -137,23 +137,25 @@ def test_from_texts_to_a_report(s3: Any, endpoint: str, classes: Path, tmp_path:
 @pytest.mark.drill
 @pytest.mark.parametrize("seeds", [(1, 1), (1, 2)])
 def test_two_runs_at_once(s3: Any, endpoint: str, classes: Path, tmp_path: Path, seeds: tuple[int, int]) -> None:
-    """On one work folder, each ends with what it would have alone."""
+    """On one work folder, each ends with what it would have alone, on a disk."""
     send_data()
     (tmp_path / "stored.yaml").write_text(configuration(classes, endpoint, f"s3://{BUCKET}/data"))
-    store = f"s3://{BUCKET}"
+    (tmp_path / "local.yaml").write_text(configuration(classes, endpoint, str(ROOT / "data" / "debtags")))
 
-    def line(work: str, seed: int, output: str) -> str:
-        options = f"--set prepare.seed={seed} --work {store}/{work} --output {store}/{output}"
-        return f"run --config {tmp_path}/stored.yaml {options}"
+    def line(config: str, seed: int, work: str, output: str) -> str:
+        options = f"--set prepare.seed={seed} --work {work} --output {output}"
+        return f"run --config {tmp_path}/{config}.yaml {options}"
 
     processes = []
     for number, seed in enumerate(seeds):
         folder = tmp_path / str(number)
         folder.mkdir()
-        processes.append(start([line("shared", seed, f"out{number}")], folder))
+        places = f"s3://{BUCKET}/shared", f"s3://{BUCKET}/out{number}"
+        processes.append(start([line("stored", seed, *places)], folder))
     assert [process.wait(900) for process in processes] == [0, 0], (tmp_path / "0" / "said").read_text()
-    alone = start([line(f"alone{seed}", seed, f"alone-out{seed}") for seed in sorted(set(seeds))], tmp_path)
+    lines = [line("local", seed, f"{tmp_path}/work{seed}", f"{tmp_path}/alone{seed}") for seed in sorted(set(seeds))]
+    alone = start(lines, tmp_path)
     assert alone.wait(900) == 0, (tmp_path / "said").read_text()
     for number, seed in enumerate(seeds):
         figures = plain_objects(s3, f"out{number}/")["metrics.csv"]
-        assert figures == plain_objects(s3, f"alone-out{seed}/")["metrics.csv"]
+        assert figures == (tmp_path / f"alone{seed}" / "metrics.csv").read_bytes()

@@ -175,6 +175,14 @@ def test_missing_files_of_a_dataset_are_told_before_spark_starts(
     assert "no dataset: choose one" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("job", ["retrieve", "retrieve_sparse", "train_dense", "retrieve_dense"])
+def test_a_dataset_that_is_not_prepared_is_told_before_spark_starts(
+    capsys: pytest.CaptureFixture[str], plain_machine: Path, job: str
+) -> None:
+    assert main([job, "--set", f"work.path={plain_machine}/work"]) == 3
+    assert "prepared is not there: run 'xmtc-fusion prepare'" in capsys.readouterr().err
+
+
 def test_files_of_other_machines_are_not_looked_for_here(monkeypatch: pytest.MonkeyPatch, plain_machine: Path) -> None:
     gone = [local_files.InputFile("inputs.folds", "gone.parquet")]
     with pytest.raises(InputError, match=r"an input file is missing .*\n  inputs.folds: gone.parquet"):

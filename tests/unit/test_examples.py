@@ -144,7 +144,7 @@ def test_batches_in_any_order_give_the_same_texts(ids: list[Any]) -> None:
             for part in worker:
                 texts.begin(pa.array(ids).take(pa.array(part)), np.zeros(len(part), np.int32))
                 watch = texts.watch("all")
-                watch.extremes.add(figures[part], watch.places)
+                watch.watcher.add(figures[part], watch.numbers)
                 texts.end()
             packed += texts.packed()
         return most_extreme(from_bytes(packed), 3)

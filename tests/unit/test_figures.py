@@ -15,6 +15,7 @@ from jobs.reporting.figures import figures, save
 from jobs.reporting.printing import FIGURES, report_markdown
 from jobs.reporting.tables import distinct_rows
 from tests.reports import COLUMNS, sample_report
+from tests.strategies import with_strategies
 
 matplotlib = pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
 
@@ -29,12 +30,13 @@ def names(report: Report) -> list[str]:
 
 
 def test_every_figure_is_drawn(report: Report) -> None:
+    report = with_strategies(report)
     assert names(report) == [
-        "eurlex-4k_grid-tail", "eurlex-4k_grid-all", "eurlex-4k_gain", "eurlex-4k_frequency",
+        "eurlex-4k_grid-tail", "eurlex-4k_grid-all", "eurlex-4k_gain", "eurlex-4k_frequency", "eurlex-4k_curve",
         "eurlex-4k_ranks-tail", "eurlex-4k_ranks-all", "eurlex-4k_agreement-tail", "eurlex-4k_agreement-all",
     ]  # fmt: skip
     text = report_markdown(report, {name: f"{name}.png" for name in names(report)})
-    assert text.count("![") == 8
+    assert text.count("![") == 9
     assert {name.split("_")[1].split("-")[0] for name in names(report)} == set(FIGURES)
 
 

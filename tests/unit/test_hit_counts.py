@@ -14,7 +14,7 @@ from fusion.metrics import Measure
 from fusion.statistics.coverage import UNSEEN
 from tests.lists import random_relevant, random_texts, to_texts
 from udfs.counted_labels import counted_labels
-from udfs.hit_counts import COVERAGE, HITS, Counter, Details, Evaluation, add_counts, unpacked
+from udfs.hit_counts import COVERAGE, HITS, LENGTHS, Counter, Details, Evaluation, add_counts, unpacked
 from udfs.list_codes import LabelGroups, Layout
 from udfs.problems import Problems
 from udfs.text_batches import Batch
@@ -31,7 +31,8 @@ def part_of(texts: TextBlock, ids: slice) -> Batch:
     relevant = texts.relevant._replace(start=texts.relevant.start[ids], stop=texts.relevant.stop[ids])
     chosen = replace(texts, start=texts.start[ids], stop=texts.stop[ids], relevant=relevant)
     text_id = pa.array(range(*ids.indices(TEXTS)))
-    return Batch(chosen, text_id, np.zeros(len(text_id), np.int32), np.ones(len(text_id), np.bool_), pa.array)
+    fold, judged = np.zeros(len(text_id), np.int32), np.ones(len(text_id), np.bool_)
+    return Batch(chosen, text_id, fold, judged, pa.array, text_id.to_numpy() % 8 - 1)
 
 
 def counted(evaluation: Evaluation, texts: TextBlock, parts: list[slice]) -> tuple[bool, dict[str, bytes]]:
@@ -42,16 +43,24 @@ def counted(evaluation: Evaluation, texts: TextBlock, parts: list[slice]) -> tup
         counter.add(part_of(texts, ids))
         rows += counter.packed()
     table = pa.Table.from_batches(rows)
-    with_places = [places != b"" for places in table["places"].to_pylist()]
+    with_places = [
+        places != b""
+        for part, places in zip(table["part"].to_pylist(), table["places"].to_pylist(), strict=True)
+        if not part.startswith(LENGTHS)
+    ]
     coverage, sums, tally = evaluation.new_coverage(), evaluation.new_sums(), evaluation.new_tally()
+    lengths = evaluation.new_lengths()
     for name in dict.fromkeys(table["part"].to_pylist()):
         added = add_counts(table.filter(pa.compute.equal(table["part"], name)))
         ((places, counts),) = unpacked(added)
-        if name in (HITS, COVERAGE):
+        if name.startswith(LENGTHS):
+            lengths[name.removeprefix(LENGTHS)].unpack(places, counts)
+        elif name in (HITS, COVERAGE):
             (tally if name == HITS else coverage).unpack(places, counts)
         else:
             sums.unpack(name, places, counts)
     arrays = {"hits": tally.counts, "coverage": coverage.counts, **{name: getattr(sums, name) for name in SUMS}}
+    arrays |= {f"lengths of {view}": of_view.packed() for view, of_view in lengths.items()}
     assert all(array.any() for array in arrays.values())
     return all(with_places), {name: array.tobytes() for name, array in arrays.items()}
 

@@ -20,12 +20,13 @@ FORBIDDEN = {
     "xmtc_fusion": OUTSIDE,
 }
 ROOMS = {
-    "fusion": {"normalizations", "fusions", "metrics", "kernel", "statistics", "retrieval"},
+    "fusion": {"normalizations", "fusions", "metrics", "kernel", "statistics", "retrieval", "tuning"},
     "jobs": {
         "settings",
         "datasets",
         "retrievers",
         "retrieval",
+        "tuning",
         "inputs",
         "results",
         "reporting",

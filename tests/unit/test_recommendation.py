@@ -35,6 +35,19 @@ def test_ties_go_to_the_smaller_worst_regret_then_to_the_first() -> None:
     assert found.worst_column == "tail"
 
 
+def test_a_cell_that_loses_to_no_retriever_comes_first() -> None:
+    """A has the smallest mean regret, but bm25 alone is better on the tail; C is as good as bm25 there."""
+    figures = {
+        "tail": {A: 0.49, B: 0.40, C: 0.50, SPARSE: 0.50},
+        "head": {A: 0.80, B: 0.75, C: 0.70, SPARSE: 0.60},
+    }
+    found = recommend(figures)
+    assert (found.cell, found.mean_regret, found.lost) == (C, 5, ())
+    # Where every cell loses somewhere, the fewest columns count.
+    figures["all"] = {A: 0.6, B: 0.7, C: 0.6, SPARSE: 0.8}
+    assert (recommend(figures).cell, recommend(figures).lost) == (C, ("all",))
+
+
 def test_cells_that_share_the_first_place_all_win() -> None:
     found = recommend({"tail": {A: 0.5, B: 0.5, C: 0.4}})
     assert (found.cell, found.tied, found.mean_regret) == (A, (B,), 0)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fusion.errors import ConfigError
 from jobs.config import Config, load_config, setting_names
@@ -25,7 +26,7 @@ def test_each_says_what_it_does_and_where_its_settings_are(entry) -> None:
     assert entry.citation
     assert entry.section in set(setting_names(Config))
     page = (ROOT / "docs" / "retrievers.md").read_text()
-    assert f"| `{entry.name}` | {entry.indexes} | {entry.scores} | `{entry.section}` |" in page
+    assert f"| `{entry.name}` | {entry.indexes} | {entry.scores} | {entry.when} | `{entry.section}` |" in page
     assert entry.citation in " ".join(page.split())
     comment = (ROOT / "conf" / "base.yaml").read_text().split("retrievers:")[0].rpartition("\n\n")[2]
     assert entry.name in comment.replace("\n# ", " ").replace(";", ",").replace(":", ",")
@@ -33,6 +34,8 @@ def test_each_says_what_it_does_and_where_its_settings_are(entry) -> None:
 
 def test_old_configurations_mean_the_same_two() -> None:
     assert [entry.name for entry in chosen_retrievers(load_config().retrievers)] == ["bm25", "dense"]
+    demo = yaml.safe_load((ROOT / "conf" / "datasets" / "debtags.yaml").read_text())
+    assert demo["retrievers"] == ["bm25", "dense", "static"]
 
 
 def test_names_are_looked_up_when_the_configuration_is_read() -> None:

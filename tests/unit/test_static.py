@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from fusion.errors import InputError
 from fusion.retrieval import static
 from fusion.retrieval.bags import WEIGHT_DECAY, Adam, Bags, backward, bag_sums, columns_of, forward, joined
-from fusion.retrieval.contrastive import LabelSets
+from fusion.retrieval.contrastive import LabelSets, nt_xent
 from fusion.retrieval.projection import unit
 from fusion.retrieval.static import (
     Labelled,
@@ -28,7 +29,7 @@ from udfs.static import interleaved
 from udfs.static_files import StaticStart, first_vectors, open_tokenizer, read_vectors, save_model, token_bags
 
 TOKENS, WIDTH = 40, 16
-TRAINING = StaticTraining(0.07, 0.01, epochs=6, patience=3, train_batch=32, seed=0)
+TRAINING = StaticTraining(0.07, 0.01, epochs=6, patience=3, train_batch=32, extra_labels=4, seed=0)
 
 
 def make_bags(rng: np.random.Generator, sizes: list[int], tokens: int = TOKENS) -> Bags:
@@ -119,7 +120,7 @@ def test_training_learns_and_repeats() -> None:
     assert again.model.table.tobytes() == trained.model.table.tobytes()
     assert again.model.own.tobytes() == trained.model.own.tobytes()
     np.testing.assert_array_equal(start, kept)
-    other = train_static(start, train, validation, names, StaticTraining(0.07, 0.01, 6, 3, 32, seed=1), "fold 3")
+    other = train_static(start, train, validation, names, replace(TRAINING, seed=1), "fold 3")
     assert other.model.table.tobytes() != trained.model.table.tobytes()
 
 
@@ -189,12 +190,39 @@ def test_the_bias_is_in_the_product() -> None:
     np.testing.assert_allclose(product, texts @ labels.T + bias, atol=1e-6)
 
 
-def test_of_epochs_that_are_as_good_the_last_is_kept(monkeypatch) -> None:
+def test_the_best_epoch_is_kept(monkeypatch) -> None:
     train, validation, names, start = made_fold()
-    figures = iter([0.1, 0.8, 0.805, 0.804, 0.7, 0.7, 0.7])
+    figures = iter([0.1, 0.8, 0.805, 0.804, 0.7, 0.805, 0.9])
     monkeypatch.setattr(static, "mean_reciprocal_rank", lambda *_: next(figures))
     trained = train_static(start, train, validation, names, TRAINING, "fold 0")
-    assert (trained.best, len(trained.mrr)) == (3, 7)
+    # The third epoch without a better one is the last.
+    assert (trained.best, len(trained.mrr)) == (2, 6)
+
+
+def test_the_wide_loss_by_hand() -> None:
+    """In plain Python; without further labels, and with distinct ones, it is NT-Xent."""
+    rng = np.random.default_rng(3)
+    texts, labels = rng.standard_normal((3, WIDTH)), rng.standard_normal((5, WIDTH))
+    pairs = np.array([0, 1, 2, 0]), np.array([0, 1, 4, 3])
+    negative = np.ones((4, 5), bool)
+    for text, label in zip(*pairs, strict=True):
+        negative[pairs[0] == text, label] = False
+    s = unit(texts).astype(float) @ unit(labels).astype(float).T / 0.5
+    wanted = []
+    for n, (text, label) in enumerate(zip(*pairs, strict=True)):
+        others = [s[text, other] for other in range(5) if negative[n, other]]
+        opposed = [s[pairs[0][m], label] for m in range(4) if negative[m, label]]
+        wanted += [-s[text, label] + np.log(np.exp([s[text, label], *some]).sum()) for some in (others, opposed)]
+    sides = torch.from_numpy(texts), torch.from_numpy(labels)
+    given = tuple(map(torch.from_numpy, pairs))
+    loss = static.wide_nt_xent(*sides, given, torch.from_numpy(negative), 0.5)
+    assert float(loss) == pytest.approx(np.mean(wanted), rel=1e-5)
+    distinct = torch.from_numpy(pairs[1])
+    same = static.wide_nt_xent(
+        sides[0], sides[1][distinct], (given[0], torch.arange(4)), torch.from_numpy(negative[:, pairs[1]]), 0.5
+    )
+    plain = nt_xent(sides[0][given[0]], sides[1][distinct], torch.from_numpy(negative[:, pairs[1]]), 0.5)
+    assert float(same) == pytest.approx(float(plain), rel=1e-6)
 
 
 def test_lists_of_groups_become_lists_by_text() -> None:

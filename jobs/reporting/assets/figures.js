@@ -106,7 +106,7 @@ function heatBar(left, y, low, high, lowest, title, below) {
 function drawGrid(set, width) {
   const column = columnOf(set, state.gridGroup, MEASURES.find((measure) => measureName(measure) === state.gridMeasure));
   const value = (row) => row.values[column.index];
-  const cells = column ? fusedOf(set).filter(value) : [];
+  const cells = column ? fusedOf(set).filter((row) => value(row) && set.fusions.includes(row.fusion)) : [];
   if (!cells.length) return "This dataset has no such figures.";
   const shown = column;
   const [low, high] = heatScale(cells.map((row) => value(row).mean));
@@ -301,9 +301,11 @@ function drawPanel({ group, bands, series }, start, step, y, height, steep) {
   ];
 }
 
+/** A line with its mark, for a legend. */
+const sample = ({ form, stroke, dash, class: kind }) => s("svg", { width: 34, height: 14, "aria-hidden": "true" },
+  line(0, 7, 34, 7, { class: kind, stroke, "stroke-dasharray": dash }), shape(form, 17, 7, { fill: stroke }));
+
 function bandLegend(panels) {
-  const sample = ({ form, stroke, dash, class: kind }) => s("svg", { width: 34, height: 14, "aria-hidden": "true" },
-    line(0, 7, 34, 7, { class: kind, stroke, "stroke-dasharray": dash }), shape(form, 17, 7, { fill: stroke }));
   const bests = distinct(panels.map(({ series }) => series.at(-1).row.name));
   const name = (one) => (one.row.single ? one.row.name : `recommended: ${bests.join(", then ")}`);
   return h("p", { class: "legend" }, panels[0].series.map((one) => h("span", {}, sample(one), name(one))));
@@ -334,6 +336,6 @@ function drawBands(set, width) {
   return [bottom + 6, nodes, bandLegend(panels)];
 }
 
-const FIGURES = { grid: drawGrid, ranks: drawRanks, gain: drawGain, ceiling: drawCeiling, bands: drawBands, agreement: drawAgreement };
+const FIGURES = { curve: drawCurve, grid: drawGrid, ranks: drawRanks, gain: drawGain, ceiling: drawCeiling, bands: drawBands, agreement: drawAgreement };
 const renderFigure = (id) => plot(id, FIGURES[id]);
-const renderFigures = () => Object.keys(FIGURES).forEach(renderFigure);
+const renderFigures = () => Object.keys(FIGURES).filter(at).forEach(renderFigure);

@@ -1,0 +1,205 @@
+"""Writes the figures of README and docs from the committed results, and the tables of the registries.
+
+    python -m benchmarks.figures          # or make figures
+
+In Markdown, what is written stands between two comments: `<!--= NAME -->` and `<!--/-->`. Everything that is measured
+is read from benchmarks/results and docs/example, so that a page cannot say another number than the result it cites.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.committed import (
+    DEMO,
+    EURLEX57K,
+    RESULTS,
+    ROOT,
+    best,
+    cells,
+    demo_answers,
+    fused,
+    losses,
+    matched,
+    read,
+    recommended,
+    singles,
+    tables,
+)
+from benchmarks.registry_tables import SHOWN, algorithm_tables, error_tables, markdown, metric_tables, retriever_tables
+from tests.doc_blocks import not_run
+
+MARK = re.compile(r"(<!--= ([^>]+?) -->)(.*?)(<!--/-->)", re.DOTALL)
+PAPER = ("zmuv", "combmnz")
+"""The paper's best cell."""
+PAPER_ROW = ("Eurlex-4K", "ZMUV", "CombMNZ")
+
+
+class Stale(NamedTuple):
+    """A figure on a page that is not what the committed results say."""
+
+    page: str
+    name: str
+    shown: str
+    expected: str
+
+
+def pages() -> list[Path]:
+    """The pages that may hold figures."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def figures() -> dict[str, str]:
+    """Every figure by name. Those of several lines are blocks of their own."""
+    inline = {**_speed(), **_demo(), **_eurlex57k()}
+    blocks = {**_measured_tables(), **algorithm_tables(), **metric_tables(), **retriever_tables(), **error_tables()}
+    return {**inline, **{name: f"\n\n{block.strip()}\n\n" for name, block in blocks.items()}}
+
+
+def written(text: str, known: dict[str, str]) -> str:
+    """A page with the figures as they are now. A name that nobody knows is an error."""
+    return MARK.sub(lambda mark: f"{mark[1]}{known[mark[2]]}{mark[4]}", text)
+
+
+def stale() -> list[Stale]:
+    """The figures that pages show otherwise."""
+    known = figures()
+    return [
+        Stale(page.name, name, shown.strip(), known.get(name, "no such figure").strip())
+        for page in pages()
+        for _, name, shown, _ in MARK.findall(read(page))
+        if shown != known.get(name)
+    ]
+
+
+def _speed() -> dict[str, str]:
+    grid, small, times = RESULTS / "grid.md", RESULTS / "small.md", RESULTS / "times.md"
+    texts = float(matched(r"^. `arrays` . ([\d,.]+)", grid).replace(",", ""))
+    return {
+        "grid.texts": f"{texts:,.0f}",
+        "grid.times": matched(r"^. `arrays` . [\d,.]+ . \d+% . ([\d,]+)", grid),
+        "grid.comb_texts": matched(r"Comb methods: `arrays` ([\d,]+) texts/s", grid),
+        "grid.comb_ranx": matched(r"Comb methods: .*, ranx ([\d.]+):", grid),
+        "grid.comb_times": matched(r"ranx [\d.]+: ([\d,]+) times", grid),
+        "grid.tests": matched(r"Tests leave (\d+%)", grid),
+        "grid.compile": matched(r"Compiling the kernel: ([\d.]+ s)", grid),
+        "grid.load": matched(r"loading it from the cache on disk: ([\d.]+ s)", grid),
+        "small.ours": matched(r"^. `xmtc-fusion evaluate`, with all tests . [\d.]+ . ([\d.]+)", small) + " s",
+        "small.ours_cold": matched(r"^. `xmtc-fusion evaluate`, with all tests . ([\d.]+)", small) + " s",
+        "small.ranx": matched(r"^. ranx . [\d.]+ . ([\d.]+)", small) + " s",
+        "bm25.times": matched(r"Met, with (\d+) times", RESULTS / "bm25.md"),
+        "times.demo": matched(r"^. `make demo` . ([^|]+?) .$", times),
+        "times.test": matched(r"^. `make test` . ([^|]+?) .$", times),
+        "retrieval.bm25_memory": max(
+            (row[4] for row in tables(read(RESULTS / "retrieval.md"))[0][1:] if row[1] == "bm25"),
+            key=lambda memory: int(memory.split()[0].replace(",", "")),
+        ),
+    }
+
+
+def _demo() -> dict[str, str]:
+    column = "all nDCG@10"
+    favourite = fused(DEMO)[PAPER][column]
+    return {
+        "demo.recommended": recommended(),
+        "demo.gain": next(answer[5] for answer in demo_answers() if answer[1] == "all").partition(" ")[0],
+        "demo.texts": matched(r"^\w+ · [\d-]+ · ([\d,]+) texts", DEMO),
+        "demo.behind": f"{best(DEMO, column)[1] - favourite:.1f}",
+    }
+
+
+def _eurlex57k() -> dict[str, str]:
+    columns = [column for column in fused(EURLEX57K)[PAPER] if not column.startswith("all")]
+    behind = [best(EURLEX57K, column)[1] - fused(EURLEX57K)[PAPER][column] for column in columns]
+    ranks = [
+        float(row[2]) for table in tables(read(EURLEX57K)) if "Spearman" in " ".join(table[0]) for row in table[1:]
+    ]
+    return {
+        "eurlex57k.behind": f"{min(behind):.1f} to {max(behind):.1f}",
+        "eurlex57k.correlation": f"{min(ranks):.2f} to {max(ranks):.2f}",
+    }
+
+
+def _measured_tables() -> dict[str, str]:
+    makers: dict[str, Callable[[], str]] = {
+        "demo.best": _best_of_demo,
+        "demo.losses": _losses,
+        "eurlex57k.table": _eurlex57k_table,
+        "grid.table": lambda: _copied(RESULTS / "grid.md", 0),
+        "grid.sizes": lambda: _copied(RESULTS / "grid.md", 1),
+        "paper.table": _paper,
+        "paper.correlation": lambda: _copied(EURLEX57K, 1),
+        "blocks not run": lambda: markdown(["what it needs", "commands", "pages"], not_run()),
+        "nights.table": lambda: _copied(RESULTS / "nights.md", 0),
+        "retrieval.table": lambda: _copied(RESULTS / "retrieval.md", 0),
+        "small.table": lambda: _copied(RESULTS / "small.md", 0),
+        "times.table": lambda: _copied(RESULTS / "times.md", 0),
+    }
+    return {name: make() for name, make in makers.items()}
+
+
+def _best_of_demo() -> str:
+    """The best fusion of each label group beside the single retrievers."""
+    alone = singles(DEMO)
+    rows = []
+    for _, labels, _, _, fusion, gain, _ in demo_answers():
+        name, _, figure = fusion.partition(" ")
+        figures = [f"{figures[f'{labels} nDCG@10']:.1f}" for figures in alone.values()]
+        rows.append([labels, *figures, f"{figure.partition('(')[0]} ({name})", gain])
+    return markdown(["labels", *alone, "best fusion", "gain [95% interval]"], rows)
+
+
+def _losses() -> str:
+    """Where the demo's recommended fusion loses to a retriever."""
+    rows = (
+        [f"{loss.labels}: {loss.slice}", loss.pairs, f"{loss.alone:.0f}% ({loss.retriever})", f"{loss.fused:.0f}%"]
+        for loss in losses()
+    )
+    return markdown(["labels", "pairs", "found by one retriever alone", f"found by {recommended()}"], rows)
+
+
+def _eurlex57k_table() -> str:
+    columns = ["tail P@1", "tail nDCG@10", "head P@1", "head nDCG@10"]
+    named = {"BM25 alone": ("single", "bm25"), "dense alone": ("single", "dense"), f"{'+'.join(PAPER)}": PAPER}
+    rows = [[name, *(f"{cells(EURLEX57K)[cell][column]:.1f}" for column in columns)] for name, cell in named.items()]
+    top = [best(EURLEX57K, column) for column in columns]
+    return markdown(["", *columns], [*rows, ["best cell", *(f"{figure:.1f} ({name})" for name, figure in top)]])
+
+
+def _paper() -> str:
+    """The paper's best cell on EURLEX57K beside the paper's figures for Eurlex-4K."""
+    with (ROOT / "conf" / "paper" / "results.csv").open(encoding="utf-8") as file:
+        published = {
+            f"{row['label_group']} {SHOWN[row['metric']]}@{row['k']}": row["mean"]
+            for row in csv.DictReader(file)
+            if (row["dataset"], row["normalization"], row["fusion"]) == PAPER_ROW
+        }
+    ours = cells(EURLEX57K)[PAPER]
+    rows = [
+        ["EURLEX57K, here", *(f"{ours[column]:.1f}" for column in published)],
+        ["Eurlex-4K, the paper", *published.values()],
+    ]
+    return markdown(["", *published], rows)
+
+
+def _copied(path: Path, number: int) -> str:
+    header, *rows = tables(read(path))[number]
+    return markdown(header, rows)
+
+
+def main() -> None:
+    known = figures()
+    for page in pages():
+        text = read(page)
+        new = written(text, known)
+        if new != text:
+            page.write_text(new, encoding="utf-8")
+            print(f"written: {page.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Tables of the registries for the pages on algorithms, metrics and retrievers, with what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchmarks.committed import DEMO, EURLEX57K, cells, fused, recommended, singles
+from fusion import FUSIONS, METRICS, NORMALIZATIONS
+from fusion.errors import AlarmError, XmtcError
+from fusion.registry import Fusion, LabelMetric, Normalization, TextMetric
+from jobs.monitoring.night import EXIT_CODES
+from jobs.retrievers import RETRIEVERS
+
+DATASETS = {"demo": DEMO, "EURLEX57K": EURLEX57K}
+GROUPS = ("tail", "head", "all")
+SHOWN = {"ndcg": "nDCG", "precision": "P"}
+"""How reports write the metrics that were measured."""
+
+
+def algorithm_tables() -> dict[str, str]:
+    """Of docs/algorithms.md, by the name of the place they stand in."""
+    untrained = [entry for entry in FUSIONS if not entry.parameters.trained]
+    return {
+        "normalizations": _algorithms(NORMALIZATIONS),
+        "fusions of scores": _algorithms(entry for entry in untrained if entry.reads == "scores"),
+        "fusions of ranks": _algorithms(entry for entry in untrained if entry.reads == "ranks"),
+        "trained fusions": _algorithms(entry for entry in FUSIONS if entry.parameters.trained),
+        "measured normalizations": _measured("normalisation", 0, NORMALIZATIONS.names()),
+        "measured fusions": _measured("fusion", 1, FUSIONS.names()),
+    }
+
+
+def metric_tables() -> dict[str, str]:
+    """Of docs/metrics.md."""
+    texts = [entry for entry in METRICS if isinstance(entry, TextMetric)]
+    labels = [entry for entry in METRICS if isinstance(entry, LabelMetric)]
+    header = ["name", "figure of a text", "cut-off", "both ideals", "when to use", "source"]
+    return {
+        "metrics of texts": markdown(
+            header,
+            (
+                [
+                    _names(entry),
+                    entry.formula,
+                    entry.cutoff,
+                    "yes" if entry.ideal else "no",
+                    entry.when,
+                    entry.citation,
+                ]
+                for entry in texts
+            ),
+        ),
+        "metrics of labels": markdown(
+            ["name", "figure of a label", "when to use", "source"],
+            ([_names(entry), entry.formula, entry.when, entry.citation] for entry in labels),
+        ),
+        "measured metrics": _measured_metrics(),
+    }
+
+
+def retriever_tables() -> dict[str, str]:
+    """Of docs/retrievers.md."""
+    builtin = [entry for entry in RETRIEVERS if not entry.origin]
+    names = list(dict.fromkeys(name for path in DATASETS.values() for name in singles(path)))
+    rows = [
+        [f"`{name}`", *(_figure(singles(path).get(name), f"{group} nDCG@10") for path, group in _aspects())]
+        for name in names
+    ]
+    return {
+        "retrievers": markdown(
+            ["name", "indexes", "scores", "when to use", "settings"],
+            ([f"`{x.name}`", x.indexes, x.scores, x.when, f"`{x.section}`"] for x in builtin),
+        ),
+        "sources of retrievers": "".join(f"- `{entry.name}`: {entry.citation}.\n" for entry in builtin),
+        "measured retrievers": markdown(["retriever", *_aspect_names()], rows),
+    }
+
+
+def error_tables() -> dict[str, str]:
+    """Of docs/faq.md: every error class and exit code."""
+    classes = [XmtcError, *(error for error in XmtcError.__subclasses__() if error.__module__ == "fusion.errors")]
+    return {
+        "errors": markdown(
+            ["class", "", "exit code"],
+            (
+                [f"`{error.__name__}`", _first_line(error), "10 to 15" if error is AlarmError else str(error.exit_code)]
+                for error in classes
+            ),
+        ),
+        "verdicts": markdown(["code", "verdict"], ([str(code), verdict] for verdict, code in EXIT_CODES.items())),
+    }
+
+
+def _first_line(entry: object) -> str:
+    return (entry.__doc__ or "").strip().partition("\n")[0]
+
+
+def markdown(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    titles = list(header)
+    lines = [titles, ["---"] * len(titles), *(list(row) for row in rows)]
+    return "".join(f"| {' | '.join(cell for cell in line)} |\n" for line in lines)
+
+
+def _algorithms(entries: Iterable[Normalization | Fusion]) -> str:
+    rows = (
+        [f"`{entry.usage}`{'' if entry.standard else ' +'}", entry.formula, entry.when, entry.citation]
+        for entry in entries
+    )
+    return markdown(["name", "score", "when to use", "source"], rows)
+
+
+def _names(entry: TextMetric | LabelMetric) -> str:
+    others = ", ".join(f"`{alias}`" for alias in entry.aliases)
+    return f"`{entry.name}`" + (f" ({others})" if others else "")
+
+
+def _aspects() -> list[tuple[Path, str]]:
+    return [(path, group) for path in DATASETS.values() for group in GROUPS]
+
+
+def _aspect_names() -> list[str]:
+    return [f"{dataset}, {group}" for dataset in DATASETS for group in GROUPS]
+
+
+def _figure(figures: dict[str, float] | None, column: str) -> str:
+    return f"{figures[column]:.1f}" if figures and column in figures else "-"
+
+
+def _measured(kind: str, part: int, names: Iterable[str]) -> str:
+    """The best nDCG@10 that an algorithm reaches with any partner, and which one; part: 0 normalisation, 1 fusion.
+    Fusions of ranks say nothing about a normalisation, and are left out there."""
+    by_rank = {entry.name for entry in FUSIONS if entry.reads == "ranks"}
+    rows = []
+    for name in names:
+        row = [f"`{name}`"]
+        for path, group in _aspects():
+            column = f"{group} nDCG@10"
+            figures = {
+                cell[1 - part]: row[column]
+                for cell, row in fused(path).items()
+                if cell[part] == name and (part or cell[1] not in by_rank)
+            }
+            if figures:
+                top = max(figures.values())
+                partners = [partner for partner, figure in figures.items() if figure == top]
+                alike = len(partners) == len(figures) and len(figures) > 1
+                row.append(f"{top:.1f} ({'any' if alike else ' or '.join(partners)})")
+        if len(row) > 1:
+            rows.append(row)
+    return markdown([kind, *_aspect_names()], rows)
+
+
+def _measured_metrics() -> str:
+    """The figures of the cell that the demo recommends, over all labels."""
+    cell = recommended()
+    normalization, _, fusion = cell.partition("+")
+    rows = []
+    for name, shown in SHOWN.items():
+        for k in (1, 5, 10):
+            column = f"all {shown}@{k}"
+            figures = [
+                _figure(cells(path).get(key), column)
+                for path in DATASETS.values()
+                for key in [*(("single", retriever) for retriever in singles(path)), (normalization, fusion)]
+            ]
+            rows.append([f"`{name}@{k}`", *figures])
+    header = [f"{dataset}, {who}" for dataset, path in DATASETS.items() for who in [*singles(path), cell]]
+    return markdown(["measure", *header], rows)

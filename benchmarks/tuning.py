@@ -1,0 +1,203 @@
+"""What tuning and learning cost, and what they are worth on a dataset.
+
+    python -m benchmarks.tuning [--texts 2000] [--learning-texts 5700] [--results FOLDER]
+
+Costs: 2 retrievers x 2 label groups x 64 labels per text; tail, head and all labels; the engine `local`, nDCG@10.
+Seconds are those of one core's work, the least of several rounds that take turns. `--results`: a folder that
+`xmtc-fusion tune` wrote, whose figures are shown beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.data import write_data
+from fusion.grid import Cell, Grid
+from fusion.learning import ANY_FOLD
+from fusion.metrics import parse_measures
+from fusion.tuning.features import feature_names
+from fusion.tuning.search import parameter_cells, weighted_cells
+from fusion.tuning.strategies import LAMBDAMART, LOGISTIC, Strategy
+from jobs.config import load_config
+from jobs.inputs.list_rows import ListRows, load_lists
+from jobs.inputs.sources import Sources
+from jobs.runtime.engines import LocalEngine
+from jobs.tuning.learning import Kind, kinds_of
+from jobs.tuning.tried import count
+from udfs.hit_counts import Evaluation
+from udfs.tuning import FeatureRows, Parting, TrainTexts, feature_rows
+
+RESULTS = Path(__file__).parent / "results"
+ROUNDS = 3
+SETTINGS = 500
+STRATEGY_ORDER = ("tuned+cell", "tuned+weights", "tuned+parameters", "learned+logistic", "learned+lambdamart")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=int, default=2_000)
+    parser.add_argument("--learning-texts", type=int, default=5_700)
+    parser.add_argument("--results", type=Path, action="append", default=[])
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "xmtc-fusion-bench")
+    arguments = parser.parse_args()
+    lines: list[str] = []
+    if arguments.texts:
+        lines += [*costs(arguments.texts, arguments.learning_texts, arguments.data), ""]
+    for folder in arguments.results:
+        lines += [*figures(folder), ""]
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "tuning.md").write_text("\n".join(lines))
+    print("\n".join(lines))
+
+
+def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
+    """Passes with many settings and with learned fusions beside the pass of the grid; and the training itself."""
+    settings = load_config(None, {**write_data(data / f"{learning_texts}-tuning", learning_texts)})
+    lists = load_lists(LocalEngine().tables, Sources.of(settings.inputs), True)
+    views, layout = lists.layout.views, lists.layout
+    train_texts = _counts(lists)
+    learned: dict[str, Strategy] = {}
+    trained: dict[str, tuple[float, float]] = {}
+    rows: dict[str, FeatureRows] = {}
+    features = feature_names(layout.retrievers, True)
+    taken = _taken(lambda: rows.update(feature_rows(lists.rows, layout, views, train_texts, Parting(0))))
+    for kind in kinds_of([LOGISTIC, LAMBDAMART], settings.tune):
+        learned[kind.cell.fusion], trained[kind.cell.fusion] = _train(kind, rows, features)
+    few = replace(lists, rows=_first_texts(lists.rows, texts))
+    plain = Evaluation(layout, tuple(Grid.of("all", "all").cells), views, "group", tuple(parse_measures("ndcg@10")))
+    many = [*parameter_cells(), *plain.cells]
+    many = (many + weighted_cells(layout.retrievers, 10**9))[:SETTINGS]
+    evaluations = {
+        "grid": plain,
+        "settings": replace(plain, cells=tuple(many)),
+        **{name: replace(plain, strategies={Cell("learned", name): of}) for name, of in learned.items()},
+    }
+    measured = _measured(evaluations, few, train_texts)
+    grid = measured["grid"]
+    lines = [
+        f"| one pass over {texts:,} texts | settings | microseconds of a core per text | times the grid |",
+        "|---|---|---|---|",
+    ]
+    for name, seconds in measured.items():
+        words = {"grid": "the grid's 60 cells", "settings": "cells, weights and parameters"}
+        shown = words.get(name, f"the grid and learned+{name}")
+        number = len(evaluations[name].cells) + len(evaluations[name].strategies)
+        lines.append(f"| {shown} | {number} | {seconds / texts * 1e6:.0f} | {seconds / grid:.2f} |")
+    lines += ["", f"Learning from {learning_texts:,} texts, tail, head and all labels one after the other:", ""]
+    lines += ["| | seconds of a core's work | seconds |", "|---|---|---|"]
+    lines.append(f"| features | {taken[0]:.1f} | {taken[1]:.1f} |")
+    lines += [
+        f"| learned+{name}, all options on halves and the best on all | {cpu:.1f} | {wall:.1f} |"
+        for name, (cpu, wall) in trained.items()
+    ]
+    return lines
+
+
+def _taken(action: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds of a core's work, and of the clock."""
+    work, clock = time.process_time(), time.perf_counter()
+    action()
+    return time.process_time() - work, time.perf_counter() - clock
+
+
+def _train(
+    kind: Kind, rows: Mapping[str, FeatureRows], features: tuple[str, ...]
+) -> tuple[Strategy, tuple[float, float]]:
+    """As `tune` does for a fold: every option on both halves, then one on all texts."""
+    models: dict[str, Any] = {}
+
+    def train() -> None:
+        for view, of_view in rows.items():
+            for half in (0, 1):
+                list(kind.train(of_view.of_texts(of_view.place % 2 == half), features, kind.options))
+            models[view] = {ANY_FOLD: next(kind.train(of_view, features, kind.options[-1:]))}
+
+    taken = _taken(train)
+    return Strategy(models), taken
+
+
+def _measured(
+    evaluations: Mapping[str, Evaluation], lists: ListRows[pa.Table], train_texts: TrainTexts
+) -> dict[str, float]:
+    measured: dict[str, list[float]] = defaultdict(list)
+    for round_number in range(ROUNDS + 1):
+        for name, evaluation in evaluations.items():
+            known = train_texts if evaluation.strategies else None
+            work, _ = _taken(lambda e=evaluation, t=known: count(LocalEngine(), lists, e, None, t))  # type: ignore[misc]
+            # The first round compiles.
+            if round_number:
+                measured[name].append(work)
+    return {name: min(seconds) for name, seconds in measured.items()}
+
+
+def _counts(lists: ListRows[pa.Table]) -> TrainTexts:
+    """As if the texts themselves were the training texts: what matters here is the time it takes."""
+    assert lists.judgements is not None
+    ids, counts = LocalEngine().tables.frequencies(lists.judgements)
+    return TrainTexts(np.array([ANY_FOLD]), ids, np.append(counts, 0)[None].astype(np.int32))
+
+
+def _first_texts(rows: pa.Table, texts: int) -> pa.Table:
+    last = np.unique(rows["text_id"].to_numpy())[:texts][-1]
+    return rows.filter(pa.array(rows["text_id"].to_numpy() <= last))
+
+
+def figures(folder: Path) -> list[str]:
+    """Fixed, tuned and learned side by side, tested over texts against the fixed cell that validation texts chose."""
+    metrics = pq.read_table(folder / "metrics.parquet").to_pylist()
+    values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for row in metrics:
+        if row["ideal"] == "all" and row["value"] is not None:
+            cell = f"{row['normalization']}+{row['fusion']}"
+            values[row["label_group"], cell, f"{row['metric']}@{row['k']}"].append(100 * row["value"])
+    means = {key: float(np.mean(folds)) for key, folds in values.items()}
+    tests = _tests(folder)
+    lines = [
+        "| labels | | ndcg@10 | precision@1 | ndcg@10 against tuned+cell, 95% interval, p |",
+        "|---|---|---|---|---|",
+    ]
+    for view in ("tail", "head", "all"):
+        fixed = [
+            cell
+            for of, cell, measure in means
+            if of == view and measure == "ndcg@10" and not cell.startswith(("tuned", "learned", "single"))
+        ]
+        singles = [
+            cell for of, cell, measure in means if (of, measure) == (view, "ndcg@10") and cell.startswith("single")
+        ]
+        best = max(fixed, key=lambda cell: means[view, cell, "ndcg@10"])
+        strategies = [name for name in STRATEGY_ORDER if (view, name, "ndcg@10") in means]
+        for cell in [*singles, best, *strategies]:
+            shown = f"{cell}, best of the grid on test texts" if cell == best else cell.replace("single+", "")
+            first, second = (means[view, cell, measure] for measure in ("ndcg@10", "precision@1"))
+            lines.append(f"| {view} | {shown} | {first:.2f} | {second:.2f} | {tests.get((view, cell), '')} |")
+    return lines
+
+
+def _tests(folder: Path) -> dict[tuple[str, str], str]:
+    if not (folder / "pairs.parquet").exists():
+        return {}
+    found = {}
+    for row in pq.read_table(folder / "pairs.parquet").to_pylist():
+        cells = [f"{row[f'{side}normalization']}+{row[f'{side}fusion']}" for side in ("", "against_")]
+        if (row["metric"], row["k"]) == ("ndcg", 10) and "tuned+cell" in cells:
+            sign, other = (-1, cells[1]) if cells[0] == "tuned+cell" else (1, cells[0])
+            low, high = sorted((100 * sign * row["low"], 100 * sign * row["high"]))
+            moved = 100 * sign * row["difference"]
+            found[row["label_group"], other] = f"{moved:+.2f} [{low:+.2f}, {high:+.2f}], {row['p']:.2g}"
+    return found
+
+
+if __name__ == "__main__":
+    main()

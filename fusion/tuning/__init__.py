@@ -1,0 +1,1 @@
+"""Choosing and learning fusions on judged texts."""

@@ -1,0 +1,150 @@
+"""Learned fusions: trained on validation texts, their settings chosen on halves of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from fusion.errors import InputError
+from fusion.grid import Cell
+from fusion.label_groups import ALL
+from fusion.tuning.features import feature_names
+from fusion.tuning.lambdamart import train_lambdamart
+from fusion.tuning.logistic import train_logistic
+from fusion.tuning.models import Model
+from fusion.tuning.objective import Objective
+from fusion.tuning.strategies import LAMBDAMART, LOGISTIC, Strategy
+from jobs.inputs.list_rows import ListRows
+from jobs.runtime.engines import LocalEngine
+from jobs.settings.tune import TuneSettings
+from jobs.tuning.tried import Texts, Tried, count
+from udfs.hit_counts import Evaluation
+from udfs.tuning import FeatureRows, Parting, TrainTexts, feature_rows, half_of, joined_rows
+
+Train = Callable[[FeatureRows, Sequence[str], Sequence[Any]], Iterator[Model]]
+"""From rows, the names of their features and options to one model per option."""
+
+
+class Kind(NamedTuple):
+    """A way to learn, with the options of which the best is found on held-out texts."""
+
+    cell: Cell
+    options: tuple[Any, ...]
+    train: Train
+
+    @property
+    def usual(self) -> int:
+        """The option where nothing can be held out."""
+        return len(self.options) // 2
+
+
+def kinds_of(strategies: Sequence[Cell], settings: TuneSettings) -> list[Kind]:
+    """The learned ones among strategies."""
+
+    def logistic(rows: FeatureRows, features: Sequence[str], options: Sequence[Any]) -> Iterator[Model]:
+        return train_logistic(rows.matrix, rows.relevant, features, options)
+
+    def lambdamart(rows: FeatureRows, features: Sequence[str], options: Sequence[Any]) -> Iterator[Model]:
+        return train_lambdamart(rows.matrix, rows.relevant, rows.candidates, features, options, settings.seed)
+
+    known = [
+        # From the strongest penalty to the weakest, so that every model is near the one before.
+        Kind(LOGISTIC, tuple(sorted(settings.l2, reverse=True)), logistic),
+        Kind(LAMBDAMART, tuple(settings.trees), lambdamart),
+    ]
+    return [kind for kind in known if kind.cell in strategies]
+
+
+def variant(strategy: Cell, number: int) -> Cell:
+    """A strategy with another option, or other texts to learn from, as a cell of its own."""
+    return Cell(strategy.normalization, f"{strategy.fusion} {number}")
+
+
+class Learned(NamedTuple):
+    """What was learned for a fold and a set of views, and how each option did on texts it had not learned from."""
+
+    model: Model
+    option: int
+    held_out: tuple[float, ...] | None
+    """The objective by option; None where nothing could be held out."""
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Learns from the list rows of judged texts."""
+
+    evaluation: Evaluation
+    """How models are evaluated: layout, views, scope, the measures of the objective; no cells."""
+    objective: Objective
+    together: Mapping[str, tuple[str, ...]]
+    """The sets of views that share a model, by name."""
+    train_texts: TrainTexts | None
+    parting: Parting
+    kinds: Sequence[Kind]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return feature_names(self.evaluation.layout.retrievers, self.train_texts is not None)
+
+    def rows(self, lists: pa.Table) -> dict[str, FeatureRows]:
+        """The rows of every set of views. Views that share a model also share their texts; those of all labels repeat
+        the rows of the groups, and are left out."""
+        found = feature_rows(lists, self.evaluation.layout, self.evaluation.views, self.train_texts, self.parting)
+        made = {}
+        for name, views in self.together.items():
+            own = [view for view in views if view != ALL] or list(views)
+            made[name] = joined_rows([found[view] for view in own])
+            if not made[name].relevant.any():
+                raise InputError(f"no validation text has a relevant candidate ({name}): nothing can be learned")
+        return made
+
+    def learn(self, lists: ListRows[pa.Table], bases: tuple[int, ...]) -> dict[tuple[Cell, str], Learned]:
+        """The models of every kind and set of views, from list rows of some folds (or parts)."""
+        rows = self.rows(lists.rows)
+        held_out = self._held_out(lists, bases, rows)
+        learned = {}
+        for kind in self.kinds:
+            for name, of_views in rows.items():
+                values = held_out.get((kind.cell, name))
+                option = kind.usual if values is None else max(range(len(values)), key=lambda o: values[o])
+                learned[kind.cell, name] = Learned(self.trained(kind, of_views, option), option, values)
+        return learned
+
+    def trained(self, kind: Kind, rows: FeatureRows, option: int) -> Model:
+        return next(kind.train(rows, self.features, kind.options[option : option + 1]))
+
+    def _held_out(
+        self, lists: ListRows[pa.Table], bases: tuple[int, ...], rows: Mapping[str, FeatureRows]
+    ) -> dict[tuple[Cell, str], tuple[float, ...]]:
+        """How models do on the half of the texts that they have not learned from, by option."""
+        halves = replace(self.parting, limits={})
+        strategies: dict[Cell, Strategy] = {}
+        asked: dict[tuple[Cell, str], list[Cell]] = {}
+        for kind in self.kinds:
+            models: list[dict[str, dict[int, Model]]] = [{} for _ in kind.options]
+            for name, of_views in rows.items():
+                parts = [of_views.of_texts(half_of(of_views.place) != half) for half in (0, 1)]
+                if not all(part.relevant.any() for part in parts):
+                    continue
+                asked[kind.cell, name] = [
+                    Cell(kind.cell.normalization, f"{kind.cell.fusion} {o}") for o in range(len(kind.options))
+                ]
+                for half, part in enumerate(parts):
+                    for of_option, model in zip(models, kind.train(part, self.features, kind.options), strict=True):
+                        for view in self.together[name]:
+                            of_option.setdefault(view, {}).update({halves.code(b, half, 0): model for b in bases})
+            for o, of_option in enumerate(models):
+                if set(of_option) == set(self.evaluation.views):
+                    strategies[variant(kind.cell, o)] = Strategy(of_option)
+        evaluation = replace(self.evaluation, strategies=strategies)
+        tried = Tried(self.objective, halves)
+        tried.passes.append((evaluation, count(LocalEngine(), lists, evaluation, halves, self.train_texts)))
+        found = {}
+        for (kind_cell, name), cells in asked.items():
+            values = tried.values(Texts(bases), self.together[name])
+            if all(cell in values for cell in cells):
+                found[kind_cell, name] = tuple(values[cell] for cell in cells)
+        return found

@@ -1,0 +1,253 @@
+"""From validation texts to strategies: choices, learned fusions, their figures on test texts, and the model file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from fusion.errors import InputError
+from fusion.grid import Cell
+from fusion.label_groups import ALL
+from fusion.learning import ANY_FOLD
+from fusion.registry import FUSIONS
+from fusion.tuning.models import Model
+from fusion.tuning.strategies import Strategy
+from jobs.config import Config, with_settings
+from jobs.datasets.roles import TEST
+from jobs.evaluate import chosen_views
+from jobs.inputs.list_rows import ListRows, load_lists
+from jobs.inputs.roles import folds_with
+from jobs.inputs.sources import Sources, source_name
+from jobs.inputs.training import training_propensities, training_texts
+from jobs.results.figures import needs_nonrelevant
+from jobs.runtime.engines import Engine
+from jobs.runtime.log import log
+from jobs.tuning.choosing import Choice, Families, choose, strategy_models, try_settings, views_together
+from jobs.tuning.curve import Models, add_learned, add_tuned, class_limits, complete, curve_sizes
+from jobs.tuning.learning import Learned, Learner, kinds_of
+from jobs.tuning.model_file import model_json
+from jobs.tuning.tables import TestFigures, choices_table, curve_table
+from jobs.tuning.tried import Texts, Tried, count
+from jobs.tuning.validation import Validation, load_validation
+from udfs.hit_counts import Evaluation
+from udfs.tuning import TrainTexts, Tuning
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What came out: strategies to be evaluated, tables, and the text of the model file."""
+
+    tuning: Tuning
+    choices: pa.Table
+    curve: pa.Table
+    model: str
+    deployed: Mapping[str, str]
+    """The strategy that the model file holds, by view."""
+    by_fold: Sequence[Choice]
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """Everything that choices are made from."""
+
+    engine: Engine
+    config: Config
+    sources: Sources
+    validation: Validation
+    evaluation: Evaluation
+    """Of the objective: layout, views and measures, without cells."""
+    train_texts: TrainTexts | None
+    together: Mapping[str, tuple[str, ...]]
+    families: Families
+
+    @classmethod
+    def of(cls, engine: Engine, config: Config, sources: Sources) -> Tuner:
+        settings, goal = config.tune, config.tune.goal
+        nonrelevant = any(map(needs_nonrelevant, goal.measures))
+        validation = load_validation(engine, sources, config.evaluate, settings, nonrelevant)
+        layout = validation.lists.layout
+        joint = config.grid.scope == "joint"
+        views = (ALL,) if joint else chosen_views(config.evaluate.label_groups, layout.views)
+        measured = with_settings(config, {"evaluate.metrics": list(map(str, goal.measures))}).evaluate
+        grid = config.grid.grid(layout.retrievers)
+        evaluation = Evaluation(
+            layout,
+            (),
+            views,
+            config.grid.scope,
+            goal.measures,
+            rules=measured.rules._replace(graded=layout.relevant_from is not None),
+            propensities=training_propensities(engine.tables, sources, measured),
+            policies=grid.policies,
+        )
+        _check_folds(engine, sources, validation)
+        families = Families.of(settings.chosen, grid.cells, layout.retrievers, settings.settings)
+        together = views_together(evaluation, settings.shared)
+        train_texts = _train_texts(engine, sources, config, validation)
+        return cls(engine, config, sources, validation, evaluation, train_texts, together, families)
+
+    def tune(self) -> Tuned:
+        settings = self.config.tune
+        sizes = curve_sizes(self.validation, settings.curve)
+        limits = class_limits(self.validation, sizes)
+        parting = replace(self.validation.parting, limits=limits)
+        tried = try_settings(
+            self.engine, self.validation, self.evaluation, self.families, self.together, parting, settings
+        )
+        choices = choose(tried, self.families, self.validation, self.together)
+        curve: Models = {}
+        add_tuned(curve, tried, self.families, self.validation, self.together, sizes)
+        choices += self._learned(curve, limits, sizes)
+        order = [str(cell) for cell in settings.chosen]
+        choices = sorted(choices, key=lambda choice: order.index(str(choice.strategy)))
+        # The choice over all folds has seen the labels of every fold's test texts: it is never evaluated.
+        of_folds = [choice for choice in choices if choice.fold != ANY_FOLD]
+        strategies = {cell: Strategy(models) for cell, models in strategy_models(of_folds, self.together).items()}
+        figures = self._test_figures(strategies, complete(curve, self.evaluation.views, list(self.validation.serving)))
+        texts = self._texts(tried)
+        deployed = self._deployed(choices)
+        by_size = {size: dict.fromkeys(self.validation.serving, size) for size in sizes}
+        by_size[0] = {fold: self.validation.texts(fold) for fold in self.validation.serving}
+        curves = curve_table(list(strategies), by_size if settings.curve else {}, figures, self.evaluation.views)
+        return Tuned(
+            Tuning(strategies, self.train_texts, self.validation.test_parting),
+            choices_table(choices, self.together, texts, figures, settings.goal),
+            curves,
+            self._model(choices, deployed),
+            {view: str(choice.strategy) for view, choice in deployed.items()},
+            choices,
+        )
+
+    def _learned(self, curve: Models, limits: Mapping[int, Sequence[int]], sizes: Sequence[int]) -> list[Choice]:
+        """The learned fusions of each fold, and over all folds."""
+        settings, validation = self.config.tune, self.validation
+        kinds = kinds_of(settings.chosen, settings)
+        if not kinds:
+            return []
+        learner = Learner(self.evaluation, settings.goal, self.together, self.train_texts, validation.parting, kinds)
+        learned: dict[int, dict[tuple[Cell, str], Learned]] = {}
+        for fold, bases in validation.serving.items():
+            log(f"fold {fold}: learning from {min(validation.texts(fold), settings.texts):,} validation texts")
+            lists = self._collected(bases)
+            learned[fold] = learner.learn(lists, bases)
+            if sizes:
+                add_learned(curve, learner, learner.rows(lists.rows), fold, limits, sizes)
+        choices = [
+            Choice(cell, fold, name, found.model, _best(found), _best(found), found.option)
+            for fold, of_fold in learned.items()
+            for (cell, name), found in of_fold.items()
+        ]
+        return choices + self._over_all_folds(learner, learned)
+
+    def _over_all_folds(
+        self, learner: Learner, learned: Mapping[int, Mapping[tuple[Cell, str], Learned]]
+    ) -> list[Choice]:
+        """Models that learn from the validation texts of all folds, with the option that did best in the folds."""
+        rows = learner.rows(self._collected(tuple(self.validation.places)).rows)
+        choices = []
+        for kind in learner.kinds:
+            for name, of_views in rows.items():
+                found = [of_fold[kind.cell, name] for of_fold in learned.values()]
+                values = [of_fold.held_out for of_fold in found if of_fold.held_out is not None]
+                means = [sum(column) / len(values) for column in zip(*values, strict=True)]
+                option = max(range(len(means)), key=lambda o: means[o]) if means else kind.usual
+                value = means[option] if means else None
+                model = learner.trained(kind, of_views, option)
+                choices.append(Choice(kind.cell, ANY_FOLD, name, model, value, value, option))
+        return choices
+
+    def _collected(self, bases: tuple[int, ...]) -> ListRows[pa.Table]:
+        rows = self.validation.collected(self.engine, bases, self.config.tune.texts)
+        return replace(self.validation.lists, rows=rows)
+
+    def _test_figures(self, strategies: Mapping[Cell, Strategy], curve: Mapping[Cell, Strategy]) -> TestFigures:
+        """The objective on test texts, which nothing depends on: of fixed cells, strategies and the learning curve."""
+        evaluate = self.config.evaluate
+        nonrelevant = any(map(needs_nonrelevant, self.evaluation.measures))
+        lists = load_lists(self.engine.tables, self.sources, True, evaluate.relevant_from, nonrelevant)
+        fixed = [cell for cell in self.config.grid.grid(lists.layout.retrievers).cells if _is_plain(cell)]
+        evaluation = replace(self.evaluation, cells=tuple(fixed), strategies={**strategies, **curve})
+        parting = self.validation.test_parting
+        tallies = count(self.engine, lists, evaluation, parting, self.train_texts)
+        values = {}
+        for fold, tally in tallies.items():
+            for v, view in enumerate(evaluation.views):
+                found = self.config.tune.goal.values(tally, v)
+                values[fold, view] = {cell: float(found[c]) for cell, c in evaluation.grid.column_of.items()}
+        return TestFigures(values, fixed)
+
+    def _texts(self, tried: Tried) -> dict[tuple[int, str], int]:
+        """Validation texts that count, by fold and view."""
+        served = self.validation.served
+        if not tried.passes:
+            every = {fold: sum(len(self.validation.places[base]) for base in bases) for fold, bases in served.items()}
+            return {(fold, view): texts for fold, texts in every.items() for view in self.evaluation.views}
+        return {
+            (fold, view): tried.texts(Texts(bases), view)
+            for fold, bases in served.items()
+            for view in self.evaluation.views
+        }
+
+    def _deployed(self, choices: Sequence[Choice]) -> dict[str, Choice]:
+        """By view, the choice over all folds of the strategy that is asked for, or of the best on held-out texts."""
+        wanted = self.config.tune.deployed
+        deployed = {}
+        for name, views in self.together.items():
+            mine = [c for c in choices if c.fold == ANY_FOLD and c.name == name and wanted in (None, c.strategy)]
+            best = max(mine, key=lambda choice: -1.0 if choice.held_out is None else choice.held_out)
+            deployed.update(dict.fromkeys(views, best))
+        return deployed
+
+    def _model(self, choices: Sequence[Choice], deployed: Mapping[str, Choice]) -> str:
+        grid = self.config.grid
+        models: dict[str, tuple[Cell, Model]] = {
+            view: (choice.strategy, choice.model) for view, choice in deployed.items()
+        }
+        evidence: dict[str, list[dict[str, Any]]] = {view: [] for view in deployed}
+        for choice in choices:
+            if choice.fold == ANY_FOLD:
+                for view in self.together[choice.name]:
+                    described = {"strategy": str(choice.strategy), "choice": str(choice.model)}
+                    evidence[view].append({**described, "validation": choice.value, "held_out": choice.held_out})
+        about = {
+            "dataset": self.config.dataset,
+            "objective": str(self.config.tune.goal),
+            "validation": self.validation.words,
+            "validation_texts": sum(map(len, self.validation.places.values())),
+            "folds": len(self.validation.serving),
+            "retrievers": list(self.evaluation.layout.retrievers),
+            "scope": grid.scope,
+            "missing_labels": grid.missing_labels,
+            "constant_lists": grid.constant_lists,
+        }
+        return model_json(models, evidence, about)
+
+
+def _check_folds(engine: Engine, sources: Sources, validation: Validation) -> None:
+    """Refuse test texts of folds in which nothing can be chosen."""
+    missing = sorted(folds_with(engine.tables, sources, TEST) - set(validation.serving))
+    if missing and validation.kind == "roles":
+        raise InputError(
+            f"{source_name(sources.folds, 'folds')}: no judged validation text in fold {', '.join(map(str, missing))}"
+        )
+
+
+def _best(found: Learned) -> float | None:
+    return None if found.held_out is None else found.held_out[found.option]
+
+
+def _is_plain(cell: Cell) -> bool:
+    return not FUSIONS[cell.fusion].parameters.trained
+
+
+def _train_texts(engine: Engine, sources: Sources, config: Config, validation: Validation) -> TrainTexts | None:
+    """How frequent labels are among training texts. In cross-fitting over folds, the training texts of the others hold
+    the test texts of each, so that their labels must not be counted."""
+    found = training_texts(engine.tables, sources, config.evaluate.relevant_from)
+    known = found is not None and (validation.kind == "roles" or found.folds[0] == ANY_FOLD)
+    if not known:
+        log("learned fusions do not know how frequent labels are: no training texts are told apart")
+    return found if known else None

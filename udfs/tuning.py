@@ -1,0 +1,220 @@
+"""What tuning asks of batches of texts: other folds, training texts of labels, and rows of features to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from fusion.cells import Cell
+from fusion.errors import InputError
+from fusion.kernel.blocks import pool_views
+from fusion.label_groups import ALL
+from fusion.learning import ANY_FOLD
+from fusion.statistics.random_signs import blocks_of
+from fusion.tuning.features import feature_matrix
+from fusion.tuning.strategies import Strategy
+from fusion.types import Array, Floats, Int32s, Ints
+from udfs.hit_counts import id_keys
+from udfs.list_codes import LabelIndex, Layout, is_judgement
+from udfs.local import text_tables
+from udfs.problems import Problems
+from udfs.text_batches import Batch, Work, read_texts
+
+ORDERED = 2**62
+"""Texts are hashed into so many places; their order by place is as good as random."""
+LARGEST_LABEL = 50_000_000
+TEXTS_AT_ONCE = 1_024
+
+
+def places_of(text_id: pa.Array, seed: int) -> Ints:
+    """A place for each text that depends on its id and the seed alone."""
+    return blocks_of(blocks_of(id_keys(text_id), ORDERED) + seed, ORDERED)
+
+
+def part_of(place: Ints, parts: int) -> Ints:
+    """One of so many parts, for cross-fitting."""
+    return (place >> 20) % parts
+
+
+def half_of(place: Ints) -> Ints:
+    """0 or 1, which has nothing to do with the parts or the order."""
+    return (place >> 10) & 1
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Which fold a text is counted in: its own, or a part of all texts by a hash of its id (`parts`); and then, where
+    choices are to be made on some of the texts (`limits`), which half and class it belongs to."""
+
+    seed: int
+    parts: int = 0
+    limits: Mapping[int, Sequence[int]] | None = None
+    """By fold, ascending places: class c of a fold has the texts before limit c, and from limit c - 1 on."""
+
+    def base(self, text_id: pa.Array, fold: Array) -> Array:
+        """The fold, or the part that stands for it."""
+        return part_of(places_of(text_id, self.seed), self.parts).astype(np.int32) if self.parts else fold
+
+    def of(self, batch: Batch) -> Int32s:
+        base = self.base(batch.text_id, batch.fold)
+        if self.limits is None:
+            return base.astype(np.int32)
+        place = places_of(batch.text_id, self.seed)
+        number = np.zeros(len(base), np.int64)
+        for fold in np.unique(base):
+            here = base == fold
+            number[here] = np.searchsorted(self.limits.get(int(fold), ()), place[here], side="right")
+        return ((base.astype(np.int64) * 2 + half_of(place)) * self.classes + number).astype(np.int32)
+
+    @property
+    def classes(self) -> int:
+        return 1 + max(map(len, (self.limits or {}).values()), default=0)
+
+    def code(self, fold: int, half: int, number: int) -> int:
+        """The number that stands for a fold, a half and a class."""
+        return (fold * 2 + half) * self.classes + number
+
+    def decoded(self, code: int) -> tuple[int, int, int]:
+        """Fold, half and class."""
+        rest, number = divmod(code, self.classes)
+        return rest // 2, rest % 2, number
+
+
+@dataclass(frozen=True)
+class TrainTexts:
+    """How many training texts of each fold carry each label."""
+
+    folds: Ints
+    """Ascending; ANY_FOLD alone stands for all."""
+    ids: pa.Array
+    counts: Int32s
+    """[fold, label]; the last entry of a fold is that of a label without training texts."""
+
+    def attach(self, batch: Batch) -> None:
+        """Tell the texts of a batch how frequent their labels are, each in its own fold."""
+        labels = batch.texts.label
+        largest = int(labels.max(initial=0))
+        if largest > LARGEST_LABEL:
+            raise InputError(f"label id {largest} is too large a number for learned fusions: give label ids as strings")
+        place = self.index.places(batch.decode(np.arange(largest + 1, dtype=np.int32)))
+        row = np.zeros(len(batch.fold), np.int64)
+        if self.folds[0] != ANY_FOLD:
+            row = np.searchsorted(self.folds, batch.fold)
+            known = row < len(self.folds)
+            if not (known.all() and (self.folds[row] == batch.fold).all()):
+                raise InputError("the training texts of some folds are not known, which learned fusions read")
+        batch.texts.train_texts = (np.ascontiguousarray(self.counts[:, place]), row)
+
+    @cached_property
+    def index(self) -> LabelIndex:
+        return LabelIndex(self.ids)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was tuned and learned, and what its cells need to be evaluated."""
+
+    strategies: Mapping[Cell, Strategy]
+    train_texts: TrainTexts | None = None
+    parting: Parting | None = None
+    """The parts of the texts that stand for folds; None: the folds of the input."""
+
+
+NOTHING_TUNED = Tuning({})
+
+
+def prepared(work: Work, parting: Parting | None, train_texts: TrainTexts | None) -> Work:
+    """The work on batches with training texts of labels, and with other folds."""
+    if parting is None and train_texts is None:
+        return work
+
+    def changed(batch: Batch) -> Batch:
+        if train_texts is not None:
+            train_texts.attach(batch)
+        if parting is None:
+            return batch
+        fold = parting.of(batch)
+        batch.texts.fold = fold
+        return replace(batch, fold=fold)
+
+    def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
+        return work(map(changed, batches), problems)
+
+    return run
+
+
+def judged_places(rows: pa.Table | pa.RecordBatch, parting: Parting) -> tuple[Array, Ints]:
+    """The fold (or part) and place of every judged text of some list rows."""
+    judged = pa.array(is_judgement(rows["list"].to_numpy()))
+    text_id, fold = rows["text_id"].filter(judged), rows["fold"].filter(judged).to_numpy()
+    ids = text_id.combine_chunks() if isinstance(text_id, pa.ChunkedArray) else text_id
+    return parting.base(ids, fold), places_of(ids, parting.seed)
+
+
+def keep_first(parting: Parting, last: Mapping[int, int]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """From list rows to those of the texts whose place is not behind the last one of their fold."""
+
+    def kept(rows: pa.RecordBatch) -> pa.RecordBatch:
+        base = parting.base(rows["text_id"], rows["fold"].to_numpy())
+        limit = np.array([last.get(int(fold), -1) for fold in base], np.int64)
+        return rows.filter(pa.array(places_of(rows["text_id"], parting.seed) <= limit))
+
+    return kept
+
+
+@dataclass(frozen=True)
+class FeatureRows:
+    """The candidates of judged texts: text after text by id, and labels ascending, whatever brought them."""
+
+    matrix: Floats
+    relevant: Array
+    candidates: Ints
+    """The number of rows of each text."""
+    place: Ints
+    """Of each text."""
+    base: Ints
+    """The fold of each text, or the part that stands for it."""
+
+    def of_texts(self, chosen: Array) -> FeatureRows:
+        rows = np.repeat(chosen, self.candidates)
+        of_text = (self.candidates[chosen], self.place[chosen], self.base[chosen])
+        return FeatureRows(self.matrix[rows], self.relevant[rows], *of_text)
+
+
+def joined_rows(rows: Sequence[FeatureRows]) -> FeatureRows:
+    """Several as one."""
+    columns = zip(*((r.matrix, r.relevant, r.candidates, r.place, r.base) for r in rows), strict=True)
+    return FeatureRows(*map(np.concatenate, columns))
+
+
+def feature_rows(
+    rows: pa.Table, layout: Layout, views: tuple[str, ...], train_texts: TrainTexts | None, parting: Parting
+) -> dict[str, FeatureRows]:
+    """By view, the rows that fusions learn from: of texts that have a relevant label in the view."""
+    problems = Problems()
+    found: dict[str, list[FeatureRows]] = {view: [] for view in views}
+    for table in text_tables(rows, TEXTS_AT_ONCE):
+        batch = read_texts(table, layout, problems)
+        if batch is None:
+            raise problems.error()
+        if train_texts is not None:
+            train_texts.attach(batch)
+        place = places_of(batch.text_id, parting.seed)
+        base = parting.base(batch.text_id, batch.fold).astype(np.int64)
+        counted = {
+            view: batch.judged & ((batch.texts.relevant_counts(layout.group_names, view) > 0) | (view == ALL))
+            for view in views
+        }
+        for first, block in batch.texts.blocks():
+            for (pool_view,) in pool_views(block, views, layout.group_names, "group", keep_all=True):
+                pools = pool_view.pools
+                text = pools.source + first
+                relevant = np.zeros(len(pools.label), np.bool_)
+                relevant[pool_view.relevant_candidate] = True
+                of_block = FeatureRows(feature_matrix(pools), relevant, np.diff(pools.offset), place[text], base[text])
+                found[pool_view.view].append(of_block.of_texts(counted[pool_view.view][text]))
+    return {view: joined_rows(of_view) for view, of_view in found.items()}
