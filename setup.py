@@ -94,7 +94,7 @@ setup(
         "numpy>=1.26",
         # Spark 4.3 and earlier do not work with pandas 3.
         "pandas>=2.2,<3",
-        "pyarrow>=16",
+        "pyarrow>=19",
         "pydantic>=2.6",
         "pyspark>=4.0",
         "PyYAML>=6",

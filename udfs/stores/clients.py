@@ -35,6 +35,8 @@ TRANSIENT = re.compile(
 )
 FIRST_WAIT, LONGEST_WAIT = 0.2, 8.0
 """Seconds before the second try, and at most before any other."""
+ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
+"""A small object is one put, where pyarrow can do so; earlier versions take three requests; the last one counts."""
 EXTRAS = {S3: "s3", GCS: "gcs", AZURE: "azure"}
 """What to install for stores that this build of pyarrow does not know."""
 
@@ -81,8 +83,7 @@ def _s3(access: StoreAccess) -> fs.FileSystem:
         options |= {"access_key": access.access_key, "secret_key": access.secret_key}
         options["session_token"] = access.session_token
     retry = fs.AwsStandardS3RetryStrategy(max_attempts=3)
-    # A small object is then one put, which is there whole or not at all.
-    return fs.S3FileSystem(**options, connect_timeout=5, retry_strategy=retry, allow_delayed_open=True)
+    return fs.S3FileSystem(**options, connect_timeout=5, retry_strategy=retry, **ONE_PUT)
 
 
 def _gcs(access: StoreAccess) -> fs.FileSystem:
