@@ -11,7 +11,7 @@ LOCKED := connect java learned linear mlflow nightly report stemming
 TORCH   = $(shell $(PYTHON) .ci/torch_index.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest drill lint format docs figures bench bench-cells lock package clean
+.PHONY: help demo test test-oldest drill lint format docs figures bench bench-cells bench-tuning lock package clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

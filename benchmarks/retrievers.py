@@ -11,7 +11,6 @@ benchmarks/results/retrievers-DATASET.md.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,16 +74,10 @@ def main() -> None:
     config = load_config(arguments.config, settings)
     spark = get_session(config.spark)
     statistics = prepare.run(spark, config)
-    seconds, last = dict[str, float](), ["", time.monotonic()]
-
-    def begin(name: str) -> None:
-        seconds[last[0]], last[:] = time.monotonic() - last[1], [name, time.monotonic()]
-
-    tables = retrieve.run(spark, config, lambda entry: begin(entry.name))
-    begin("")
+    tables = retrieve.run(spark, config)
     result = evaluate.compute(spark, without_output(pipeline.evaluated(config, tables)))
     about = f"{statistics['texts']:,} texts, {statistics['labels']:,} labels, {config.prepare.folds} folds"
-    lines = [f"# Retrievers on {config.dataset}: {about}", "", *report(figures(result, list(tables)), seconds)]
+    lines = [f"# Retrievers on {config.dataset}: {about}", "", *report(figures(result, list(tables)))]
     text = "\n".join(lines) + "\n"
     (Path(__file__).parent / "results" / f"retrievers-{config.dataset}.md").write_text(text)
     print(text)
@@ -104,23 +97,26 @@ def figures(result: Result, retrievers: Sequence[str]) -> Figures:
     return Figures(means, result, retrievers)
 
 
-def report(found: Figures, seconds: dict[str, float]) -> Iterator[str]:
+def report(found: Figures) -> Iterator[str]:
     """The tables in Markdown."""
     names = found.retrievers
-    yield f"| | {' | '.join(map(column_name, COLUMNS))} | seconds |"
-    yield "|---|" + "---:|" * (len(COLUMNS) + 1)
+    yield f"| | {' | '.join(map(column_name, COLUMNS))} |"
+    yield "|---|" + "---:|" * len(COLUMNS)
     for name in names:
-        shown = " | ".join(f"{found.of[column][Cell(SINGLE, name)]:.1f}" for column in COLUMNS)
-        yield f"| {name} alone | {shown} | {seconds.get(name, 0):.0f} |"
-    sizes = {"best pair": [2], f"all {len(names)}": [len(names)], "best of all sets": range(2, len(names) + 1)}
+        yield f"| {name} alone | {' | '.join(_all(found, Cell(SINGLE, name)))} |"
+    sizes = {"best pair": [2]}
+    if len(names) > 2:
+        sizes |= {f"all {len(names)}": [len(names)], "best of all sets": list(range(2, len(names) + 1))}
     for label, of in sizes.items():
         best = (found.best(column, of) for column in COLUMNS)
-        yield f"| {label} | {' | '.join(f'{value:.1f} ({cell})' for cell, value in best)} | |"
-    yield f"| all {len(names)}, {FAVOURITE} | {' | '.join(_all(found, FAVOURITE))} | |"
-    yield ""
-    yield "Seconds are those of this run; a retriever whose candidates were there already takes few."
+        yield f"| {label} | {' | '.join(f'{value:.1f} ({cell})' for cell, value in best)} |"
+    yield f"| all {len(names)}, {FAVOURITE} | {' | '.join(_all(found, FAVOURITE))} |"
     yield from ["", "## The best fusion against the best retriever", "", *tested(found)]
     yield from ["", "## What each retriever adds to the others", "", *added(found)]
+
+
+def p_text(p: float) -> str:
+    return f"p = {p:.2g}" if p >= 1e-99 else "p < 1e-99"
 
 
 def _all(found: Figures, cell: Cell) -> Iterator[str]:
@@ -147,7 +143,7 @@ def tested(found: Figures) -> Iterator[str]:
             and (row["against_normalization"], row["against_fusion"]) == single
         )
         interval = f"[{100 * compared['low']:+.1f}, {100 * compared['high']:+.1f}]"
-        gain = f"{value - alone:+.1f} {interval}, p = {compared['p']:.2g}"
+        gain = f"{value - alone:+.1f} {interval}, {p_text(compared['p'])}"
         yield f"- {column_name(column)}: {cell} {value:.1f}, {single.fusion} {alone:.1f}: {gain}"
 
 
@@ -166,7 +162,7 @@ def added(found: Figures) -> Iterator[str]:
             of = [row for row in of if row["others"] == print_subset(others)]
             favourite = next(row for row in of if (row["normalization"], row["fusion"]) == FAVOURITE)
             best = max(row["value"] for row in of) - max(row["others_value"] for row in of)
-            shown = f"{100 * favourite['difference']:+.1f}, p = {favourite['p']:.2g}"
+            shown = f"{100 * favourite['difference']:+.1f}, {p_text(favourite['p'])}"
             cells.append(f"{shown} ({100 * best:+.1f})")
         yield f"| {name} | {' | '.join(cells)} |"
 

@@ -38,6 +38,10 @@ UNSEEN_OF_LIST = ("unseen_min-max", "unseen_reciprocal_rank")
 """Per retriever: two of its features for a label without training texts, which some retrievers cannot list; else 0."""
 
 
+LOGARITHMS = np.log(np.arange(1.0, 4097.0))
+"""Of small whole numbers, which ranks and frequencies mostly are: looked up, they cost less."""
+
+
 def feature_names(retrievers: Sequence[str], trained: bool) -> tuple[str, ...]:
     """The features in the order of the matrix's columns; `trained`: whether the labels of training texts are known."""
     of_lists = [f"{name}.{feature}" for name in retrievers for feature in OF_LIST]
@@ -57,12 +61,12 @@ def feature_matrix(pools: Pools) -> Floats:
     matrix = np.zeros((candidates, names))
     s = pools.statistics
     figures = np.stack([s.size, s.low, s.high, s.total, s.mean, s.std, s.candidates])
-    _fill(pools.offset, pools.position, pools.score, figures, pools.label, table, row, trained, EPS, matrix)
+    _fill(pools.offset, pools.position, pools.score, figures, pools.label, table, row, trained, EPS, LOGARITHMS, matrix)
     return matrix
 
 
 @compiled
-def _fill(offset, position, score, figures, label, table, row, trained, eps, matrix):  # type: ignore[no-untyped-def]
+def _fill(offset, position, score, figures, label, table, row, trained, eps, logs, matrix):  # type: ignore[no-untyped-def]
     retrievers = position.shape[0]
     width = 13
     common = retrievers * width
@@ -91,7 +95,7 @@ def _fill(offset, position, score, figures, label, table, row, trained, eps, mat
                 matrix[c, at + 5] = 1 - i / n
                 matrix[c, at + 6] = 1 - i / pooled
                 matrix[c, at + 7] = 1 / (i + 1)
-                matrix[c, at + 8] = np.log(i + 1.0)
+                matrix[c, at + 8] = logs[i] if i < logs.size else np.log(i + 1.0)
                 matrix[c, at + 9] = 1
                 matrix[c, at + 12] = high - x
         many = np.log(1.0 + offset[p + 1] - offset[p])
@@ -107,7 +111,7 @@ def _fill(offset, position, score, figures, label, table, row, trained, eps, mat
             matrix[c, common + 3] = many
             if trained:
                 texts = table[row[p], label[c]] if label[c] < table.shape[1] else 0
-                matrix[c, common + 4] = np.log(1.0 + texts)
+                matrix[c, common + 4] = logs[texts] if texts < logs.size else np.log(1.0 + texts)
                 if texts == 0:
                     matrix[c, common + 5] = 1
                     for r in range(retrievers):

@@ -133,13 +133,20 @@ def model_from_json(described: Mapping[str, Any], cell: Cell | None, source: str
 
 @compiled
 def _linear(matrix, coefficients, intercept):  # type: ignore[no-untyped-def]
-    # One order of summation, whatever the block: the same scores everywhere.
+    # One order of summation, whatever the block: the same scores everywhere. Of four sums none waits for another.
     scores = np.empty(matrix.shape[0])
+    features = matrix.shape[1]
     for c in range(matrix.shape[0]):
-        total = intercept
-        for f in range(matrix.shape[1]):
-            total += coefficients[f] * matrix[c, f]
-        scores[c] = total
+        row = matrix[c]
+        first, second, third, fourth = intercept, 0.0, 0.0, 0.0
+        for f in range(0, features - 3, 4):
+            first += coefficients[f] * row[f]
+            second += coefficients[f + 1] * row[f + 1]
+            third += coefficients[f + 2] * row[f + 2]
+            fourth += coefficients[f + 3] * row[f + 3]
+        for f in range(features // 4 * 4, features):
+            first += coefficients[f] * row[f]
+        scores[c] = (first + second) + (third + fourth)
     return scores
 
 
