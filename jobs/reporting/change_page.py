@@ -8,7 +8,7 @@ from string import Template
 from jobs.reporting import change_words as words
 from jobs.reporting.changes import SideBySide
 from jobs.reporting.html import asset, table_html
-from jobs.reporting.printing import folded, mark, markdown
+from jobs.reporting.printing import escaped, folded, markdown
 
 
 def change_page(compared: SideBySide) -> str:
@@ -38,17 +38,20 @@ def change_page(compared: SideBySide) -> str:
 
 def change_markdown(compared: SideBySide) -> str:
     """The same for a pull request."""
-    parts = [f"# {mark(compared.title)}", f"**{mark(words.headline(compared))}**", mark(words.sides(compared))]
-    parts.append("".join(f"- {mark(note)}\n" for note in words.notes(compared)))
+    parts = [f"# {escaped(compared.title)}", f"**{escaped(words.headline(compared))}**", escaped(words.sides(compared))]
+    parts.append("".join(f"- {escaped(note)}\n" for note in words.notes(compared)))
     for group in words.groups(compared):
         short = words.decisive_table(compared, group, words.SHOWN)
         if short is None:
             continue
-        parts += [f"## {mark(group)} labels", markdown(short)]
+        parts += [f"## {escaped(group)} labels", markdown(short)]
         every = [words.decisive_table(compared, group), words.measures_table(compared, group)]
         parts += folded("Every cell and measure", [markdown(table) for table in every if table])
-    parts += ["## How to read this", "".join(f"- **{name}**: {mark(text)}\n" for name, text in words.READING.items())]
-    runs = "".join(f"- {mark(words.run_lines(side))}\n" for side in (compared.before, compared.after))
+    parts += [
+        "## How to read this",
+        "".join(f"- **{name}**: {escaped(text)}\n" for name, text in words.READING.items()),
+    ]
+    runs = "".join(f"- {escaped(words.run_lines(side))}\n" for side in (compared.before, compared.after))
     settings = words.settings_table(compared)
     parts += [
         "## What was compared",

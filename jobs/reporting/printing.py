@@ -134,29 +134,30 @@ def latex_document(report: Report) -> str:
 
 def markdown(table: Table) -> str:
     """A table as GitHub shows it, its caption above; blocks are set apart by an empty line of the table."""
-    header = [mark(" ".join(filter(None, names)).replace(" @", "@")) for names in table.header]
+    header = [escaped(" ".join(filter(None, names)).replace(" @", "@")) for names in table.header]
     lines = [header, ["---:" if side == "r" else "---" for side in table.align]]
     for block in table.blocks:
         lines += [[""] * len(header)] if block is not table.blocks[0] else []
-        lines += [[_mark_entry(entry) for entry in line] for line in block]
-    caption = mark(table.caption) + "".join(f" **Warning: {mark(warning)}.**" for warning in table.warnings)
+        lines += [[_escaped_entry(entry) for entry in line] for line in block]
+    caption = escaped(table.caption) + "".join(f" **Warning: {escaped(warning)}.**" for warning in table.warnings)
     return (f"{caption}\n\n" if caption else "") + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def mark(text: str) -> str:
+def escaped(text: str) -> str:
+    """The text on one line, with no character that Markdown would read as markup."""
     return re.sub(r"([\\`*_<>|\[\]~$&])", r"\\\1", " ".join(text.split()))
 
 
-def _mark_entry(entry: Entry) -> str:
-    text = f"**{mark(entry.text)}**" if entry.bold and entry.text else mark(entry.text)
+def _escaped_entry(entry: Entry) -> str:
+    text = f"**{escaped(entry.text)}**" if entry.bold and entry.text else escaped(entry.text)
     return text + (BEST if entry.best else "")
 
 
 def report_markdown(report: Report, figures: Mapping[str, str] | None = None) -> str:
     """The whole report. `figures`: where the figures are, by their names."""
-    parts = [f"# {mark(report.title)}", *(_night(report.night) if report.night else [])]
+    parts = [f"# {escaped(report.title)}", *(_night(report.night) if report.night else [])]
     for dataset in report.datasets:
-        parts += [f"**{mark(headline(dataset))}**", mark(facts(dataset))]
+        parts += [f"**{escaped(headline(dataset))}**", escaped(facts(dataset))]
     parts.append(markdown(overview_table(report)))
     names = file_names(dataset.name for dataset in report.datasets)
     for dataset in report.datasets:
@@ -164,7 +165,7 @@ def report_markdown(report: Report, figures: Mapping[str, str] | None = None) ->
             name: path for name, path in (figures or {}).items() if name.startswith(f"{names[dataset.name]}_")
         }
         parts += _dataset_markdown(report, dataset, of_dataset)
-    reading = "".join(f"- **{name}**: {mark(text)}\n" for name, text in how_to_read(report).items())
+    reading = "".join(f"- **{name}**: {escaped(text)}\n" for name, text in how_to_read(report).items())
     parts += ["## How to read this", reading]
     return "\n\n".join(part.rstrip("\n") for part in [*parts, f"Made by xmtc-fusion {report.version}."] if part) + "\n"
 
@@ -172,13 +173,16 @@ def report_markdown(report: Report, figures: Mapping[str, str] | None = None) ->
 def _night(night: NightVerdict) -> list[str]:
     """The verdict of the night that the report belongs to."""
     table = words.fall_table(night)
-    parts = [f"## Night {mark(night.run_id)}: {mark(words.headline(night))}", *([markdown(table)] if table else [])]
-    return [*parts, "".join(f"- {mark(note)}\n" for note in words.notes(night))]
+    parts = [
+        f"## Night {escaped(night.run_id)}: {escaped(words.headline(night))}",
+        *([markdown(table)] if table else []),
+    ]
+    return [*parts, "".join(f"- {escaped(note)}\n" for note in words.notes(night))]
 
 
 def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, str]) -> list[str]:
-    parts = [f"## {mark(dataset.name)}"]
-    parts += [f"> [!WARNING]\n> {mark(warning)}" for warning in warnings(dataset)]
+    parts = [f"## {escaped(dataset.name)}"]
+    parts += [f"> [!WARNING]\n> {escaped(warning)}" for warning in warnings(dataset)]
     parts += _answer_markdown(dataset)
     parts += _strategies_markdown(dataset)
     parts += _examples_markdown(dataset)
@@ -186,7 +190,7 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
         parts += ["### Best fusions and single retrievers", markdown(gain_table(report, dataset))]
     for name, path in figures.items():
         kind = name.partition("_")[2]
-        parts.append(f"![{FIGURES[kind.partition('-')[0]]}: {mark(dataset.name)}, {kind}](<{path}>)")
+        parts.append(f"![{FIGURES[kind.partition('-')[0]]}: {escaped(dataset.name)}, {kind}](<{path}>)")
     if dataset.additions:
         parts += [f"### {TITLE_OF_ADDITIONS}", markdown(additions_table(dataset))]
     if dataset.agreement:
@@ -198,7 +202,7 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
         parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
         parts += folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
     counted = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
-    counts = "".join(f"- {count(number)} {mark(text)}\n" for text, number in counted.items())
+    counts = "".join(f"- {count(number)} {escaped(text)}\n" for text, number in counted.items())
     sources = ", ".join(code_span(source) for source in dataset.sources)
     run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
     return [*parts, "### What was run", run, counts, *folded("Configuration", [fenced(dataset.config, "yaml")])]
@@ -210,17 +214,17 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
         return []
     name = cell_name(dataset.recommendation.cell)
     standings = dataset.recommendation.standings
-    parts = [f"### Recommended: {mark(name)}"]
+    parts = [f"### Recommended: {escaped(name)}"]
     lines = [
         f"{labels_of(one.column.label_group)}: {standing_line(one)}; {tie_line(dataset, one)}" for one in standings
     ]
-    parts.append("".join(f"- {mark(line)}\n" for line in lines))
+    parts.append("".join(f"- {escaped(line)}\n" for line in lines))
     winners = winners_table(dataset)
     parts += folded("The winner of each column", [markdown(winners)]) if winners else []
     lines = [*loss_lines(dataset), *unseen_lines(dataset)]
     slices = [slice_table(dataset, one, by) for one in standings for by in SLICE_TABLES]
     if lines:
-        parts += [f"### Where {mark(name)} loses", "".join(f"- {mark(line)}\n" for line in lines)]
+        parts += [f"### Where {escaped(name)} loses", "".join(f"- {escaped(line)}\n" for line in lines)]
         parts += folded("Every slice, with its test", [markdown(table) for table in slices if table])
     parts += folded(TITLE_OF_LABELS, (markdown(table) for _, table in label_tables(dataset))) if dataset.labels else []
     return parts
@@ -232,7 +236,7 @@ def _strategies_markdown(dataset: Dataset) -> list[str]:
         return []
     parts = [f"### {TITLE_OF_STRATEGIES}", markdown(strategy_table(dataset))]
     lines = [*optimism_lines(dataset), *curve_lines(dataset)]
-    parts.append("".join(f"- {mark(line)}\n" for line in lines))
+    parts.append("".join(f"- {escaped(line)}\n" for line in lines))
     pairs = pair_table(dataset)
     parts += folded("Every two of them", [markdown(pairs)]) if pairs else []
     return [*parts, *folded("By label frequency", map(markdown, band_tables(dataset)))]
@@ -244,11 +248,11 @@ def _examples_markdown(dataset: Dataset) -> list[str]:
         return []
     parts = [f"### {TITLE}", f"{SIGN} and bold: a relevant label. Labels are followed by their scores."]
     for group in shown_examples(dataset):
-        parts.append(f"#### {mark(group.heading)}")
+        parts.append(f"#### {escaped(group.heading)}")
         for outcome, examples in group.by_outcome.items():
             parts.append(f"{outcome_title(outcome)}:" if examples else f"{outcome_title(outcome)}: no text.")
             for example in examples:
-                excerpt = [f"> {mark(example.excerpt)}"] if example.excerpt else []
+                excerpt = [f"> {escaped(example.excerpt)}"] if example.excerpt else []
                 parts += folded(escape(example_title(example)), [*excerpt, markdown(example_lists(example))])
     return parts
 
