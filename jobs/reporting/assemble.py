@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
@@ -28,11 +28,15 @@ ByTexts = Mapping[tuple[Column, Cell, Cell], dict[str, Any]]
 """Comparisons text by text: of a cell against another in a column."""
 
 
-def assemble(results: Results, test: Test, alpha: float) -> Dataset:
-    """All figures of a dataset."""
-    test = deciding_test(test, len(results.folds))
-    figures = _figures(results)
-    by_texts = _by_texts(results)
+class Judged(NamedTuple):
+    """The figures of all cells by column, and how the fused ones compare with the best single retriever."""
+
+    values: dict[Column, dict[Cell, Value]]
+    against_single: dict[Column, dict[Cell, Comparison]]
+    gains: list[Gain]
+
+
+def _judged(figures: Mapping[Column, Mapping[Cell, Folds]], by_texts: ByTexts, test: Test, alpha: float) -> Judged:
     values: dict[Column, dict[Cell, Value]] = {}
     against_single: dict[Column, dict[Cell, Comparison]] = {}
     gains = []
@@ -50,6 +54,14 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
             verdict = verdict_of(against[best], len(cells[best]), test, alpha)
             alone = {cell.fusion: values[column][cell] for cell in singles}
             gains.append(Gain(column, alone, single.fusion, best, values[column][best], against[best], verdict))
+    return Judged(values, against_single, gains)
+
+
+def assemble(results: Results, test: Test, alpha: float) -> Dataset:
+    """All figures of a dataset."""
+    test = deciding_test(test, len(results.folds))
+    figures = _figures(results)
+    values, against_single, gains = _judged(figures, _by_texts(results), test, alpha)
     named = dict.fromkeys(cell for of_column in values.values() for cell in of_column)
     rows = [
         Row(cell, {column: of_column[cell] for column, of_column in values.items() if cell in of_column})

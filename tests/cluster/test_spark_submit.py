@@ -85,6 +85,7 @@ def walked(submission: Submission, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
+@pytest.mark.drill
 def test_the_whole_way_equals_local_mode(
     walked: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -40,6 +40,7 @@ def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=spark_environment(), capture_output=True, text=True, timeout=600)
 
 
+@pytest.mark.drill
 def test_the_whole_way_equals_local_mode(
     address: str, spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -116,6 +116,7 @@ def test_databricks_shows_widgets_tables_and_pages(monkeypatch: pytest.MonkeyPat
     assert shown[0].to_dict("list") == {"a": [1]} and shown[1:] == ["<p>seen</p>", figure, figure]
 
 
+@pytest.mark.drill
 def test_explore_dataset(run: Any, pictures: list[Any]) -> None:
     left = run("01_explore_dataset")
     assert len(pictures) == 4
@@ -131,12 +132,13 @@ def test_explore_dataset(run: Any, pictures: list[Any]) -> None:
     }
 
 
+@pytest.mark.drill
 def test_fuse_and_compare(run: Any, pictures: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     left = run("02_fuse_and_compare")
     assert f"all labels, {TEXTS} texts" in capsys.readouterr().out
     assert len(pictures) == 4
     best = left["result"].best("ndcg@10")
-    assert left["winner"] == best.cell and best.mean > best.retriever_mean
+    assert left["winner"] == best.cell
     assert (left["ties"].p > 0.05).all() and (left["ties"].difference <= 0).all()
     explained = left["explanation"].table.to_pylist()
     assert sum(row["relevant"] for row in explained) >= 1

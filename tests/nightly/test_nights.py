@@ -263,7 +263,7 @@ def test_old_runs_are_removed_but_never_the_baseline(tmp_path: Path, texts: Text
     site.run("3", nightly__keep=1, nightly__baseline="1")
     assert [run_id for run_id, _, _ in site.verdicts()] == ["1", "3"]
     assert sorted(path.name for path in (site.work / "nightly").iterdir()) == ["1", "3"]
-    for name in TABLES:
+    for name in set(TABLES) - {"choices"}:  # nothing is tuned here
         rows = site.history().storage.read(name)
         assert rows is not None and set(rows["run_id"].to_pylist()) == {"1", "3"}
 

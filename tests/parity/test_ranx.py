@@ -103,7 +103,13 @@ def _runs(lists) -> list[Run]:
 
 
 DATA = {"random-2": (_random, 2), "random-3": (_random, 3), "random-8": (_random, 8), "shaped-8": (_shaped, 8)}
-CASES = [(data, *case) for data in DATA for case in SOUND if data != "shaped-8" or case[0] in ("zmuv", "none")]
+SLOW = ("random-3", "random-8")
+CASES = [
+    pytest.param(data, *case, marks=pytest.mark.drill if data in SLOW else ())
+    for data in DATA
+    for case in SOUND
+    if data != "shaped-8" or case[0] in ("zmuv", "none")
+]
 
 
 @cache
@@ -302,7 +308,7 @@ TRAINED = {
 
 
 @pytest.mark.parametrize("name", TRAINED)
-@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("data", [pytest.param(data, marks=pytest.mark.drill if data in SLOW else ()) for data in DATA])
 def test_trained_scores_are_equal(data: str, name: str) -> None:
     """Learned from the same lists and judgements by ranx and by us, applied to the same lists."""
     several = _made(data)

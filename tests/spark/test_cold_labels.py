@@ -20,6 +20,8 @@ from jobs.results.stored import read_results
 from jobs.runtime.stages import run_stage
 from jobs.runtime.workspace import Workspace
 
+pytestmark = pytest.mark.drill
+
 ROOT = Path(__file__).parents[2]
 TEXTS, FOLDS = 1500, 3
 BY_WORDS = ["bm25-labels", "dense", "static"]

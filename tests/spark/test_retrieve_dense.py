@@ -211,7 +211,7 @@ def test_fine_tuning(spark, model, done, tmp_path):
     data = make_data()
     data["roles"] = data["roles"][:1]
     write_prepared(tmp_path, data)
-    config = configure(tmp_path, model, train="full", learning_rate_high=1e-3, epochs=3, chunk_texts=1000)
+    config = configure(tmp_path, model, train="full", learning_rate_high=1e-3, epochs=8, patience=8, chunk_texts=1000)
     lists = read_lists(retrieve_dense.run(spark, config))
     assert [row[:4] for row in lists] == [row[:4] for row in done[1] if row[0] == 0]
     report = json.loads((tmp_path / "made/dense/model/report.json").read_text())["0"]

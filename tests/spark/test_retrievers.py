@@ -117,6 +117,7 @@ def on_eight(spark, model, tmp_path_factory) -> Lists:
     return retrieved(spark, configure(work, model, partitions=8))
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_lists_on_8_partitions(done, on_eight, name: str) -> None:
     assert on_eight[name] == done[1][name]

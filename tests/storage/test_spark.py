@@ -100,6 +100,7 @@ def send_data() -> None:
             send_file(file, f"s3://{BUCKET}/data/{file.name}")
 
 
+@pytest.mark.drill
 def test_from_texts_to_a_report(s3: Any, endpoint: str, classes: Path, tmp_path: Path) -> None:
     send_data()
     (tmp_path / "stored.yaml").write_text(configuration(classes, endpoint, f"s3://{BUCKET}/data"))

@@ -24,7 +24,7 @@ WORDS = 900
 # Blocks that need more than this process: a Spark session, a trained model, a history of nights.
 NEEDS_MORE = r"spark\.table|xf\.tune|SentenceTransformer|xf\.History"
 QUICK = [example for example in examples() if not re.search(NEEDS_MORE, example.code) and "\n\n@" not in example.code]
-# Commands that are followed with what they need in tests/end_to_end/test_docs.py.
+# Commands that are followed with what they need in tests/end_to_end/test_doc_commands.py.
 PAST_NIGHTS = "nightly.md"
 
 # The results that a page takes for granted, with the dataset of each.
