@@ -16,7 +16,7 @@ TORCH   = $(shell $(PYTHON) .ci/torch_index.py)
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/ready ## From the shipped texts to the best fusions: prepare, BM25, bi-encoder, evaluation
+demo: $(VENV)/ready ## From the shipped texts to the best fusions: prepare, BM25, two bi-encoders, evaluation
 	$(BIN)/xmtc-fusion run --config conf/datasets/debtags.yaml
 
 test: $(VENV)/ready lint ## Check the code and run the tests

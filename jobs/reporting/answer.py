@@ -42,7 +42,7 @@ def headline(dataset: Dataset) -> str:
     if first.comparison is None or first.verdict is None or first.better_single is None:
         return f"Deploy {name}: {figure(first.value)} {measure_name(first.column)} on {where}, {_tied(first)}."
     better, gain = first.better_single, f"{points(first.comparison.difference)} {measure_name(first.column)}"
-    over = f"{gain} over the better retriever ({better}) on {where}"
+    over = f"{gain} over the best retriever ({better}) on {where}"
     tested = f" (tested over {count(first.verdict.texts or 0, 'text')})" if first.verdict.folds == 1 else ""
     sentence = {
         "better": f"Deploy {name}: {over}{tested}, {_tied(first)}",
@@ -74,7 +74,7 @@ def _tied(standing: Standing) -> str:
 
 
 def _exceptions(standings: Sequence[Standing]) -> list[str]:
-    """Label groups where the recommended cell is not better than the better retriever."""
+    """Label groups where the recommended cell is not better than the best retriever."""
     words = {"worse": "worse than", "not told apart": "not told apart from"}
     return [
         f"{words[standing.verdict.outcome]} {standing.better_single} on {labels_of(standing.column.label_group)}"
@@ -225,7 +225,7 @@ def winners_table(dataset: Dataset) -> Table | None:
 
 
 def standing_line(standing: Standing) -> str:
-    """The recommended cell against the better retriever, in one line."""
+    """The recommended cell against the best retriever, in one line."""
     if standing.comparison is None or standing.verdict is None or standing.better_single is None:
         return _tied(standing)
     single = cell_name(Cell(SINGLE, standing.better_single))

@@ -72,7 +72,7 @@ def _group(dataset: Dataset, group: str) -> str:
 
 
 def _gain(gain: Gain) -> str:
-    """The best cell against the better single retriever, and whether that can be trusted."""
+    """The best cell against the best single retriever, and whether that can be trusted."""
     tests = p_values(gain.comparison)
     moved = f"{gain.column.measure} {gained(gain.comparison)}, {verdict(gain.verdict)}"
     single = cell_name(Cell(SINGLE, gain.better_single))

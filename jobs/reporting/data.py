@@ -92,7 +92,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Gain:
-    """The best cell of a column beside the better single retriever."""
+    """The best cell of a column beside the best single retriever."""
 
     column: Column
     singles: dict[str, Value]
@@ -100,7 +100,7 @@ class Gain:
     best: Cell
     best_value: Value
     comparison: Comparison
-    """The best cell against the better single retriever."""
+    """The best cell against the best single retriever."""
     verdict: Verdict
 
 
@@ -187,7 +187,7 @@ class Standing:
     singles: dict[str, Value]
     better_single: str | None
     comparison: Comparison | None
-    """Against the better single retriever."""
+    """Against the best single retriever."""
     verdict: Verdict | None
     slices: tuple[Slice, ...] = ()
     """Against every single retriever, from the rarest labels and the fewest labels per text on."""

@@ -40,7 +40,7 @@ class ExampleList(NamedTuple):
 
 @dataclass(frozen=True)
 class Example:
-    """A text that the recommended cell helps or hurts against the better single retriever."""
+    """A text that the recommended cell helps or hurts against the best single retriever."""
 
     column: Column
     outcome: str

@@ -159,7 +159,7 @@ def _ranks(dataset: Dataset, ranking: Ranking) -> Figure:
 
 
 def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
-    """The best fusion against the better single retriever, by measure and label group."""
+    """The best fusion against the best single retriever, by measure and label group."""
     gains = {gain.column: gain for gain in dataset.gains}
     measures = list(dict.fromkeys(measure_name(column) for of_group in columns.values() for column in of_group))
     figure, (ax,) = new_figure(ONE_COLUMN, 0.9 + 0.13 * len(measures) * len(columns))
@@ -183,7 +183,7 @@ def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
     for edge in range(1, len(measures)):
         ax.axhline(edge - 0.5, color="0.85", linewidth=0.4, zorder=0)
     ax.set_xlabel(
-        "gain over the better single retriever, in points, with\n95% interval; hollow: not told apart, or not tested"
+        "gain over the best single retriever, in points, with\n95% interval; hollow: not told apart, or not tested"
     )
     ax.set_title(dataset.name)
     figure.legend(loc="outside upper center", ncols=3, handletextpad=0.2, columnspacing=1)

@@ -34,7 +34,7 @@ def read_labels(rows: Iterable[Mapping[str, Any]]) -> tuple[LabelChange, ...]:
 
 def label_tables(dataset: Dataset) -> Iterator[tuple[str, Table]]:
     """One table per label group and retriever, with a title: the labels helped, then those hurt. All labels come first,
-    and the better retriever."""
+    and the best retriever."""
     standings = dataset.recommendation.standings if dataset.recommendation else ()
     better = {(one.column.label_group, one.better_single) for one in standings}
     ordered = sorted(

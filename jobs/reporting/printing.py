@@ -38,7 +38,7 @@ from jobs.runtime.safe_text import code_span, csv_cells, fenced
 
 FIGURES = {
     "grid": "All fusions: bold figures are not told apart from the best, which is framed",
-    "gain": "Gain of the best fusion over the better single retriever, with 95% intervals",
+    "gain": "Gain of the best fusion over the best single retriever, with 95% intervals",
     "frequency": "Relevant labels found, by label frequency, with 95% intervals",
     "ranks": "Mean ranks; bars join cells that are not told apart",
     "curve": "Gain over the cell chosen on all validation texts, by the number of these texts",

@@ -148,5 +148,5 @@ def overview_table(report: Report) -> Table:
                 name = dataset.name + (" (!)" if warnings(dataset) else "")
                 words = (name, column.label_group, measure_name(column), single, best, gained(gain.comparison))
                 lines.append([*map(Entry, words), Entry(verdict(gain.verdict))])
-    header = ("dataset", "labels", "measure", "better single", "best fusion", "gain [95%]", "verdict")
+    header = ("dataset", "labels", "measure", "best single", "best fusion", "gain [95%]", "verdict")
     return Table("overview", "", [(name,) for name in header], "lllllrl", [lines])

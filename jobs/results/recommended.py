@@ -23,7 +23,7 @@ Column = tuple[str, Measure]
 
 
 class Chosen(NamedTuple):
-    """The recommended cell and the better single retriever of a label group, by the decisive measure."""
+    """The recommended cell and the best single retriever of a label group, by the decisive measure."""
 
     cell: Cell
     single: Cell

@@ -196,7 +196,7 @@ EXAMPLES_SCHEMA = pa.schema(
         ("relevant", pa.list_(pa.bool_())),
     ]
 )
-"""One row per list of a text that the recommended cell helps or hurts most against the better single retriever. `list`
+"""One row per list of a text that the recommended cell helps or hurts most against the best single retriever. `list`
 names a retriever, `fused` or `relevant`; scores of relevant labels are fused ones, null where no list has the label."""
 ADDITIONS_SCHEMA = pa.schema(
     [

@@ -33,11 +33,11 @@ def changed(dataset: Dataset, outcome: Outcome, folds: int = 5, **more: object) 
 def test_the_sentence() -> None:
     dataset = sample_report().datasets[0]
     assert headline(dataset) == (
-        "Deploy zmuv+combmnz: +5.5 nDCG@10 over the better retriever (bm25) on all labels, ahead of all 39 others; "
+        "Deploy zmuv+combmnz: +5.5 nDCG@10 over the best retriever (bm25) on all labels, ahead of all 39 others; "
         "not told apart from dense on head labels; loses on labels with up to 2 texts and texts with 1 label."
     )
     one_fold = headline(changed(dataset, "better", folds=1))
-    assert "over the better retriever (bm25) on all labels (tested over 50 texts), ahead" in one_fold
+    assert "over the best retriever (bm25) on all labels (tested over 50 texts), ahead" in one_fold
     assert headline(changed(dataset, "not told apart")).startswith(
         "No case for fusion yet: zmuv+combmnz is not told apart from bm25 alone on all labels (+5.5 nDCG@10)"
     )

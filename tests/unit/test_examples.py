@@ -59,7 +59,7 @@ def recommended(result: xf.Evaluation) -> Cell:
 
 
 def test_examples_are_the_extremes_of_the_figures_per_text(result: xf.Evaluation) -> None:
-    """Recomputed from every text's figures: the recommended cell against the better retriever, by nDCG@5. That cell is
+    """Recomputed from every text's figures: the recommended cell against the best retriever, by nDCG@5. That cell is
     the same for all label groups, and not the best one of each."""
     queries = result.queries.to_pylist()
     cell = recommended(result)

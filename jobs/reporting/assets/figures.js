@@ -210,7 +210,7 @@ function drawGain(set, width) {
   const ends = shown.flatMap(({ difference, low, high }) => [low ?? difference, high ?? difference]);
   const [low, high] = [Math.min(0, ...ends), Math.max(0.001, ...ends)];
   const rows = rowsByGroup(set, (column, i) => gainRow(set, column, i));
-  return rowChart(width, rows, low - 0.04 * (high - low), high + 0.04 * (high - low), "", "gain over the better single retriever, in points");
+  return rowChart(width, rows, low - 0.04 * (high - low), high + 0.04 * (high - low), "", "gain over the best single retriever, in points");
 }
 
 const NO_LISTS = "These results hold no counts of the retrievers' lists.";
