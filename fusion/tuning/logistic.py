@@ -14,6 +14,9 @@ from fusion.types import Array, Floats
 MOST_STEPS = 30
 CLOSE = 1e-8
 """Steps end when the gain they promise is below this share of the loss."""
+NO_SPREAD = 1e-6
+"""A feature whose deviation is a smaller share of its mean is constant: the rest is what summing many rows rounds off,
+and dividing by it would make an enormous coefficient."""
 DIGITS = 9
 """Coefficients are rounded to so many significant digits: what the last bits of a sum are worth does not show."""
 
@@ -29,7 +32,7 @@ class Standardized(NamedTuple):
 
 def standardized(matrix: Floats) -> Standardized:
     mean, scale = matrix.mean(axis=0), matrix.std(axis=0)
-    used = np.flatnonzero(scale > 1e-12 * np.maximum(np.abs(mean), 1.0))
+    used = np.flatnonzero(scale > NO_SPREAD * np.maximum(np.abs(mean), 1.0))
     rows = np.ones((len(matrix), len(used) + 1))
     rows[:, :-1] = (matrix[:, used] - mean[used]) / scale[used]
     return Standardized(rows, mean[used], scale[used], used)
