@@ -57,6 +57,7 @@ def test_commands_that_start_spark(tmp_path: Path) -> None:
     assert call(tmp_path, sys.executable, "-c", re.sub(r'\["a text"\]\)$', '["a text"]).shape)', line)).strip()
 
 
+@pytest.mark.drill
 def test_a_session_of_your_own(spark: SparkSession, tmp_path: Path) -> None:
     (code,) = [text for _, text in blocks(ROOT / "docs/runs.md") if "spark.table(" in text]
     spark.sql("CREATE DATABASE IF NOT EXISTS runs")

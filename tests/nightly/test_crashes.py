@@ -143,6 +143,7 @@ def killed_everywhere(driver: Driver, folder: Path, scenario: str, step: int, fi
     return int(changes)
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_killed_at_some_writes(driver: Driver, tmp_path: Path, scenario: str) -> None:
     assert killed_everywhere(driver, tmp_path, scenario, step=45) > 100

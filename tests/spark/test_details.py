@@ -166,6 +166,7 @@ def test_frequency_bands(result: evaluate.Result, relevant: list[set[int]]) -> N
     assert hits == pytest.approx((figures["value"] * figures["queries"]).sum() * 3)
 
 
+@pytest.mark.drill
 def test_bands_against_the_single_retrievers(result: evaluate.Result) -> None:
     """Texts with more and fewer labels of a band, and their test; intervals and Holm's correction are scipy's."""
     shares = {

@@ -36,6 +36,7 @@ def test_a_night_on_spark_follows_one_without(spark: SparkSession, tmp_path: Pat
     assert judged[0].equals(judged[1])
 
 
+@pytest.mark.drill
 def test_history_in_catalog_tables(spark: SparkSession, tmp_path: Path) -> None:
     site = Site(tmp_path, good_texts(60))
     place = "table:nights.xmtc"

@@ -191,6 +191,7 @@ def test_hnsw_tells_its_recall(spark, model, done, tmp_path, capfd):
     assert {name for name in after if after[name] != before[name]} == {"dense/index", "candidates/dense"}
 
 
+@pytest.mark.drill
 def test_without_training(spark, model, done, tmp_path):
     shutil.copytree(done[0] / "made/prepared", tmp_path / "made/prepared")
     config = configure(tmp_path, model, train="none", label_text="name,alt_names,description")

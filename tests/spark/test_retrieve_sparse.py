@@ -206,6 +206,7 @@ def _bm25(documents: list[Counter[str]], query: list[str], k1: float = 1.5, b: f
     return [float(np.float32(score)) for score in scores]
 
 
+@pytest.mark.drill
 def test_partitions_change_nothing(spark, tmp_path, data, done, monkeypatch) -> None:
     """Neither the candidates nor a byte of the index; nor does scoring in slices."""
     write_prepared(tmp_path, data)

@@ -137,6 +137,7 @@ def with_others(spark, model, tmp_path_factory) -> Lists:
     return retrieved(spark, configure(work, model))
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("name", NAMES)
 def test_no_test_or_validation_text_reaches_its_fold(done, with_others, name: str) -> None:
     """What other texts that a fold lists say and carry changes no list there; where they are training texts it does.

@@ -34,7 +34,7 @@ def in_process() -> xf.Tuned:
     return xf.tune(**DATA.arguments(), engine="local", settings=SETTINGS)
 
 
-@pytest.mark.parametrize("engine", ["arrays", "windows"])
+@pytest.mark.parametrize("engine", ["arrays", pytest.param("windows", marks=pytest.mark.drill)])
 def test_engines_agree(spark: SparkSession, in_process: xf.Tuned, engine: str) -> None:
     result = xf.tune(**DATA.arguments(), engine=engine, settings=SETTINGS, spark=spark)
     assert result.metrics.equals(in_process.metrics)

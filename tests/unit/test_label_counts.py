@@ -44,6 +44,7 @@ def rows_of(counts: LabelCounts) -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.drill
 def test_memory_is_bounded_at_670_000_labels() -> None:
     """A worker holds back at most ENTRIES counts and a batch; adding up takes one vector of the labels."""
     rng = np.random.default_rng(0)
