@@ -4,7 +4,7 @@
 
 Costs: 2 retrievers x 2 label groups x 64 labels per text; tail, head and all labels; the engine `local`, nDCG@10.
 Seconds are those of one core's work, the least of several rounds that take turns. `--results`: a folder that
-`xmtc-fusion tune` wrote, whose figures are shown beside them.
+`xmtc-fusion tune` wrote, whose figures go to results/tuned-DATASET.md; with `--texts 0`, these alone.
 """
 
 from __future__ import annotations
@@ -51,14 +51,16 @@ def main() -> None:
     parser.add_argument("--results", type=Path, action="append", default=[])
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "xmtc-fusion-bench")
     arguments = parser.parse_args()
-    lines: list[str] = []
     if arguments.texts:
-        lines += [*costs(arguments.texts, arguments.learning_texts, arguments.data), ""]
+        _write("tuning.md", costs(arguments.texts, arguments.learning_texts, arguments.data))
     for folder in arguments.results:
-        lines += [*figures(folder), ""]
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "tuning.md").write_text("\n".join(lines))
-    print("\n".join(lines))
+        _write(f"tuned-{load_config(str(folder / 'config.yaml')).dataset}.md", figures(folder))
+
+
+def _write(name: str, lines: list[str]) -> None:
+    text = "\n".join([*lines, ""])
+    (RESULTS / name).write_text(text)
+    print(text)
 
 
 def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
