@@ -1,7 +1,7 @@
 """What the storage layer costs on a local disk: this tree beside another one, such as the commit before it.
 
-    git worktree add /tmp/before df11367^
-    python -m benchmarks.storage --before /tmp/before
+    git worktree add ../before df11367^
+    python -m benchmarks.storage --before ../before
 
 Whole processes: `run` on some of the demo's texts, and `evaluate` of the whole grid in this process and on Spark, with
 all tables of results, from files to files. The trees take turns, so that whatever else the machine does befalls both.
