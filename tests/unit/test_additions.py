@@ -84,6 +84,11 @@ def test_everything_that_is_written_shows_it(result: xf.Evaluation, dataset: Dat
     assert result.plot("additions").axes
 
 
+def test_the_figure_has_a_row_per_retriever(result: xf.Evaluation) -> None:
+    (axes,) = result.plot("additions").axes
+    assert {label.get_text() for label in axes.get_yticklabels()} >= {"bm25", "dense", "noise"}
+
+
 def test_nothing_is_shown_where_no_subset_was_evaluated() -> None:
     runs, relevant = made()
     plain = xf.evaluate(relevant, runs, cells=["rrf"], metrics="ndcg@5", settings={"evaluate.randomizations": 0})
