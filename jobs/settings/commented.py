@@ -17,7 +17,9 @@ class Replacement(NamedTuple):
 
 def commented(template: str, values: Mapping[str, Any]) -> str:
     """The template, which is YAML in block style, with its values replaced and everything else as it was."""
-    replacements = _replacements(yaml.compose(template, yaml.SafeLoader), values)
+    root = yaml.compose(template, yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode), "the template is a mapping"
+    replacements = _replacements(root, values)
     # From the end, so that the places of those before it stay right.
     for start, end, text in sorted(replacements, reverse=True):
         template = template[:start] + text + template[end:]
