@@ -168,8 +168,12 @@ def link_plain_paths(root: str, name: str) -> None:
         _replace_link(folder / entry, f"{CURRENT_LINK}/{entry}")
     _replace_link(folder / CURRENT_LINK, name)
     for path in folder.iterdir():
-        if path.is_symlink() and path.name not in entries and path.readlink().parts[:1] == (CURRENT_LINK,):
-            path.unlink(missing_ok=True)
+        # Hidden ones are links that another writer is about to put in place.
+        if path.name.startswith(".") or path.name in entries or not path.is_symlink():
+            continue
+        with suppress(FileNotFoundError):
+            if path.readlink().parts[:1] == (CURRENT_LINK,):
+                path.unlink()
 
 
 def _replace_link(path: Path, target: str) -> None:

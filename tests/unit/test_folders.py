@@ -203,6 +203,22 @@ def test_two_writers_of_one_stage_do_not_meet(tmp_path: Path) -> None:
     assert len(list(Path(stage_folder(path).removeprefix("file://")).glob("rows-*"))) == 1
 
 
+def test_links_that_another_writer_is_making_stay(tmp_path: Path) -> None:
+    """A writer removes links to what the new version has not, but none that is about to be put in place."""
+
+    def build(folder: ResultFolder) -> dict[str, int]:
+        folder.write_text("rows.txt", "rows")
+        return {}
+
+    stage = tmp_path / "stage"
+    run_stage("count", str(stage), {"seed": 1}, build)
+    (stage / ".new.txt.0123456789ab.tmp").symlink_to(".current/new.txt")
+    (stage / "old.txt").symlink_to(".current/old.txt")
+    run_stage("count", str(stage), {"seed": 2}, build)
+    assert (stage / ".new.txt.0123456789ab.tmp").is_symlink()
+    assert not (stage / "old.txt").is_symlink() and (stage / "rows.txt").read_text() == "rows"
+
+
 def test_a_copied_work_folder_still_works(tmp_path: Path) -> None:
     """Copies may have files and folders where the original has links."""
 
