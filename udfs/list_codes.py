@@ -30,24 +30,14 @@ class LabelIndex:
 
     def places(self, labels: pa.Array) -> Ints:
         """The place of each label; the number of ids where it is not among them."""
-        if pa.types.is_int32(labels.type) and self._dense is not None:
-            wanted = labels.to_numpy()
-            inside = (wanted >= 0) & (wanted < len(self._dense))
-            return np.where(inside, self._dense[np.where(inside, wanted, 0)], len(self.ids))
+        if pa.types.is_int32(labels.type) and self._table is not None:
+            return _looked_up(self._table, labels)
         place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
         return np.asarray(place.fill_null(len(self.ids)).to_numpy(), np.int64)
 
     @cached_property
-    def _dense(self) -> Array | None:
-        """A table indexed by label id, where ids are small numbers."""
-        if not (pa.types.is_integer(self.ids.type) and len(self.ids)):
-            return None
-        ids = self.ids.to_numpy()
-        if ids.min() < 0 or ids.max() >= 50_000_000:
-            return None
-        table = np.full(ids.max() + 1, len(ids), np.int32)
-        table[ids] = np.arange(len(ids))
-        return table
+    def _table(self) -> Array | None:
+        return _table_by_id(self.ids, np.arange(len(self.ids), dtype=np.int32), len(self.ids))
 
 
 @dataclass(frozen=True)
@@ -63,25 +53,32 @@ class LabelGroups:
 
     def lookup(self, labels: pa.Array) -> Array:
         """The group of each label, -1 where it has none."""
-        if pa.types.is_int32(labels.type) and self._dense is not None:
-            wanted = labels.to_numpy()
-            inside = (wanted >= 0) & (wanted < len(self._dense))
-            return np.where(inside, self._dense[np.where(inside, wanted, 0)], self.codes.dtype.type(self.unknown))
+        if pa.types.is_int32(labels.type) and self._table is not None:
+            return _looked_up(self._table, labels)
         place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
         known = np.append(self.codes, self.unknown).astype(self.codes.dtype)
         return known[place.fill_null(len(self.codes)).to_numpy()]
 
     @cached_property
-    def _dense(self) -> Array | None:
-        """A table indexed by label id, where ids are small numbers."""
-        if not (pa.types.is_integer(self.ids.type) and len(self.ids)):
-            return None
-        ids = self.ids.to_numpy()
-        if ids.min() < 0 or ids.max() >= 50_000_000:
-            return None
-        table = np.full(ids.max() + 1, self.unknown, self.codes.dtype)
-        table[ids] = self.codes
-        return table
+    def _table(self) -> Array | None:
+        return _table_by_id(self.ids, self.codes, self.unknown)
+
+
+def _table_by_id(ids: pa.Array, values: Array, unknown: int) -> Array | None:
+    """The values by label id, with one for unknown labels behind them; None unless ids are small numbers."""
+    if not (pa.types.is_integer(ids.type) and len(ids)):
+        return None
+    places = ids.to_numpy()
+    if places.min() < 0 or places.max() >= 50_000_000:
+        return None
+    table = np.full(places.max() + 2, unknown, values.dtype)
+    table[places] = values
+    return table
+
+
+def _looked_up(table: Array, labels: pa.Array) -> Array:
+    # As unsigned numbers, negative ids lie beyond the table, too, whose last value is that of unknown labels.
+    return table[np.minimum(labels.to_numpy().view(np.uint32), len(table) - 1)]
 
 
 @dataclass(frozen=True)
