@@ -16,21 +16,22 @@ from fusion.kernel.blocks import TextBlock
 from fusion.kernel.pools import Relevant
 from fusion.label_groups import HEAD, TAIL
 from fusion.statistics.text_lengths import UNKNOWN
-from udfs.hit_counts import Counter, Evaluation
+from udfs.evaluation_plan import EvaluationPlan
+from udfs.hit_counts import Counter
 from udfs.problems import Problems
 from udfs.text_batches import Batch
 
 GROUPS = (TAIL, HEAD)
 
 
-def run_bare(folder: Path, evaluation: Evaluation, pool: ProcessPoolExecutor, processes: int) -> int:
+def run_bare(folder: Path, evaluation: EvaluationPlan, pool: ProcessPoolExecutor, processes: int) -> int:
     """Count the hits of all files; the number of texts."""
     files = sorted(int(path.stem) for path in (folder / "judgements.parquet").glob("*.parquet"))
     shares = [files[p::processes] for p in range(processes)]
     return sum(pool.map(_count_files, [folder] * processes, [evaluation] * processes, shares))
 
 
-def _count_files(folder: Path, evaluation: Evaluation, files: list[int]) -> int:
+def _count_files(folder: Path, evaluation: EvaluationPlan, files: list[int]) -> int:
     counter = Counter(evaluation, Problems())
     texts = 0
     for file in files:
@@ -41,7 +42,7 @@ def _count_files(folder: Path, evaluation: Evaluation, files: list[int]) -> int:
     return texts
 
 
-def _read(folder: Path, evaluation: Evaluation, file: int) -> Batch:
+def _read(folder: Path, evaluation: EvaluationPlan, file: int) -> Batch:
     tables = [pq.read_table(folder / f"{name}.parquet" / f"{file}.parquet") for name in evaluation.layout.retrievers]
     judgements = pq.read_table(folder / "judgements.parquet" / f"{file}.parquet").combine_chunks()
     text_id = judgements["text_id"].combine_chunks()

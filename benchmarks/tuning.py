@@ -35,7 +35,7 @@ from jobs.inputs.sources import Sources
 from jobs.runtime.engines import LocalEngine
 from jobs.tuning.learning import Kind, kinds_of
 from jobs.tuning.tried import count
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 from udfs.tuning import FeatureRows, Parting, TrainTexts, feature_rows
 
 RESULTS = Path(__file__).parent / "results"
@@ -77,7 +77,7 @@ def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
     for kind in kinds_of([LOGISTIC, LAMBDAMART], settings.tune):
         learned[kind.cell.fusion], trained[kind.cell.fusion] = _train(kind, rows, features)
     few = replace(lists, rows=_first_texts(lists.rows, texts))
-    plain = Evaluation(layout, tuple(Grid.of("all", "all").cells), views, "group", tuple(parse_measures("ndcg@10")))
+    plain = EvaluationPlan(layout, tuple(Grid.of("all", "all").cells), views, "group", tuple(parse_measures("ndcg@10")))
     many = [*parameter_cells(), *plain.cells]
     many = (many + weighted_cells(layout.retrievers, 10**9))[:SETTINGS]
     evaluations = {
@@ -130,7 +130,7 @@ def _train(
 
 
 def _measured(
-    evaluations: Mapping[str, Evaluation], lists: ListRows[pa.Table], train_texts: TrainTexts
+    evaluations: Mapping[str, EvaluationPlan], lists: ListRows[pa.Table], train_texts: TrainTexts
 ) -> dict[str, float]:
     measured: dict[str, list[float]] = defaultdict(list)
     for round_number in range(ROUNDS + 1):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +28,7 @@ from jobs.inputs.tables import Frequencies
 from jobs.inputs.training import training_propensities
 from jobs.results.additions import additions
 from jobs.results.details import detail_tables
-from jobs.results.examples import example_table
+from jobs.results.examples import Examples
 from jobs.results.figures import metric_table, needs_nonrelevant, with_label_plan
 from jobs.results.label_changes import label_changes
 from jobs.results.result import Result
@@ -39,12 +40,14 @@ from jobs.runtime.log import log, stage_line
 from jobs.runtime.training import learned_of
 from jobs.settings import EvaluateSettings, Names
 from udfs.counted_labels import counted_labels
+from udfs.evaluation_plan import Details, EvaluationPlan
 from udfs.evidence import leaving_out
 from udfs.example_texts import from_bytes
-from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, Details, Evaluation, count_hits, unpacked
+from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, count_hits, unpacked
 from udfs.input_counts import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
+from udfs.text_batches import LIST_ROW
 from udfs.tuning import NOTHING_TUNED, Tuning, prepared
 
 if TYPE_CHECKING:
@@ -87,7 +90,7 @@ def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning =
     grid = Grid(chosen.cells, lists.layout.retrievers, chosen.policies, strategies=tuning.strategies)
     _check_names(lists.layout.retrievers)
     views = chosen_views(config.evaluate.label_groups, lists.layout.views)
-    evaluation = Evaluation(
+    evaluation = EvaluationPlan(
         lists.layout,
         tuple(grid.cells),
         views,
@@ -124,23 +127,18 @@ def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning =
     if config.evaluate.per_query:
         work = leaving_out(prepared(query_figures(evaluation), tuning.parting, tuning.train_texts), apart)
         queries = engine.rows(lists, plan, work, query_schema(evaluation, lists.types.text))
-    details: dict[str, pa.Table] = {}
-    sums = None
+    details = {}
     if settings.details and frequencies is not None:
-        coverage, sums, lengths = _details(packed, evaluation)
-        input_counts |= _unseen_pairs(coverage, evaluation)
-        details = detail_tables(coverage, sums, lengths, metrics, evaluation, frequencies)
-        details["labels"] = label_changes(coverage, metrics, evaluation, frequencies, engine.tables, sources)
+        counted = _details(packed, evaluation)
+        input_counts |= _unseen_pairs(counted.coverage, evaluation)
+        details = _tables(packed, counted, metrics, evaluation, frequencies, lists, engine, sources)
     if config.grid.subsets or any(cell.subset for cell in grid.cells):
-        details["additions"] = additions(metrics, evaluation, sums)
-    if packed_examples := _part(packed, EXAMPLES):
-        extremes = from_bytes(packed_examples)
-        details["examples"] = example_table(extremes, metrics, evaluation, lists, engine.tables, sources)
+        details["additions"] = additions(metrics, evaluation, counted.sums if details else None)
     return Result(metrics, input_counts, details, queries, engine.name)
 
 
 def _counted(
-    lists: ListRows[Any], evaluation: Evaluation, frequencies: Frequencies, settings: EvaluateSettings
+    lists: ListRows[Any], evaluation: EvaluationPlan, frequencies: Frequencies, settings: EvaluateSettings
 ) -> Details:
     """What is counted beside the figures."""
     labels = counted_labels(*frequencies, evaluation.views, lists.layout.groups, lists.unseen_labels())
@@ -211,7 +209,7 @@ def _warn_of_useless_runs(metrics: pa.Table) -> None:
             )
 
 
-def tallies_of(packed: pa.Table, evaluation: Evaluation) -> dict[int, Tally]:
+def tallies_of(packed: pa.Table, evaluation: EvaluationPlan) -> dict[int, Tally]:
     """The counts of each fold, in the order of the folds."""
     rows = packed.filter(pc.equal(packed["part"], HITS)).sort_by("fold")
     tallies = {}
@@ -221,7 +219,7 @@ def tallies_of(packed: pa.Table, evaluation: Evaluation) -> dict[int, Tally]:
     return tallies
 
 
-def _input_counts(tallies: Mapping[int, Tally], evaluation: Evaluation) -> dict[str, int]:
+def _input_counts(tallies: Mapping[int, Tally], evaluation: EvaluationPlan) -> dict[str, int]:
     """The counts about the input, over all folds."""
     return {
         key: int(sum(tally.input_counts[n] for tally in tallies.values()))
@@ -229,7 +227,7 @@ def _input_counts(tallies: Mapping[int, Tally], evaluation: Evaluation) -> dict[
     }
 
 
-def _unseen_pairs(coverage: Coverage, evaluation: Evaluation) -> dict[str, int]:
+def _unseen_pairs(coverage: Coverage, evaluation: EvaluationPlan) -> dict[str, int]:
     """The pairs whose label has no training text, where training texts are known."""
     if evaluation.details is None or evaluation.details.labels.unseen is None:
         return {}
@@ -238,19 +236,49 @@ def _unseen_pairs(coverage: Coverage, evaluation: Evaluation) -> dict[str, int]:
     return {UNSEEN_PAIRS: int(coverage.band_pairs[views, UNSEEN].sum())}
 
 
-def _details(packed: pa.Table, evaluation: Evaluation) -> tuple[Coverage, PairedSums, dict[str, LengthSums]]:
-    """What was counted over all folds."""
+class _Counted(NamedTuple):
+    """What was counted over all folds beside the hits."""
+
+    coverage: Coverage
+    sums: PairedSums
+    lengths: dict[str, LengthSums]
+
+
+def _details(packed: pa.Table, evaluation: EvaluationPlan) -> _Counted:
     here = pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.not_equal(packed["part"], EXAMPLES))
     rows = packed.filter(here)
-    coverage, sums, lengths = evaluation.new_coverage(), evaluation.new_sums(), evaluation.new_lengths()
+    counted = _Counted(evaluation.new_coverage(), evaluation.new_sums(), evaluation.new_lengths())
     for part, (places, counts) in zip(rows["part"].to_pylist(), unpacked(rows), strict=True):
         if part == COVERAGE:
-            coverage.unpack(places, counts)
+            counted.coverage.unpack(places, counts)
         elif part.startswith(LENGTHS):
-            lengths[part.removeprefix(LENGTHS)].unpack(places, counts)
+            counted.lengths[part.removeprefix(LENGTHS)].unpack(places, counts)
         else:
-            sums.unpack(part, places, counts)
-    return coverage, sums, lengths
+            counted.sums.unpack(part, places, counts)
+    return counted
+
+
+def _tables(
+    packed: pa.Table,
+    counted: _Counted,
+    metrics: pa.Table,
+    evaluation: EvaluationPlan,
+    frequencies: Frequencies,
+    lists: ListRows[Any],
+    engine: Engine,
+    sources: Sources,
+) -> dict[str, pa.Table]:
+    """The tables beside the metrics. Examples are looked up among the lists while this process makes the others."""
+    packed_examples = _part(packed, EXAMPLES)
+    with ThreadPoolExecutor(1) as pool:
+        if packed_examples:
+            examples = Examples(from_bytes(packed_examples), metrics, evaluation)
+            list_rows = pool.submit(engine.tables.arrow, lists.of_texts(examples.text_ids), LIST_ROW)
+        tables = detail_tables(*counted, metrics, evaluation, frequencies)
+        tables["labels"] = label_changes(counted.coverage, metrics, evaluation, frequencies, engine.tables, sources)
+        if packed_examples:
+            tables["examples"] = examples.table(list_rows.result(), engine.tables, sources)
+    return tables
 
 
 def _part(packed: pa.Table, part: str) -> list[bytes]:

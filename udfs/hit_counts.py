@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from fusion.grid import SINGLE, Cell, Grid
-from fusion.kernel.blocks import Scope
-from fusion.kernel.candidates import DEFAULT, Policies
+from fusion.grid import Grid
 from fusion.kernel.hits import Hits, find_hits
 from fusion.label_groups import ALL
-from fusion.learning import Learned
-from fusion.metrics import LARGEST_TABLE, Measure, decisive, is_tabled, text_measures
 from fusion.statistics.coverage import Coverage, common_candidates
 from fusion.statistics.fingerprints import text_fingerprints
 from fusion.statistics.label_counts import ENTRIES, BestLabels
-from fusion.statistics.paired import UNIT, Aspect, PairedSums, Watch
+from fusion.statistics.paired import Aspect, PairedSums, Watch
 from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
-from fusion.statistics.text_lengths import LengthSums
-from fusion.tuning.strategies import Strategy
 from fusion.types import Array, Ints
-from fusion.worth import PLAIN_RULES, Rules
-from udfs.counted_labels import CountedLabels
-from udfs.example_texts import ExampleTexts, from_bytes, most_extreme, to_bytes
-from udfs.input_counts import count_keys
-from udfs.judged_texts import FurtherSums, Propensities, ViewFigures, relevant_only, tie_order
-from udfs.label_counting import LABELS, LabelCounter, LabelPlan, sums_over_labels
-from udfs.list_codes import Layout
+from udfs.evaluation_plan import Details, EvaluationPlan
+from udfs.example_texts import from_bytes, most_extreme, to_bytes
+from udfs.judged_texts import FurtherSums, ViewFigures, relevant_only, tie_order
+from udfs.label_counting import LABELS, LabelCounter, sums_over_labels
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work, report_repeated
 
@@ -43,119 +34,12 @@ udfs/example_texts.py); its `places` says how many are kept."""
 COUNTS = ("fold", "part")
 """What identifies a vector of counts."""
 NO_FOLD = -1
-DEFAULT_CUTOFF = 10
-"""Where no measure has a cut-off, label frequencies are looked at among so many first labels."""
 HITS, COVERAGE, EXAMPLES = "hits", "coverage", "examples"
 LENGTHS = "lengths "
 """A part by the length of texts; the view follows."""
 
 
-@dataclass(frozen=True)
-class Details:
-    """What is counted beside the hits: comparisons text by text, and what the retrievers' lists hold."""
-
-    labels: CountedLabels
-    blocks: int
-    """Blocks of texts that the randomisation test gives random signs."""
-    randomizations: int
-    """Sign vectors; 0: no such test."""
-    seed: int
-    examples: int = 0
-    """Texts most helped and most hurt that are kept of every cell against every retriever."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What is to be evaluated, as the workers get it."""
-
-    layout: Layout
-    cells: tuple[Cell, ...]
-    views: tuple[str, ...]
-    scope: Scope
-    measures: tuple[Measure, ...]
-    details: Details | None = None
-    rules: Rules = PLAIN_RULES
-    propensities: Propensities | None = None
-    labels: LabelPlan | None = None
-    policies: Policies = DEFAULT
-    learned: Mapping[str, Learned] = field(default_factory=dict)
-    strategies: Mapping[Cell, Strategy] = field(default_factory=dict)
-
-    @property
-    def k(self) -> int:
-        """The deepest cut-off of the measures that hits by rank tell; 0 if there are none."""
-        return max((measure.k for measure in self.measures if is_tabled(measure, self.rules)), default=0)
-
-    @cached_property
-    def further_measures(self) -> list[Measure]:
-        """The measures that need every text's figure."""
-        return [measure for measure in text_measures(self.measures) if not is_tabled(measure, self.rules)]
-
-    @cached_property
-    def grid(self) -> Grid:
-        return Grid(self.cells, self.layout.retrievers, self.policies, self.learned, self.strategies)
-
-    @cached_property
-    def columns(self) -> dict[Cell, int]:
-        """The column of every cell and, behind those, of every single retriever."""
-        grid = self.grid
-        singles = {Cell(SINGLE, name): len(grid.columns) + r for r, name in enumerate(self.layout.retrievers)}
-        return {**grid.column_of, **singles}
-
-    @property
-    def count_keys(self) -> list[str]:
-        """What is counted about the input beside the hits."""
-        return count_keys(self.layout.retrievers)
-
-    def new_tally(self) -> Tally:
-        return Tally(self.views, self._width, self.k, len(self.count_keys), self.further_measures)
-
-    def new_coverage(self) -> Coverage:
-        assert self.details is not None
-        cutoffs = [measure.k for measure in self.measures if 0 < measure.k <= LARGEST_TABLE] or [DEFAULT_CUTOFF]
-        watched = self.details.labels.most_watched
-        cutoff = min(decisive(self.measures).k or DEFAULT_CUTOFF, LARGEST_TABLE)
-        return Coverage(self.views, len(self.layout.retrievers), self._width, cutoffs, watched, cutoff)
-
-    def new_sums(self) -> PairedSums:
-        assert self.details is not None
-        vectors, seed = self.details.randomizations, self.details.seed
-        blocks = self.details.blocks if vectors else 0
-        measures = text_measures(self.measures)
-        return PairedSums(self.views, measures, self._width, blocks, vectors, seed, self.rules)
-
-    def new_examples(self) -> ExampleTexts | None:
-        """None where no examples are kept."""
-        if self.details is None or not self.details.examples or not text_measures(self.measures):
-            return None
-        columns, retrievers = len(self.grid.columns), len(self.layout.retrievers)
-        return ExampleTexts(self.views, columns, retrievers, decisive(self.measures), self.details.examples)
-
-    @property
-    def decisive(self) -> Measure | None:
-        """The measure by which the texts of a cell are looked at more closely; None where no text has a figure."""
-        of_texts = text_measures(self.measures)
-        return decisive(of_texts) if of_texts else None
-
-    def new_lengths(self) -> dict[str, LengthSums]:
-        """By view, what is added up by the length of texts."""
-        if self.details is None or self.decisive is None:
-            return {}
-        columns, retrievers = len(self.grid.columns), len(self.layout.retrievers)
-        return {view: LengthSums(columns, retrievers, UNIT) for view in self.views}
-
-    def best_labels(self) -> BestLabels | None:
-        """What gathers the labels that chosen cells list; None where no metric asks for them."""
-        if self.labels is None:
-            return None
-        return BestLabels([self.columns[cell] for cell in self.labels.cells], max(self.labels.cutoffs))
-
-    @property
-    def _width(self) -> int:
-        return 1 + max(self.columns.values())
-
-
-def count_hits(evaluation: Evaluation) -> Work:
+def count_hits(evaluation: EvaluationPlan) -> Work:
     """The work of an engine: one row of packed counts per fold and part."""
 
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
@@ -202,7 +86,7 @@ def _packed(numbers: Ints) -> tuple[Ints, Ints]:
 class Counter:
     """Adds up the hits of many batches, fold by fold."""
 
-    def __init__(self, evaluation: Evaluation, problems: Problems) -> None:
+    def __init__(self, evaluation: EvaluationPlan, problems: Problems) -> None:
         self.evaluation = evaluation
         self.grid = evaluation.grid
         self.problems = problems
@@ -357,16 +241,18 @@ class _ListFacts:
     @classmethod
     def of(cls, batch: Batch, details: Details, groups: tuple[str, ...]) -> _ListFacts:
         lists = batch.texts.by_group(groups)
-        keys, relevant = id_keys(batch.text_id), batch.texts.relevant
+        keys, size = id_keys(batch.text_id), batch.texts.relevant_counts(groups, ALL)
         # A label is hashed once per batch, however many texts carry it.
-        labels, place = np.unique(relevant.label, return_inverse=True)
+        relevant = batch.texts.relevant_labels(groups, ALL, np.ones(len(size), bool))
+        labels, place = np.unique(relevant, return_inverse=True)
         label_keys = id_keys(batch.decode(labels))[place] if len(labels) else np.empty(0, np.int64)
-        prints = text_fingerprints(keys, label_keys, relevant.start, relevant.stop)
+        stop = np.cumsum(size)
+        prints = text_fingerprints(keys, label_keys, stop - size, stop)
         return cls(lists.slots, common_candidates(lists), blocks_of(keys, details.blocks), prints)
 
 
 def judged_hits(
-    batch: Batch, evaluation: Evaluation, grid: Grid, problems: Problems, best: BestLabels | None = None
+    batch: Batch, evaluation: EvaluationPlan, grid: Grid, problems: Problems, best: BestLabels | None = None
 ) -> list[Hits]:
     """The hits of a batch. Texts without judgements have no relevant labels, hence no hits."""
     groups, ties = evaluation.layout.group_names, tie_order(batch, evaluation.rules)

@@ -14,13 +14,14 @@ from fusion.registry import METRICS
 from fusion.statistics.tally import IDEALS, hit_weights
 from fusion.statistics.text_figures import TextFigures
 from fusion.types import Array, Floats, Ints
-from udfs.hit_counts import Evaluation, judged_hits
+from udfs.evaluation_plan import EvaluationPlan
+from udfs.hit_counts import judged_hits
 from udfs.judged_texts import BatchGains, relevant_only, view_texts
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work
 
 
-def figure_names(evaluation: Evaluation) -> dict[str, tuple[Measure, str]]:
+def figure_names(evaluation: EvaluationPlan) -> dict[str, tuple[Measure, str]]:
     """The columns: `ndcg@10` and, where only the labels of the group make the ideal ranking, `ndcg@10_group`. Metrics
     of labels have no figure for a text."""
     return {
@@ -31,12 +32,12 @@ def figure_names(evaluation: Evaluation) -> dict[str, tuple[Measure, str]]:
     }
 
 
-def query_schema(evaluation: Evaluation, text_type: str) -> str:
+def query_schema(evaluation: EvaluationPlan, text_type: str) -> str:
     figures = ", ".join(f"`{name}` double" for name in figure_names(evaluation))
     return f"fold int, text_id {text_type}, normalization string, fusion string, label_group string, {figures}"
 
 
-def query_figures(evaluation: Evaluation) -> Work:
+def query_figures(evaluation: EvaluationPlan) -> Work:
     """The work of an engine: one row per judged text, cell and label group."""
     grid = evaluation.grid
 
@@ -64,7 +65,7 @@ def query_figures(evaluation: Evaluation) -> Work:
 
 
 def _figures(
-    batch: Batch, evaluation: Evaluation, hits: Hits, relevant: list[Ints], counted: Ints, gains: BatchGains
+    batch: Batch, evaluation: EvaluationPlan, hits: Hits, relevant: list[Ints], counted: Ints, gains: BatchGains
 ) -> dict[str, Floats]:
     """The figures [text, column] of the counted texts in one view, by name."""
     known: dict[tuple[Measure, str], Floats] = {}

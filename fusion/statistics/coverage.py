@@ -34,7 +34,7 @@ class Coverage(Counts):
     those that only this one lists; `union[view]` those that some retriever lists.
     `reach[view, ideal, m, n]` texts of which m of the n relevant labels are listed, both capped at k.
     `band_pairs[view, band]` relevant pairs, `band_hits[view, band, column, rank - 1]` those with a rank.
-    `band_moves[view, band, column, retriever, c, m]` texts of which the fused column has m + 1 labels of the band more
+    `band_moves[view, band, retriever, c, m, column]` texts of which the fused column has m + 1 labels of the band more
     among its first `cutoffs[c]` than the single retriever; from m = MOST_MOVED on, texts of which it has fewer.
     `label_pairs[view, place]` relevant pairs of watched labels, `label_hits[view, place, column]` those among the first
     `label_cutoff`.
@@ -67,7 +67,6 @@ class Coverage(Counts):
         self.views = list(views)
         self.cutoffs = sorted(set(cutoffs))
         self.k = k = self.cutoffs[-1]
-        self._cutoff_of_rank = np.searchsorted(self.cutoffs, np.arange(k + 1))
         self.label_cutoff = label_cutoff
         v, fused, bands = len(views), columns - retrievers, BANDS + 1
         super().__init__(
@@ -81,7 +80,7 @@ class Coverage(Counts):
             reach=(v, len(IDEALS), k + 1, k + 1),
             band_pairs=(v, bands),
             band_hits=(v, bands, columns, k),
-            band_moves=(v, bands, fused, retrievers, len(self.cutoffs), 2 * MOST_MOVED),
+            band_moves=(v, bands, retrievers, len(self.cutoffs), 2 * MOST_MOVED, fused),
             label_pairs=(v, watched),
             label_hits=(v, watched, columns),
         )
@@ -112,7 +111,7 @@ class Coverage(Counts):
         """The bands of the relevant labels of counted texts, and hits of such texts with the bands of their labels."""
         self.band_pairs[view] += np.bincount(pairs, minlength=BANDS + 1)
         _count_bands(self.band_hits[view], hits.ranks, bands)
-        _count_moves(self.band_moves[view], hits.text, hits.ranks, bands, self._cutoff_of_rank)
+        _count_moves(self.band_moves[view], hits.text, hits.ranks, bands, np.array(self.cutoffs))
 
     def add_labels(self, view: int, pairs: Array, hits: Hits, places: Array) -> None:
         """The places of the relevant labels of counted texts among the watched ones, and those of hits; -1: none."""
@@ -176,36 +175,40 @@ def _count_bands(counts, ranks, bands):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _count_moves(moves, text, ranks, bands, cutoff_of_rank):  # type: ignore[no-untyped-def]
-    """Text by text, by how many labels of a band each fused column differs from each retriever."""
-    number, fused, retrievers, cutoffs, sizes = moves.shape
-    most = sizes // 2
-    deepest = cutoff_of_rank.size - 1
+def _count_moves(moves, text, ranks, bands, cutoffs):  # type: ignore[no-untyped-def]
+    """Text by text, by how many labels of a band each fused column differs from each retriever. The inner loops go
+    over columns: these are many, and lie side by side."""
+    number, retrievers, _, sizes, fused = moves.shape
+    most = np.int32(sizes // 2)
     columns = fused + retrievers
-    hits = np.zeros((number, cutoffs, columns), np.int64)
+    hits = np.zeros((number, cutoffs.size, columns), np.int32)
+    difference = np.empty(fused, np.int32)
     begin = 0
     while begin < text.size:
         end = begin
         while end < text.size and text[end] == text[begin]:
-            for column in range(columns):
-                rank = ranks[end, column]
-                if 0 < rank <= deepest:
-                    for c in range(cutoff_of_rank[rank], cutoffs):
-                        hits[bands[end], c, column] += 1
+            rank = ranks[end]
+            for c in range(cutoffs.size):
+                of_band, cutoff = hits[bands[end], c], cutoffs[c]
+                for column in range(columns):
+                    of_band[column] += (rank[column] > 0) & (rank[column] <= cutoff)
             end += 1
         for j in range(begin, end):
-            of_band = hits[bands[j]]
-            for c in range(cutoffs):
+            for c in range(cutoffs.size):
+                of_band = hits[bands[j], c]
                 for r in range(retrievers):
-                    single = of_band[c, fused + r]
+                    low, high = np.int32(0), np.int32(0)
                     for column in range(fused):
-                        more = of_band[c, column] - single
-                        if more > 0:
-                            moves[bands[j], column, r, c, min(more, most) - 1] += 1
-                        elif more < 0:
-                            moves[bands[j], column, r, c, most + min(-more, most) - 1] += 1
-            # The next label of the same band finds nothing left to count.
-            of_band[:] = 0
+                        more = min(max(of_band[column] - of_band[fused + r], -most), most)
+                        difference[column] = more
+                        low, high = min(low, more), max(high, more)
+                    for size in range(low, high + 1):
+                        if size != 0:
+                            of_size = moves[bands[j], r, c, size - 1 if size > 0 else most - size - 1]
+                            for column in range(fused):
+                                of_size[column] += difference[column] == size
+                # The next label of the same band finds nothing left to count.
+                of_band[:] = 0
         begin = end
 
 

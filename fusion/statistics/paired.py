@@ -343,17 +343,21 @@ def _add_products(products, figures, ends):  # type: ignore[no-untyped-def]
             begin, end = ends[s], ends[s + 1]
             if begin == end:
                 continue
-            total = np.zeros((columns, columns))
-            # Four texts at a time, so that a sum is fetched once for four additions; missing ones weigh nothing.
+            # Four texts and two columns at a time, so that what is fetched once serves several additions; missing texts
+            # weigh nothing, and a last odd column is taken twice, into a row that nobody reads.
+            total = np.zeros((columns + 1, columns))
             for n in range(begin, end, 4):
                 second, third, fourth = n + 1 < end, n + 2 < end, n + 3 < end
                 w, x = figures[a, n], figures[a, n + 1 if second else n]
                 y, z = figures[a, n + 2 if third else n], figures[a, n + 3 if fourth else n]
-                for i in range(columns):
+                for i in range(0, columns, 2):
+                    k = min(i + 1, columns - 1)
                     wi, xi, yi, zi = w[i], x[i] * second, y[i] * third, z[i] * fourth
-                    row = total[i]
+                    wk, xk, yk, zk = w[k], x[k] * second, y[k] * third, z[k] * fourth
+                    row, next_row = total[i], total[i + 1]
                     for j in range(i, columns):
                         row[j] += (wi * w[j] + xi * x[j]) + (yi * y[j] + zi * z[j])
+                        next_row[j] += (wk * w[j] + xk * x[j]) + (yk * y[j] + zk * z[j])
             for i in range(columns):
                 for j in range(i, columns):
                     products[a, s, i, j] += np.int64(total[i, j])

@@ -14,7 +14,7 @@ from fusion.metrics import Measure
 from fusion.names import print_subset
 from fusion.statistics.paired import Aspect, PairedSums
 from jobs.results.schemas import ADDITIONS_SCHEMA, table_of
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 
 
 class Addition(NamedTuple):
@@ -26,7 +26,7 @@ class Addition(NamedTuple):
     others: frozenset[str]
 
 
-def additions(metrics: pa.Table, evaluation: Evaluation, sums: PairedSums | None) -> pa.Table:
+def additions(metrics: pa.Table, evaluation: EvaluationPlan, sums: PairedSums | None) -> pa.Table:
     """One row per addition, label group and measure, under the ideal `all`; tested over texts where sums are given."""
     values: dict[tuple[str, Measure], dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in metrics.to_pylist():
@@ -57,7 +57,7 @@ def additions(metrics: pa.Table, evaluation: Evaluation, sums: PairedSums | None
     return table_of(rows(), ADDITIONS_SCHEMA)
 
 
-def _found(evaluation: Evaluation) -> Iterator[Addition]:
+def _found(evaluation: EvaluationPlan) -> Iterator[Addition]:
     """Every cell of which the grid also has the one without one of its retrievers."""
     every = frozenset(evaluation.layout.retrievers)
     cells = {(cell.scaling, cell.fusion, frozenset(cell.subset) or every): cell for cell in evaluation.grid.cells}
@@ -73,7 +73,7 @@ def _found(evaluation: Evaluation) -> Iterator[Addition]:
 
 
 def _tested(
-    addition: Addition, aspect: Aspect, evaluation: Evaluation, sums: PairedSums | None
+    addition: Addition, aspect: Aspect, evaluation: EvaluationPlan, sums: PairedSums | None
 ) -> dict[str, float | int | None]:
     if sums is None:
         return {}

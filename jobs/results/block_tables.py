@@ -14,10 +14,10 @@ from fusion.metrics import text_measures
 from fusion.statistics.paired import Aspect, PairedSums
 from fusion.statistics.tally import IDEALS
 from jobs.results.schemas import BLOCK_SUMS_SCHEMA, BLOCK_TEXTS_SCHEMA, table_of
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 
 
-def block_sums(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
+def block_sums(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
     """One row per measure of the paper's protocol and distinct column, with all cells that share the column."""
     cells: dict[int, list[Cell]] = defaultdict(list)
     for cell, column in evaluation.columns.items():
@@ -38,7 +38,7 @@ def block_sums(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
     return table_of(rows(), BLOCK_SUMS_SCHEMA)
 
 
-def block_texts(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
+def block_texts(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
     """One row per label group: how many texts each block has, and their fingerprints added up."""
 
     def rows() -> Iterator[dict[str, Any]]:

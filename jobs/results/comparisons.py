@@ -19,10 +19,10 @@ from fusion.statistics.significance import Paired, best_of
 from fusion.statistics.tally import IDEALS
 from fusion.statistics.text_lengths import FEWEST_WORDS, LengthSums, most_words
 from jobs.results.schemas import COMPARISONS_SCHEMA, PAIRS_SCHEMA, TEXT_SIZES_SCHEMA, table_of
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 
 
-def comparisons(sums: PairedSums, metrics: pa.Table, evaluation: Evaluation) -> pa.Table:
+def comparisons(sums: PairedSums, metrics: pa.Table, evaluation: EvaluationPlan) -> pa.Table:
     """Every cell and single retriever against the best cell of each column of figures, and against the retrievers."""
     values: dict[Aspect, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in metrics.to_pylist():
@@ -41,7 +41,7 @@ def comparisons(sums: PairedSums, metrics: pa.Table, evaluation: Evaluation) -> 
     return table_of(rows(), COMPARISONS_SCHEMA)
 
 
-def pairs(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
+def pairs(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
     """Any two distinct columns under the ideal `all`. Cells that share a column are represented by the first one."""
     cell_of: dict[int, Cell] = {}
     for cell, column in evaluation.columns.items():
@@ -54,7 +54,7 @@ def pairs(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
     return table_of(rows, PAIRS_SCHEMA)
 
 
-def text_sizes(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
+def text_sizes(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
     """Each cell against each single retriever over the texts with few, and with many relevant labels, under the ideal
     `all`."""
 
@@ -69,7 +69,7 @@ def text_sizes(sums: PairedSums, evaluation: Evaluation) -> pa.Table:
     return table_of(rows(), TEXT_SIZES_SCHEMA)
 
 
-def text_lengths(lengths: Mapping[str, LengthSums], evaluation: Evaluation) -> pa.Table:
+def text_lengths(lengths: Mapping[str, LengthSums], evaluation: EvaluationPlan) -> pa.Table:
     """Each cell against each single retriever over short and over long texts, by the decisive measure under the ideal
     `all`. No rows where the numbers of words are not known."""
 
@@ -86,7 +86,7 @@ def text_lengths(lengths: Mapping[str, LengthSums], evaluation: Evaluation) -> p
 
 
 def _beside_retrievers(
-    evaluation: Evaluation,
+    evaluation: EvaluationPlan,
     described: dict[str, Any],
     compare: Callable[[int, int], Paired],
     mean: Callable[[int], float],
@@ -109,12 +109,12 @@ def _beside_retrievers(
             }
 
 
-def _aspects_of_all(evaluation: Evaluation) -> list[Aspect]:
+def _aspects_of_all(evaluation: EvaluationPlan) -> list[Aspect]:
     measures = text_measures(evaluation.measures)
     return [Aspect(view, measure, IDEALS[0]) for view, measure in product(evaluation.views, measures)]
 
 
-def _compared(sums: PairedSums, evaluation: Evaluation, aspect: Aspect, cell: Cell, other: Cell) -> dict[str, Any]:
+def _compared(sums: PairedSums, evaluation: EvaluationPlan, aspect: Aspect, cell: Cell, other: Cell) -> dict[str, Any]:
     """A row for two cells; a table takes those columns that its schema has."""
     i, j = evaluation.columns[cell], evaluation.columns[other]
     return {

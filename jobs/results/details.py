@@ -21,7 +21,7 @@ from jobs.inputs.tables import Frequencies
 from jobs.results.block_tables import block_sums, block_texts
 from jobs.results.comparisons import comparisons, pairs, text_lengths, text_sizes
 from jobs.results.schemas import AGREEMENT_SCHEMA, BAND_TESTS_SCHEMA, BANDS_SCHEMA, table_of
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 
 
 def detail_tables(
@@ -29,7 +29,7 @@ def detail_tables(
     sums: PairedSums,
     lengths: Mapping[str, LengthSums],
     metrics: pa.Table,
-    evaluation: Evaluation,
+    evaluation: EvaluationPlan,
     frequencies: Frequencies,
 ) -> dict[str, pa.Table]:
     """All tables beside the metrics, by name."""
@@ -47,7 +47,7 @@ def detail_tables(
     }
 
 
-def agreement(coverage: Coverage, evaluation: Evaluation) -> pa.Table:
+def agreement(coverage: Coverage, evaluation: EvaluationPlan) -> pa.Table:
     """Shares of candidates and of relevant labels, by label group."""
     names = evaluation.layout.retrievers
 
@@ -74,7 +74,7 @@ def agreement(coverage: Coverage, evaluation: Evaluation) -> pa.Table:
     return table_of(rows(), AGREEMENT_SCHEMA)
 
 
-def bands(coverage: Coverage, evaluation: Evaluation, frequencies: Frequencies) -> pa.Table:
+def bands(coverage: Coverage, evaluation: EvaluationPlan, frequencies: Frequencies) -> pa.Table:
     """The share of relevant pairs among the first k of each cell, by how frequent the label is."""
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -101,7 +101,7 @@ def bands(coverage: Coverage, evaluation: Evaluation, frequencies: Frequencies) 
     return table_of(rows(), BANDS_SCHEMA)
 
 
-def _labels_of_band(evaluation: Evaluation, view: str, band: int, frequencies: Frequencies) -> dict[str, Any]:
+def _labels_of_band(evaluation: EvaluationPlan, view: str, band: int, frequencies: Frequencies) -> dict[str, Any]:
     """The number of a band, how many labels it has, and how many texts carry these. Band 0 holds the pairs of labels
     without a training text."""
     assert evaluation.details is not None
@@ -114,7 +114,7 @@ def _labels_of_band(evaluation: Evaluation, view: str, band: int, frequencies: F
     return {"band": band + 1, "rarest": int(counts.min()), "commonest": int(counts.max()), "labels": len(counts)}
 
 
-def _unseen_in(evaluation: Evaluation, view: str) -> set[Any]:
+def _unseen_in(evaluation: EvaluationPlan, view: str) -> set[Any]:
     """The labels of a view that some fold tests without a training text."""
     assert evaluation.details is not None
     labels = evaluation.details.labels
@@ -122,12 +122,13 @@ def _unseen_in(evaluation: Evaluation, view: str) -> set[Any]:
     return everywhere & set(labels.bands[view].ids.to_pylist())
 
 
-def band_tests(coverage: Coverage, evaluation: Evaluation) -> pa.Table:
+def band_tests(coverage: Coverage, evaluation: EvaluationPlan) -> pa.Table:
     """Each cell against each single retriever, band by band: the texts of which it has more, and fewer, relevant
     labels of the band among its first k, and a sign test of these, Holm-corrected over the bands by frequency."""
     retrievers = evaluation.layout.retrievers
-    p = sign_change_p(coverage.band_moves)
-    more, fewer = (moves.sum(axis=-1) for moves in np.split(coverage.band_moves, 2, axis=-1))
+    moves = np.moveaxis(coverage.band_moves, -1, 2)
+    p = sign_change_p(moves)
+    more, fewer = (half.sum(axis=-1) for half in np.split(moves, 2, axis=-1))
 
     def rows() -> Iterator[dict[str, Any]]:
         for v, view in enumerate(evaluation.views):

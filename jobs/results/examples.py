@@ -11,15 +11,13 @@ import pyarrow.compute as pc
 from fusion.metrics import decisive
 from fusion.statistics.extremes import OUTCOMES
 from fusion.statistics.paired import UNIT
-from jobs.inputs.list_rows import ListRows
 from jobs.inputs.names import label_names, text_excerpts
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Tables
 from jobs.results.recommended import Chosen, chosen_cells
 from jobs.results.schemas import EXAMPLES_SCHEMA, table_of
+from udfs.evaluation_plan import EvaluationPlan
 from udfs.explain_text import TextPlan, TextScores, column_names, explain_text
-from udfs.hit_counts import Evaluation
-from udfs.text_batches import LIST_ROW
 
 SHOWN = 10
 """Labels of each list."""
@@ -34,32 +32,32 @@ class Listed(NamedTuple):
     relevant: bool
 
 
-def example_table(
-    extremes: pa.Table,
-    metrics: pa.Table,
-    evaluation: Evaluation,
-    lists: ListRows[Any],
-    tables: Tables[Any],
-    sources: Sources,
-) -> pa.Table:
-    """One row per list of each example. `extremes`: the texts that the workers kept for any two columns; of these the
-    two columns that matter are known only now."""
-    cells = chosen_cells(metrics, evaluation)
-    examples = list(_examples(extremes, cells, evaluation))
-    text_ids = list(dict.fromkeys(example["text_id"] for example in examples))
-    list_rows = tables.arrow(lists.of_texts(text_ids), LIST_ROW) if examples else None
-    rows = [
-        row for example in examples for row in _lists(example, list_rows, evaluation, cells[example["label_group"]])
-    ]
-    names = label_names(tables, sources, sorted({label for row in rows for label in row["label_ids"]}))
-    excerpts = text_excerpts(tables, sources, text_ids)
-    for row in rows:
-        row["label_names"] = [names.get(label, "") for label in row["label_ids"]] if names else []
-        row["excerpt"] = excerpts.get(row["text_id"], "")
-    return table_of(rows, EXAMPLES_SCHEMA)
+class Examples:
+    """The texts to show. `extremes`: those that the workers kept for any two columns; of these the two columns that
+    matter are known only when all figures are."""
+
+    def __init__(self, extremes: pa.Table, metrics: pa.Table, evaluation: EvaluationPlan) -> None:
+        self._evaluation = evaluation
+        self._cells = chosen_cells(metrics, evaluation)
+        self._examples = list(_examples(extremes, self._cells, evaluation))
+        self.text_ids: list[str] = list(dict.fromkeys(example["text_id"] for example in self._examples))
+
+    def table(self, list_rows: pa.Table, tables: Tables[Any], sources: Sources) -> pa.Table:
+        """One row per list of each example, from the list rows of these texts."""
+        rows = [
+            row
+            for example in self._examples
+            for row in _lists(example, list_rows, self._evaluation, self._cells[example["label_group"]])
+        ]
+        names = label_names(tables, sources, sorted({label for row in rows for label in row["label_ids"]}))
+        excerpts = text_excerpts(tables, sources, self.text_ids)
+        for row in rows:
+            row["label_names"] = [names.get(label, "") for label in row["label_ids"]] if names else []
+            row["excerpt"] = excerpts.get(row["text_id"], "")
+        return table_of(rows, EXAMPLES_SCHEMA)
 
 
-def _examples(extremes: pa.Table, cells: Mapping[str, Chosen], evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+def _examples(extremes: pa.Table, cells: Mapping[str, Chosen], evaluation: EvaluationPlan) -> Iterator[dict[str, Any]]:
     """The examples of each label group, most helped first, then most hurt."""
     measure = decisive(evaluation.measures)
     for v, view in enumerate(evaluation.views):
@@ -95,7 +93,7 @@ def _examples(extremes: pa.Table, cells: Mapping[str, Chosen], evaluation: Evalu
 
 
 def _lists(
-    example: Mapping[str, Any], rows: pa.Table, evaluation: Evaluation, chosen: Chosen
+    example: Mapping[str, Any], rows: pa.Table, evaluation: EvaluationPlan, chosen: Chosen
 ) -> Iterator[dict[str, Any]]:
     """The lists of an example: the fused one, those of all retrievers, and the relevant labels."""
     plan = TextPlan(

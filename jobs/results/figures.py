@@ -20,7 +20,7 @@ from fusion.statistics.tally import IDEALS, Figures, Tally
 from jobs.inputs.tables import Frequencies
 from jobs.results.schemas import METRICS_SCHEMA
 from jobs.settings import Names
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 from udfs.label_counting import LABELS, LabelPlan, part_name
 from udfs.list_codes import LabelIndex
 
@@ -35,7 +35,7 @@ def needs_nonrelevant(measure: Measure) -> bool:
     return isinstance(entry, TextMetric) and entry.nonrelevant
 
 
-def with_label_plan(evaluation: Evaluation, frequencies: Frequencies, names: Names) -> Evaluation:
+def with_label_plan(evaluation: EvaluationPlan, frequencies: Frequencies, names: Names) -> EvaluationPlan:
     """The evaluation with what is counted per label, of every single retriever and of chosen cells, where a metric asks
     for it. If no other metric is asked for, these are all cells that are evaluated."""
     measures = label_measures(evaluation.measures)
@@ -59,7 +59,7 @@ def with_label_plan(evaluation: Evaluation, frequencies: Frequencies, names: Nam
     return replace(evaluation, labels=plan, cells=evaluated)
 
 
-def metric_table(tallies: Mapping[int, Tally], packed: pa.Table, evaluation: Evaluation) -> pa.Table:
+def metric_table(tallies: Mapping[int, Tally], packed: pa.Table, evaluation: EvaluationPlan) -> pa.Table:
     """One row per figure: by fold, then by cell."""
     table: dict[str, list[Any]] = {name: [] for name in METRICS_SCHEMA.names}
     about: list[Figures] = []
@@ -82,7 +82,7 @@ def metric_table(tallies: Mapping[int, Tally], packed: pa.Table, evaluation: Eva
     return pa.table(table, METRICS_SCHEMA)
 
 
-def _label_figures(packed: pa.Table, tally: Tally, evaluation: Evaluation) -> Iterator[Figures]:
+def _label_figures(packed: pa.Table, tally: Tally, evaluation: EvaluationPlan) -> Iterator[Figures]:
     """The figures per label of one fold; it does not matter which labels make an ideal ranking."""
     assert evaluation.labels is not None
     values = {

@@ -16,7 +16,7 @@ from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Frequencies, Tables
 from jobs.results.recommended import chosen_cells
 from jobs.results.schemas import LABELS_SCHEMA, table_of
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 
 SHOWN = 10
 """Labels of each kind, label group and retriever."""
@@ -25,7 +25,7 @@ SHOWN = 10
 def label_changes(
     coverage: Coverage,
     metrics: pa.Table,
-    evaluation: Evaluation,
+    evaluation: EvaluationPlan,
     frequencies: Frequencies,
     tables: Tables[Any],
     sources: Sources,
@@ -37,7 +37,7 @@ def label_changes(
 
 
 def _rows(
-    coverage: Coverage, metrics: pa.Table, evaluation: Evaluation, frequencies: Frequencies
+    coverage: Coverage, metrics: pa.Table, evaluation: EvaluationPlan, frequencies: Frequencies
 ) -> Iterator[dict[str, Any]]:
     assert evaluation.details is not None
     labels, cells = evaluation.details.labels, chosen_cells(metrics, evaluation)

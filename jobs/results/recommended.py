@@ -16,7 +16,7 @@ from fusion.metrics import Measure, decisive
 from fusion.statistics.recommendation import recommend
 from fusion.statistics.significance import best_of
 from fusion.statistics.summary import mean_std
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 
 Column = tuple[str, Measure]
 """A label group and a measure of the paper's protocol."""
@@ -29,7 +29,7 @@ class Chosen(NamedTuple):
     single: Cell
 
 
-def chosen_cells(metrics: pa.Table, evaluation: Evaluation) -> dict[str, Chosen]:
+def chosen_cells(metrics: pa.Table, evaluation: EvaluationPlan) -> dict[str, Chosen]:
     """By label group. Where no cell has a figure in every column, each group's best cell stands in for it."""
     means = _means(metrics)
     recommended = _recommended(means)

@@ -16,7 +16,7 @@ from jobs.runtime.log import log
 from jobs.settings.tune import TuneSettings
 from jobs.tuning.tried import Texts, Tried, best_of, count
 from jobs.tuning.validation import Validation
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 from udfs.tuning import Parting
 
 FIRST_DISTANCE = 0.025
@@ -71,7 +71,7 @@ class Families:
 def try_settings(
     engine: Engine,
     validation: Validation,
-    evaluation: Evaluation,
+    evaluation: EvaluationPlan,
     families: Families,
     together: Mapping[str, tuple[str, ...]],
     parting: Parting,
@@ -132,7 +132,7 @@ def choose(
     return choices
 
 
-def views_together(evaluation: Evaluation, shared: bool) -> dict[str, tuple[str, ...]]:
+def views_together(evaluation: EvaluationPlan, shared: bool) -> dict[str, tuple[str, ...]]:
     """The sets of views that share a choice, by name."""
     return {"+".join(evaluation.views): evaluation.views} if shared else {view: (view,) for view in evaluation.views}
 

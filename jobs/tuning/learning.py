@@ -21,7 +21,7 @@ from jobs.inputs.list_rows import ListRows
 from jobs.runtime.engines import LocalEngine
 from jobs.settings.tune import TuneSettings
 from jobs.tuning.tried import Texts, Tried, count
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 from udfs.tuning import FeatureRows, Parting, TrainTexts, feature_rows, half_of, joined_rows
 
 Train = Callable[[FeatureRows, Sequence[str], Sequence[Any]], Iterator[Model]]
@@ -76,7 +76,7 @@ class Learned(NamedTuple):
 class Learner:
     """Learns from the list rows of judged texts."""
 
-    evaluation: Evaluation
+    evaluation: EvaluationPlan
     """How models are evaluated: layout, views, scope, the measures of the objective; no cells."""
     objective: Objective
     together: Mapping[str, tuple[str, ...]]

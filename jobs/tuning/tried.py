@@ -15,7 +15,8 @@ from fusion.tuning.objective import Objective
 from jobs.evaluate import tallies_of
 from jobs.inputs.list_rows import ListRows
 from jobs.runtime.engines import Engine, Plan
-from udfs.hit_counts import Evaluation, count_hits
+from udfs.evaluation_plan import EvaluationPlan
+from udfs.hit_counts import count_hits
 from udfs.judged_texts import Propensities
 from udfs.problems import Problems
 from udfs.tuning import Parting, TrainTexts, prepared
@@ -40,7 +41,7 @@ class Tried:
 
     objective: Objective
     parting: Parting
-    passes: list[tuple[Evaluation, dict[int, Tally]]] = field(default_factory=list)
+    passes: list[tuple[EvaluationPlan, dict[int, Tally]]] = field(default_factory=list)
 
     def values(self, texts: Texts, views: Sequence[str]) -> dict[Cell, float]:
         """The objective of every cell, as the mean over some views."""
@@ -56,7 +57,7 @@ class Tried:
         evaluation, total = next(self._totals(texts))
         return int(total.queries[evaluation.views.index(view), 0].sum())
 
-    def _totals(self, texts: Texts) -> Iterator[tuple[Evaluation, Tally]]:
+    def _totals(self, texts: Texts) -> Iterator[tuple[EvaluationPlan, Tally]]:
         for evaluation, tallies in self.passes:
             total = evaluation.new_tally()
             for code, tally in tallies.items():
@@ -68,7 +69,7 @@ class Tried:
 def count(
     engine: Engine,
     lists: ListRows[Any],
-    evaluation: Evaluation,
+    evaluation: EvaluationPlan,
     parting: Parting | None,
     train_texts: TrainTexts | None,
 ) -> dict[int, Tally]:

@@ -32,7 +32,7 @@ from jobs.tuning.model_file import model_json
 from jobs.tuning.tables import TestFigures, choices_table, curve_table
 from jobs.tuning.tried import Texts, Tried, count
 from jobs.tuning.validation import Validation, load_validation
-from udfs.hit_counts import Evaluation
+from udfs.evaluation_plan import EvaluationPlan
 from udfs.tuning import TrainTexts, Tuning
 
 
@@ -57,7 +57,7 @@ class Tuner:
     config: Config
     sources: Sources
     validation: Validation
-    evaluation: Evaluation
+    evaluation: EvaluationPlan
     """Of the objective: layout, views and measures, without cells."""
     train_texts: TrainTexts | None
     together: Mapping[str, tuple[str, ...]]
@@ -73,7 +73,7 @@ class Tuner:
         views = (ALL,) if joint else chosen_views(config.evaluate.label_groups, layout.views)
         measured = with_settings(config, {"evaluate.metrics": list(map(str, goal.measures))}).evaluate
         grid = config.grid.grid(layout.retrievers)
-        evaluation = Evaluation(
+        evaluation = EvaluationPlan(
             layout,
             (),
             views,

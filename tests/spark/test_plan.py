@@ -15,7 +15,8 @@ from jobs.inputs.sources import Sources
 from jobs.inputs.spark_tables import SparkTables
 from tests.lists import random_relevant, random_texts, write_tables
 from udfs.engines import over_lists
-from udfs.hit_counts import COUNTS_SCHEMA, Evaluation, add_counts, count_hits
+from udfs.evaluation_plan import EvaluationPlan
+from udfs.hit_counts import COUNTS_SCHEMA, add_counts, count_hits
 
 
 def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:
@@ -26,7 +27,7 @@ def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:
     lists = load_lists(SparkTables(spark), Sources.of(config.inputs), judged=True)
     grid = config.grid.grid(lists.layout.retrievers)
     views = lists.layout.views
-    evaluation = Evaluation(lists.layout, tuple(grid.cells), views, "group", tuple(config.evaluate.measures))
+    evaluation = EvaluationPlan(lists.layout, tuple(grid.cells), views, "group", tuple(config.evaluate.measures))
     work = count_hits(evaluation)
     counts = lists.rows.transform(over_lists(engine, lists.layout, grid, "group", views, work, COUNTS_SCHEMA, 4))
     return _nodes(counts.groupBy("fold", "part").applyInArrow(add_counts, COUNTS_SCHEMA))

@@ -12,11 +12,17 @@ from fusion.kernel.hits import Hits, find_hits
 from fusion.label_groups import ALL, frequency_bands
 from fusion.metrics import Measure
 from fusion.statistics.coverage import BANDS, MOST_MOVED, Coverage, common_candidates, joined_bands
+from fusion.types import Array
 from tests.lists import random_relevant, random_texts, to_texts
 
 GROUPS = ("tail", "head")
 VIEWS = (*GROUPS, ALL)
 K = 5
+
+
+def moves_of(coverage: Coverage) -> Array:
+    """[view, band, column, retriever, cutoff, by how many less one]."""
+    return np.moveaxis(coverage.band_moves, -1, 2)
 
 
 @pytest.mark.parametrize("retrievers", [2, 3])
@@ -85,13 +91,13 @@ def test_texts_of_which_a_column_finds_more_labels_of_a_band() -> None:
     coverage = Coverage((ALL,), 2, 3, [1, 3, 5])
     coverage.add_bands(0, np.zeros(5, np.int64), hits, np.array([0, 1, 0, 0, 1]))
     assert coverage.found_in_band(0, 0).tolist() == [[1, 1, 2], [0, 1, 1], [0, 1, 1]]
-    more, fewer = np.split(coverage.band_moves[0, 0, 0], 2, axis=-1)  # [retriever, cutoff, by how many less one]
+    more, fewer = np.split(moves_of(coverage)[0, 0, 0], 2, axis=-1)  # [retriever, cutoff, by how many less one]
     assert more.shape == fewer.shape == (2, 3, MOST_MOVED)
     # Against the first retriever: text 0 has one label more among the first 1 and 3, and two more among the first 5.
     assert [np.flatnonzero(row).tolist() for row in more[0]] == [[0], [0], [1]] and more[0].sum() == 3
     # Text 1 has one fewer from the first 3 on, against both.
     assert fewer[:, :, 0].tolist() == [[0, 1, 1], [0, 1, 1]] and fewer.sum() == 4
-    other_band = coverage.band_moves[0, 1, 0]
+    other_band = moves_of(coverage)[0, 1, 0]
     assert np.argwhere(other_band[0]).tolist() == [[1, 0], [2, 0]]
     assert other_band[1, :, MOST_MOVED].tolist() == [2, 1, 1] and other_band[1].sum() == 4
 
@@ -103,14 +109,14 @@ def test_moves_against_plain_counting() -> None:
     bands = rng.integers(0, BANDS + 1, 400)
     coverage = Coverage((ALL,), 2, 4, [3, 12])
     coverage.add_bands(0, bands, Hits(ALL, text, text.astype(np.int32), ranks), bands)
-    expected = np.zeros_like(coverage.band_moves[0])
+    expected = np.zeros_like(moves_of(coverage)[0])
     for band, column, r, (c, k), t in product(range(BANDS + 1), range(2), range(2), enumerate([3, 12]), range(40)):
         found = ((ranks > 0) & (ranks <= k))[(text == t) & (bands == band)].sum(axis=0)
         more = found[column] - found[2 + r]
         if more:
             place = min(abs(more), MOST_MOVED) - 1 + MOST_MOVED * (more < 0)
             expected[band, column, r, c, place] += 1
-    np.testing.assert_array_equal(coverage.band_moves[0], expected)
+    np.testing.assert_array_equal(moves_of(coverage)[0], expected)
 
 
 def test_watched_labels() -> None:

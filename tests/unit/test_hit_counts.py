@@ -14,7 +14,8 @@ from fusion.metrics import Measure
 from fusion.statistics.coverage import UNSEEN
 from tests.lists import random_relevant, random_texts, to_texts
 from udfs.counted_labels import counted_labels
-from udfs.hit_counts import COVERAGE, HITS, LENGTHS, Counter, Details, Evaluation, add_counts, unpacked
+from udfs.evaluation_plan import Details, EvaluationPlan
+from udfs.hit_counts import COVERAGE, HITS, LENGTHS, Counter, add_counts, unpacked
 from udfs.list_codes import LabelGroups, Layout
 from udfs.problems import Problems
 from udfs.text_batches import Batch
@@ -35,7 +36,7 @@ def part_of(texts: TextBlock, ids: slice) -> Batch:
     return Batch(chosen, text_id, fold, judged, pa.array, text_id.to_numpy() % 8 - 1)
 
 
-def counted(evaluation: Evaluation, texts: TextBlock, parts: list[slice]) -> tuple[bool, dict[str, bytes]]:
+def counted(evaluation: EvaluationPlan, texts: TextBlock, parts: list[slice]) -> tuple[bool, dict[str, bytes]]:
     """All numbers, from one worker per part of the texts; also whether all of them were sent with their places."""
     rows: list[pa.RecordBatch] = []
     for ids in parts:
@@ -73,7 +74,7 @@ def test_parts_add_up_to_the_whole(blocks: int) -> None:
     layout = Layout(("bm25", "dense"), ("tail", "head"), GROUPS)
     cells = (Cell("zmuv", "combmnz"), Cell("rank", "isr"))
     measures = (Measure("ndcg", 3), Measure("precision", 10), Measure("map", 0), Measure("recall", 300))
-    evaluation = Evaluation(layout, cells, layout.views, "group", measures, Details(COUNTED, blocks, 100, 0))
+    evaluation = EvaluationPlan(layout, cells, layout.views, "group", measures, Details(COUNTED, blocks, 100, 0))
     with_places, whole = counted(evaluation, texts, [slice(0, TEXTS)])
     assert with_places == (blocks == 1024)
     assert whole == counted(evaluation, texts, [slice(60, TEXTS), slice(0, 1), slice(1, 60)])[1]
