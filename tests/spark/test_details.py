@@ -194,7 +194,12 @@ def test_bands_against_the_single_retrievers(result: evaluate.Result) -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [{"spark.partitions": 1}, {"spark.partitions": 64}, {"grid.engine": "windows"}, {"grid.engine": "local"}],
+    [
+        {"spark.partitions": 1},
+        pytest.param({"spark.partitions": 64}, marks=pytest.mark.drill),
+        {"grid.engine": "windows"},
+        {"grid.engine": "local"},
+    ],
 )
 def test_details_do_not_depend_on_how_texts_are_spread(
     spark: SparkSession, settings: dict[str, object], result: evaluate.Result, more: dict[str, object]

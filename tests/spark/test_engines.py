@@ -57,7 +57,7 @@ def named(random: dict[str, object]) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("data", ["random", "shaped", "named"])
+@pytest.mark.parametrize("data", [pytest.param("random", marks=pytest.mark.drill), "shaped", "named"])
 def test_all_tables_are_equal_to_the_byte(
     spark: SparkSession, tmp_path: Path, data: str, request: pytest.FixtureRequest
 ) -> None:

@@ -80,7 +80,7 @@ def test_string_labels_come_back_as_they_were(spark: SparkSession, tmp_path: Pat
     assert [(row["text_id"], row["label_ids"]) for row in rows] == [("q1", ["d10", "d9"]), ("q2", ["x"])]
 
 
-@pytest.mark.parametrize("kind", ["trec", "jsonl", "ranx"])
+@pytest.mark.parametrize("kind", ["trec", pytest.param("jsonl", marks=pytest.mark.drill), "ranx"])
 def test_files_of_all_engines_are_equal_to_the_byte(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     texts = random_texts(np.random.default_rng(4), 40, retrievers=3)
     inputs = write_tables(tmp_path, texts, random_relevant(np.random.default_rng(5), 40))

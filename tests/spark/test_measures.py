@@ -40,7 +40,10 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     return {**settings, "grid.cells": ["zmuv+combmnz", "rank+combsum"], "evaluate.metrics": EVERYTHING}
 
 
-@pytest.mark.parametrize("rules", [{}, {"evaluate.ties": "expected"}, {"evaluate.compat": "trec_eval"}])
+@pytest.mark.parametrize(
+    "rules",
+    [{}, pytest.param({"evaluate.ties": "expected"}, marks=pytest.mark.drill), {"evaluate.compat": "trec_eval"}],
+)
 def test_engines_give_the_same_bytes(spark: SparkSession, graded: dict[str, object], rules: dict[str, str]) -> None:
     """Also with one partition, and with more than there are texts in some."""
     # The tables beside the metrics follow from the same figures: once is enough.

@@ -308,7 +308,7 @@ def test_propensities_need_training_texts(sample: Sample) -> None:
         sample.evaluate(metrics=["psp@3"], training={1: [1], 2: [2]})
 
 
-@pytest.mark.parametrize("cells", ["auto", ["rank+isr", "zmuv+combmnz"]])
+@pytest.mark.parametrize("cells", ["auto", pytest.param(["rank+isr", "zmuv+combmnz"], marks=pytest.mark.drill)])
 def test_metrics_of_labels(sample: Sample, cells: Any) -> None:
     names = [entry.name for entry in METRICS if isinstance(entry, LabelMetric)]
     measures = [f"{name}@{k}" for name in names for k in (1, 5)]
