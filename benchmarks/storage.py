@@ -3,8 +3,9 @@
     git worktree add ../before df11367^
     python -m benchmarks.storage --before ../before
 
-Whole processes: `run` on some of the demo's texts, and `evaluate` of the whole grid in this process and on Spark, with
-all tables of results, from files to files. The trees take turns, so that whatever else the machine does befalls both.
+Whole processes: `run` on some of the demo's texts (with `--whole-demo` on all of them, as `make demo`), and `evaluate`
+of the whole grid in this process and on Spark, with all tables of results, from files to files. The trees take turns,
+so that whatever else the machine does befalls both; a first round with few texts compiles what is not compiled yet.
 CPU seconds are those of the process and all its descendants, Java included; elapsed seconds stand beside them. Writes
 benchmarks/results/storage.md.
 """
@@ -33,16 +34,16 @@ SUBREAPER = 36
 """The request of Linux's prctl by which orphans, such as Spark's Java, become this process's children."""
 
 
-def commands(data: dict[str, str], folder: Path) -> dict[str, list[str]]:
+def commands(data: dict[str, str], folder: Path, whole_demo: bool) -> dict[str, list[str]]:
     """What is measured; the same words for both trees."""
-    chosen = [word for setting in DEMO.split() for word in ("--set", setting)]
+    chosen = [] if whole_demo else [word for setting in DEMO.split() for word in ("--set", setting)]
     demo = ["run", "--config", "conf/datasets/debtags.yaml", "--work", str(folder / "work"), *chosen]
     runs = [f"--run={name}={path}" for name, path in data["inputs.candidates"].items()]  # type: ignore[attr-defined]
     judged = ["--qrels", data["inputs.judgements"], "--label-groups", data["inputs.label_groups"]]
     grid = ["evaluate", *runs, *judged, "--set", "evaluate.randomizations=1000"]
     engines = {engine: [*grid, "--engine", engine, "--output", str(folder / engine)] for engine in ("local", "arrays")}
     evaluated = {f"evaluate, {engine}, {TEXTS:,} texts": words for engine, words in engines.items()}
-    return {**evaluated, "run, 300 texts": demo}
+    return {**evaluated, "the demo" if whole_demo else "run, 300 texts": demo}
 
 
 def measured(tree: Path, words: list[str]) -> tuple[float, float]:
@@ -73,20 +74,17 @@ def main() -> None:
     parser.add_argument("--before", type=Path, required=True, help="another checkout")
     parser.add_argument("--after", type=Path, default=ROOT, help="the checkout to compare it with (this one)")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default="", help="works whose name has this word")
+    parser.add_argument("--whole-demo", action="store_true", help="`run` on all texts of the demo, with its settings")
     arguments = parser.parse_args()
     ctypes.CDLL(None).prctl(SUBREAPER, 1)
     trees = {"before": arguments.before.resolve(), "after": arguments.after.resolve()}
     times: dict[tuple[str, str], list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory(prefix="storage-") as scratch:
         data = write_data(Path(scratch) / "data", TEXTS)
-        # The first round compiles what is not compiled yet.
         for n in range(arguments.repeats + 1):
             for name, tree in trees.items():
                 folder = Path(scratch) / "place"
-                for work, words in commands(data, folder).items():
-                    if arguments.only not in work:
-                        continue
+                for work, words in commands(data, folder, arguments.whole_demo and n > 0).items():
                     figures = measured(tree, words)
                     print(n, name, work, *(f"{figure:.1f}" for figure in figures), flush=True)
                     if n:
