@@ -32,7 +32,7 @@ def main() -> None:
             page = Path(report.run(load_config(None, settings)))
             taken = time.perf_counter() - begin
             lines.append(f"| {what} | {taken:.1f} | {page.stat().st_size / 2**20:.1f} MiB |")
-    text = f"Report of {len(DATASETS)} datasets, 5 folds, 60 cells and two retrievers, 30 columns of figures.\n\n"
+    text = f"Report of {len(DATASETS)} datasets, 5 folds, 60 cells and two retrievers, 30 aspects.\n\n"
     text += "\n".join(lines) + "\n"
     (Path(__file__).parent / "results" / "report.md").write_text(text)
     print(text)

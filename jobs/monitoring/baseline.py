@@ -14,7 +14,7 @@ from fusion.metrics import Measure
 from fusion.statistics.gate import Change, Sums, change
 from fusion.statistics.paired import UNIT
 from fusion.types import Ints
-from jobs.reporting.data import Column
+from jobs.reporting.data import Aspect
 from jobs.reporting.formats import watched_name
 
 CELL = ["normalization", "fusion", "label_group"]
@@ -34,8 +34,8 @@ class Watched(NamedTuple):
     against: str
 
     def __str__(self) -> str:
-        column = Column(self.label_group, self.metric, self.k)
-        return watched_name(column, Cell(self.normalization, self.fusion))
+        aspect = Aspect(self.label_group, self.metric, self.k)
+        return watched_name(aspect, Cell(self.normalization, self.fusion))
 
 
 class FallenText(NamedTuple):

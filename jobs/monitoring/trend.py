@@ -11,8 +11,8 @@ from typing import Any
 
 from fusion.grid import Cell
 from jobs.monitoring.history import History
-from jobs.reporting.data import Column, NightVerdict
-from jobs.reporting.formats import column_name, count, interval, percent, watched_name
+from jobs.reporting.data import Aspect, NightVerdict
+from jobs.reporting.formats import aspect_name, count, interval, percent, watched_name
 from jobs.reporting.html import asset, night_html
 from jobs.settings.nightly import NightlySettings
 
@@ -41,14 +41,14 @@ class Trend:
     """A watched figure of a dataset, by run in the order of the runs."""
 
     dataset: str
-    column: Column
+    aspect: Aspect
     cell: Cell
     baseline: str | None
     points: dict[str, Point] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        return watched_name(self.column, self.cell)
+        return watched_name(self.aspect, self.cell)
 
     def fell(self, run_id: str) -> bool:
         return run_id in self.points and self.points[run_id].fell
@@ -78,9 +78,9 @@ def trends(watched: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any
         dataset, run_id = row["dataset"], row["run_id"]
         if (dataset, run_id) not in verdicts:
             continue
-        column = Column(row["label_group"], row["metric"], row["k"])
+        aspect = Aspect(row["label_group"], row["metric"], row["k"])
         cell = Cell(row["normalization"], row["fusion"])
-        trend = series.setdefault((dataset, column, cell), Trend(dataset, column, cell, baselines.get(dataset)))
+        trend = series.setdefault((dataset, aspect, cell), Trend(dataset, aspect, cell, baselines.get(dataset)))
         # Runs of earlier versions did not keep which figure fell: there the alarm stands at all of them.
         fell = verdicts[dataset, run_id] == REGRESSION if row.get("fell") is None else row["fell"]
         others = row.get("new_texts"), row.get("gone_texts")
@@ -164,7 +164,7 @@ def _chart(trend: Trend, tolerance: float) -> str:
             f'<text class="day" x="{scale.x(n):.1f}" y="{HEIGHT - 32}" text-anchor="{side}">{escape(ids[n])}</text>'
         )
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    title = f"{column_name(trend.column)} (%)"
+    title = f"{aspect_name(trend.aspect)} (%)"
     parts.append(f'<text class="axis" x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 8}">run</text>')
     parts.append(f'<text class="axis" transform="translate(14 {middle}) rotate(-90)">{escape(title)}</text>')
     return "".join([*parts, "</svg>"])

@@ -13,10 +13,10 @@ from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from jobs.reporting.additions import Contribution
 from jobs.reporting.curve_figure import draw_curve
-from jobs.reporting.data import Agreement, Column, Dataset, Ranking, Report, Row, Share, Value
+from jobs.reporting.data import Agreement, Aspect, Dataset, Ranking, Report, Row, Share, Value
 from jobs.reporting.figure_style import COLOURS, DASHES, MARKS, ONE_COLUMN, TWO_COLUMNS, new_figure, style
 from jobs.reporting.formats import ANY, cell_name, measure_name, percent, span
-from jobs.reporting.tables import columns_by_group, decisive, distinct_rows, file_names
+from jobs.reporting.tables import aspects_by_group, decisive, distinct_rows, file_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,32 +46,32 @@ def save(figure: Figure, suffix: Literal["svg", "png"]) -> bytes:
 
 
 def _drawings(dataset: Dataset) -> Iterator[tuple[str, Callable[[], Figure]]]:
-    columns = columns_by_group(dataset)
-    files = file_names(columns)
+    aspects = aspects_by_group(dataset)
+    files = file_names(aspects)
     if any(in_grid(row) for row in dataset.rows):
-        for group in columns:
-            yield f"grid-{files[group]}", partial(_grid, dataset, group, columns[group])
-    if any(gain.column.ideal == ALL for gain in dataset.gains):
-        yield "gain", partial(_gain, dataset, columns)
-    if any(dataset.bands.get(group) for group in columns):
-        yield "frequency", partial(_frequency, dataset, columns)
+        for group in aspects:
+            yield f"grid-{files[group]}", partial(_grid, dataset, group, aspects[group])
+    if any(gain.aspect.ideal == ALL for gain in dataset.gains):
+        yield "gain", partial(_gain, dataset, aspects)
+    if any(dataset.bands.get(group) for group in aspects):
+        yield "frequency", partial(_frequency, dataset, aspects)
     if any(group.curve for group in dataset.strategies):
         yield "curve", partial(draw_curve, dataset)
     for ranking in dataset.rankings:
-        if ranking.label_group in columns:
+        if ranking.label_group in aspects:
             yield f"ranks-{files[ranking.label_group]}", partial(_ranks, dataset, ranking)
-    for group in dict.fromkeys(one.to_most.column.label_group for one in dataset.additions):
-        mine = [one for one in dataset.additions if one.to_most.column.label_group == group]
+    for group in dict.fromkeys(one.to_most.aspect.label_group for one in dataset.additions):
+        mine = [one for one in dataset.additions if one.to_most.aspect.label_group == group]
         yield f"additions-{files[group]}", partial(_additions, dataset, group, mine)
     for agreement in dataset.agreement:
-        if agreement.label_group in columns:
+        if agreement.label_group in aspects:
             group = agreement.label_group
-            yield f"agreement-{files[group]}", partial(_agreement, dataset, agreement, columns[group])
+            yield f"agreement-{files[group]}", partial(_agreement, dataset, agreement, aspects[group])
 
 
-def _best(dataset: Dataset, column: Column) -> tuple[Cell, Value] | None:
-    of_column = ((row.cell, row.values[column]) for row in dataset.rows if column in row.values)
-    return next(((cell, value) for cell, value in of_column if value.best), None)
+def _best(dataset: Dataset, aspect: Aspect) -> tuple[Cell, Value] | None:
+    of_aspect = ((row.cell, row.values[aspect]) for row in dataset.rows if aspect in row.values)
+    return next(((cell, value) for cell, value in of_aspect if value.best), None)
 
 
 def in_grid(row: Row) -> bool:
@@ -79,16 +79,16 @@ def in_grid(row: Row) -> bool:
     return not row.single and not row.cell.subset and not row.cell.is_strategy
 
 
-def _grid(dataset: Dataset, group: str, columns: list[Column]) -> Figure:
+def _grid(dataset: Dataset, group: str, aspects: list[Aspect]) -> Figure:
     """A heat map of the decisive measure, and one of the first place, each with the bar of its colours."""
-    precisions = [column for column in columns if column.metric == "precision"]
-    shown = list(dict.fromkeys([decisive(columns), *precisions[:1]]))
+    precisions = [aspect for aspect in aspects if aspect.metric == "precision"]
+    shown = list(dict.fromkeys([decisive(aspects), *precisions[:1]]))
     whole = [row.cell for row in dataset.rows if in_grid(row)]
     normalizations = list(dict.fromkeys(cell.normalization for cell in whole))
     width = TWO_COLUMNS if len(shown) > 1 else ONE_COLUMN
     figure, axes = new_figure(width, 1.35 + 0.21 * len(normalizations), ncols=len(shown), sharey=True)
-    for ax, column in zip(axes, shown, strict=True):
-        _heat_map(figure, ax, dataset, column, normalizations)
+    for ax, aspect in zip(axes, shown, strict=True):
+        _heat_map(figure, ax, dataset, aspect, normalizations)
         ax.set_title(f"{dataset.name}, {group} labels")
         ax.set_xlabel("fusion")
     axes[0].set_ylabel("normalisation")
@@ -96,14 +96,14 @@ def _grid(dataset: Dataset, group: str, columns: list[Column]) -> Figure:
     return figure
 
 
-def _heat_map(figure: Figure, ax: Axes, dataset: Dataset, column: Column, normalizations: list[str]) -> None:
+def _heat_map(figure: Figure, ax: Axes, dataset: Dataset, aspect: Aspect, normalizations: list[str]) -> None:
     """What is the same under every normalisation fills its whole column, once."""
     from matplotlib import cm, colormaps, colors
     from matplotlib.patches import Rectangle
 
     shown = [row for row in distinct_rows(dataset) if in_grid(row)]
     fusions = list(dict.fromkeys(row.cell.fusion for row in shown))
-    values = {row.cell: row.values[column] for row in shown if column in row.values}
+    values = {row.cell: row.values[aspect] for row in shown if aspect in row.values}
     means = np.array([value.mean for value in values.values()])
     # The median has the middle colour: a few bad cells do not use up the scale.
     scale = cm.ScalarMappable(colors.Normalize(2 * np.median(means) - means.max(), means.max()), colormaps["cividis"])
@@ -130,7 +130,7 @@ def _heat_map(figure: Figure, ax: Axes, dataset: Dataset, column: Column, normal
     ax.spines[:].set_visible(False)
     bar = figure.colorbar(scale, ax=ax, orientation="horizontal", shrink=0.6, aspect=40, pad=0.02)
     bar.ax.xaxis.set_major_formatter(lambda share, _: percent(share))
-    bar.set_label(f"{measure_name(column)} (%); all that is lower has the darkest colour")
+    bar.set_label(f"{measure_name(aspect)} (%); all that is lower has the darkest colour")
     bar.outline.set_visible(False)
 
 
@@ -158,19 +158,19 @@ def _ranks(dataset: Dataset, ranking: Ranking) -> Figure:
     return figure
 
 
-def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
+def _gain(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
     """The best fusion against the best single retriever, by measure and label group."""
-    gains = {gain.column: gain for gain in dataset.gains}
-    measures = list(dict.fromkeys(measure_name(column) for of_group in columns.values() for column in of_group))
-    figure, (ax,) = new_figure(ONE_COLUMN, 0.9 + 0.13 * len(measures) * len(columns))
-    for i, (group, of_group) in enumerate(columns.items()):
-        shift = 0.7 * ((i + 0.5) / len(columns) - 0.5)
+    gains = {gain.aspect: gain for gain in dataset.gains}
+    measures = list(dict.fromkeys(measure_name(aspect) for of_group in aspects.values() for aspect in of_group))
+    figure, (ax,) = new_figure(ONE_COLUMN, 0.9 + 0.13 * len(measures) * len(aspects))
+    for i, (group, of_group) in enumerate(aspects.items()):
+        shift = 0.7 * ((i + 0.5) / len(aspects) - 0.5)
         colour, mark = COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)]
-        for column in of_group:
-            if column not in gains:
+        for aspect in of_group:
+            if aspect not in gains:
                 continue
-            against, verdict = gains[column].comparison, gains[column].verdict
-            y = measures.index(measure_name(column)) + shift
+            against, verdict = gains[aspect].comparison, gains[aspect].verdict
+            y = measures.index(measure_name(aspect)) + shift
             if against.low is not None and against.high is not None:
                 ax.plot([100 * against.low, 100 * against.high], [y, y], color=colour, solid_capstyle="butt")
             face = colour if verdict.told_apart else "white"
@@ -190,9 +190,9 @@ def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
     return figure
 
 
-def _frequency(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
+def _frequency(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
     """Single retrievers and the recommended cell, from the rarest labels to the most frequent, with intervals."""
-    groups = [group for group in columns if dataset.bands.get(group)]
+    groups = [group for group in aspects if dataset.bands.get(group)]
     k = max(k for group in groups for band in dataset.bands[group] for of in band.found.values() for k in of)
     lines = [row.cell for row in dataset.rows if row.single]
     lines += [dataset.recommendation.cell] if dataset.recommendation else []
@@ -248,16 +248,16 @@ def _additions(dataset: Dataset, group: str, contributions: list[Contribution]) 
     ax.set_ylim(len(names) - 0.5, -0.5)
     first = contributions[0].to_most
     ax.set_xlabel(
-        f"{measure_name(first.column)} added to the others, in points, with\n95% interval; strokes: added to each "
+        f"{measure_name(first.aspect)} added to the others, in points, with\n95% interval; strokes: added to each "
         "subset of them;\nhollow: not told apart, or not tested"
     )
     ax.set_title(f"{dataset.name}, {group} labels, {cell_name(first.cell)}")
     return figure
 
 
-def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) -> Figure:
+def _agreement(dataset: Dataset, agreement: Agreement, aspects: list[Aspect]) -> Figure:
     """What each retriever finds, with others and alone; and the best fusions beside what any could reach."""
-    ceilings = [column for column in columns if column in agreement.ceiling and _best(dataset, column)]
+    ceilings = [aspect for aspect in aspects if aspect in agreement.ceiling and _best(dataset, aspect)]
     retrievers = list(agreement.found)
     bars = max(len(retrievers) + 1, len(ceilings))
     panels = 2 if ceilings else 1
@@ -276,9 +276,9 @@ def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) ->
     axes[0].set_xlabel("relevant labels found (%)" + (common[0] if len(common) == 1 else ""))
     axes[0].set_title(f"{dataset.name}, {agreement.label_group} labels")
     if ceilings:
-        names = [measure_name(column) for column in ceilings]
-        tops = [100 * agreement.ceiling[column] for column in ceilings]
-        bests = [100 * best[1].mean for column in ceilings if (best := _best(dataset, column))]
+        names = [measure_name(aspect) for aspect in ceilings]
+        tops = [100 * agreement.ceiling[aspect] for aspect in ceilings]
+        bests = [100 * best[1].mean for aspect in ceilings if (best := _best(dataset, aspect))]
         axes[1].barh(names, tops, color="white", hatch="/////", label="ceiling of any fusion", **bar)
         axes[1].barh(names, bests, color=COLOURS[0], label="best fusion", **{**bar, "height": 0.4})
         _say(axes[1], tops, [f"{best:.1f} of {top:.1f}" for best, top in zip(bests, tops, strict=True)])

@@ -61,7 +61,7 @@ def _texts(change: WatchedChange) -> str:
 def fall(change: WatchedChange) -> str:
     """What fell, from where to where, over how many texts, since when."""
     return (
-        f"{watched_name(change.column, change.cell)} fell from {percent(change.before, 2)} "
+        f"{watched_name(change.aspect, change.cell)} fell from {percent(change.before, 2)} "
         f"({change.against}) to {percent(change.now, 2)}: {gained(change.comparison, 2)} {over_texts(change)}, "
         f"p {p_value(change.comparison.p_queries)}"
     )
@@ -73,7 +73,7 @@ def lower_without_alarm(night: NightVerdict, dataset: DatasetNight) -> Iterator[
         if change.fell or change.comparison.difference >= -night.tolerance:
             continue
         moved = f"{percent(change.before)} ({change.against}) to {percent(change.now)}"
-        name = watched_name(change.column, change.cell)
+        name = watched_name(change.aspect, change.cell)
         if change.paired:
             why = "the texts do not tell that from chance"
         else:
@@ -106,7 +106,7 @@ def fall_table(night: NightVerdict) -> Table | None:
     lines = [
         [
             Entry(dataset.dataset),
-            Entry(watched_name(change.column, change.cell)),
+            Entry(watched_name(change.aspect, change.cell)),
             Entry(f"{percent(change.before, 2)} ({change.against})"),
             Entry(percent(change.now, 2), bold=True),
             Entry(gained(change.comparison, 2)),

@@ -24,9 +24,9 @@ from jobs.reporting.answer import (
     tie_line,
     winners_table,
 )
-from jobs.reporting.data import Column, Dataset, NightVerdict, Report
+from jobs.reporting.data import Aspect, Dataset, NightVerdict, Report
 from jobs.reporting.examples import SIGN, TITLE, example_lists, example_title, outcome_title, shown_examples
-from jobs.reporting.formats import MINUS, NOTHING, cell_name, column_name, count, input_count_text
+from jobs.reporting.formats import MINUS, NOTHING, aspect_name, cell_name, count, input_count_text
 from jobs.reporting.labels import TITLE as TITLE_OF_LABELS
 from jobs.reporting.labels import label_tables, unseen_lines
 from jobs.reporting.reading import how_to_read
@@ -55,22 +55,22 @@ LATEX |= {MINUS: "$-$", NOTHING: "--", BEST: "underlined"}
 
 def dataset_csv(dataset: Dataset) -> str:
     """One line per cell, shares of 1 in full precision: tail_ndcg@10_mean, tail_ndcg@10_std and so on."""
-    columns: dict[Column, str] = {}
-    for column in dataset.columns:
-        ideal = "" if column.ideal == ALL else f"_ideal-{column.ideal}"
-        columns[column] = f"{column.label_group}_{column.measure}{ideal}"
+    aspects: dict[Aspect, str] = {}
+    for aspect in dataset.aspects:
+        ideal = "" if aspect.ideal == ALL else f"_ideal-{aspect.ideal}"
+        aspects[aspect] = f"{aspect.label_group}_{aspect.measure}{ideal}"
     fields = ["mean", "std", "best", "bold", *(["paper_mean", "paper_std"] if dataset.paper else [])]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = [f"{name}_{field}" for name in columns.values() for field in fields]
+    names = [f"{name}_{field}" for name in aspects.values() for field in fields]
     writer.writerow(["dataset", "normalization", "fusion", *names])
     for row in dataset.rows:
         line: list[object] = [dataset.name, *row.cell]
-        for column in columns:
-            value = row.values.get(column)
+        for aspect in aspects:
+            value = row.values.get(aspect)
             line += [value.mean, value.std, int(value.best), int(value.bold)] if value else [None] * 4
             if dataset.paper:
-                line += dataset.paper.values.get((row.cell, column), (None, None))
+                line += dataset.paper.values.get((row.cell, aspect), (None, None))
         writer.writerow(csv_cells(line))
     return text.getvalue()
 
@@ -198,7 +198,7 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
     parts += ["### All fusions", *map(markdown, grid_tables(report, dataset)), markdown(tie_table(report, dataset))]
     if dataset.paper:
         ranks = dataset.paper.rank_correlation.items()
-        alike = ", ".join(f"{column_name(column)} {rank:.2f}" for column, rank in ranks)
+        alike = ", ".join(f"{aspect_name(aspect)} {rank:.2f}" for aspect, rank in ranks)
         parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
         parts += folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
     counted = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
@@ -209,18 +209,18 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
 
 
 def _answer_markdown(dataset: Dataset) -> list[str]:
-    """The recommended cell beside each column's winner, and where it loses."""
+    """The recommended cell beside each aspect's winner, and where it loses."""
     if dataset.recommendation is None:
         return []
     name = cell_name(dataset.recommendation.cell)
     standings = dataset.recommendation.standings
     parts = [f"### Recommended: {escaped(name)}"]
     lines = [
-        f"{labels_of(one.column.label_group)}: {standing_line(one)}; {tie_line(dataset, one)}" for one in standings
+        f"{labels_of(one.aspect.label_group)}: {standing_line(one)}; {tie_line(dataset, one)}" for one in standings
     ]
     parts.append("".join(f"- {escaped(line)}\n" for line in lines))
     winners = winners_table(dataset)
-    parts += folded("The winner of each column", [markdown(winners)]) if winners else []
+    parts += folded("The winner in each aspect", [markdown(winners)]) if winners else []
     lines = [*loss_lines(dataset), *unseen_lines(dataset)]
     slices = [slice_table(dataset, one, by) for one in standings for by in SLICE_TABLES]
     if lines:

@@ -11,17 +11,17 @@ from xml.etree import ElementTree
 import pytest
 
 from jobs.monitoring.trend import drawn, trends
-from jobs.reporting.data import Column, Comparison, Row
+from jobs.reporting.data import Aspect, Comparison, Row
 from jobs.reporting.formats import NOTHING, figure, gain, p_value, percent, points
 from jobs.reporting.tables import distinct_rows
 from tests.browser.conftest import written
-from tests.reports import COLUMNS, sample_night, sample_report
+from tests.reports import ASPECTS, sample_night, sample_report
 from tests.unit.test_night import NIGHTS, runs, watched
 
 GROUPS = ("all", "tail", "head")
-SHOWN = [column for group in GROUPS for column in COLUMNS if column.label_group == group and column.ideal == "all"]
+SHOWN = [aspect for group in GROUPS for aspect in ASPECTS if aspect.label_group == group and aspect.ideal == "all"]
 """The columns of the table, in its order."""
-ALL_NDCG_10, TAIL_NDCG_10 = Column("all", "ndcg", 10), Column("tail", "ndcg", 10)
+ALL_NDCG_10, TAIL_NDCG_10 = Aspect("all", "ndcg", 10), Aspect("tail", "ndcg", 10)
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
 
@@ -39,8 +39,8 @@ def head(page, number: int):
     return page.locator("#table thead tr:last-child th").nth(number + 2)
 
 
-def in_order(rows: list[Row], column: Column, descending: bool) -> list[tuple[str, str]]:
-    return [tuple(row.cell) for row in sorted(rows, key=lambda row: row.values[column].mean, reverse=descending)]
+def in_order(rows: list[Row], aspect: Aspect, descending: bool) -> list[tuple[str, str]]:
+    return [tuple(row.cell) for row in sorted(rows, key=lambda row: row.values[aspect].mean, reverse=descending)]
 
 
 def opened(page) -> None:
@@ -114,7 +114,7 @@ def test_filters_and_columns(page, report):
     controls.get_by_label("tail", exact=True).check()
     page.get_by_label("the group's labels").check()
     row = next(row for row in report.datasets[0].rows if tuple(row.cell) == names(page)[0])
-    assert column(page, 2)[0] == figure(row.values[Column("tail", "ndcg", 10, "group")])
+    assert column(page, 2)[0] == figure(row.values[Aspect("tail", "ndcg", 10, "group")])
 
 
 def test_values_tell_more_on_hover_and_focus(page, report):

@@ -10,11 +10,11 @@ import pytest
 
 from fusion.errors import SetupError
 from fusion.grid import Cell
-from jobs.reporting.data import Column, Report, Verdict
+from jobs.reporting.data import Aspect, Report, Verdict
 from jobs.reporting.figures import figures, save
 from jobs.reporting.printing import FIGURES, report_markdown
 from jobs.reporting.tables import distinct_rows
-from tests.reports import COLUMNS, sample_report
+from tests.reports import ASPECTS, sample_report
 from tests.strategies import with_strategies
 
 matplotlib = pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
@@ -22,7 +22,7 @@ matplotlib = pytest.importorskip("matplotlib", reason="the extra `report` is not
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return sample_report(columns=[column for column in COLUMNS if column.label_group != "head"])
+    return sample_report(aspects=[aspect for aspect in ASPECTS if aspect.label_group != "head"])
 
 
 def names(report: Report) -> list[str]:
@@ -42,17 +42,17 @@ def test_every_figure_is_drawn(report: Report) -> None:
 
 
 def test_figures_without_data_are_left_out(report: Report) -> None:
-    bare = sample_report(columns=COLUMNS[-1:], bands=False, agreement=False)
+    bare = sample_report(aspects=ASPECTS[-1:], bands=False, agreement=False)
     assert names(bare) == ["eurlex-4k_grid-all", "eurlex-4k_gain"]
     dataset = bare.datasets[0]
     singles = replace(dataset, rows=tuple(row for row in dataset.rows if row.single), gains=())
     assert names(replace(bare, datasets=(singles,))) == []
-    one_fold = sample_report(2, columns=COLUMNS[-1:], folds=1)
+    one_fold = sample_report(2, aspects=ASPECTS[-1:], folds=1)
     assert len(names(one_fold)) == 10
 
 
 def test_same_bytes_whatever_the_users_settings_are() -> None:
-    report = sample_report(columns=[Column("tail", "ndcg", 10), Column("tail", "precision", 1)])
+    report = sample_report(aspects=[Aspect("tail", "ndcg", 10), Aspect("tail", "precision", 1)])
     before = dict(matplotlib.rcParams)
     first = {name: (save(figure, "svg"), save(figure, "png")) for name, figure in figures(report)}
     assert dict(matplotlib.rcParams) == before
@@ -68,8 +68,8 @@ def test_the_heat_map_marks_what_is_flagged(report: Report) -> None:
     """Each distinct result once, in the page's colours, with axis titles and the bar of the colours."""
     figure = dict(figures(report))["eurlex-4k_grid-tail"]
     maps, bars = figure.axes[:2], figure.axes[2:]
-    for ax, column in zip(maps, (Column("tail", "ndcg", 10), Column("tail", "precision", 1)), strict=True):
-        values = [row.values[column] for row in distinct_rows(report.datasets[0]) if not row.single]
+    for ax, aspect in zip(maps, (Aspect("tail", "ndcg", 10), Aspect("tail", "precision", 1)), strict=True):
+        values = [row.values[aspect] for row in distinct_rows(report.datasets[0]) if not row.single]
         assert [text.get_text() for text in ax.texts] == [f"{100 * value.mean:.1f}" for value in values]
         assert [text.get_weight() == "bold" for text in ax.texts] == [value.bold for value in values]
         assert len(ax.patches) == len(values) + 1 == 41
@@ -91,7 +91,7 @@ def test_every_point_by_frequency_has_its_interval(report: Report) -> None:
 
 def test_gains_are_hollow_unless_told_apart(report: Report) -> None:
     dataset = report.datasets[0]
-    gains = [gain for gain in dataset.gains if gain.column.ideal == "all"]
+    gains = [gain for gain in dataset.gains if gain.aspect.ideal == "all"]
     doubtful = tuple(replace(gain, verdict=Verdict("not told apart", 5)) for gain in dataset.gains)
     for verdicts, hollow in ((dataset.gains, False), (doubtful, True)):
         ax = dict(figures(replace(report, datasets=(replace(dataset, gains=verdicts),))))["eurlex-4k_gain"].axes[0]

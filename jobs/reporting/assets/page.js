@@ -125,7 +125,7 @@ function renderAll() {
 
 function start() {
   buildTheme();
-  if (!COLUMNS.length) return;
+  if (!ASPECTS.length) return;
   readView();
   Object.assign(USUAL, usualPair());
   state.one ??= USUAL.one;
