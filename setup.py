@@ -28,7 +28,7 @@ EXTRAS = {
     "nightly": ["deltalake>=1.0"],
     # Nightly runs in MLflow.
     "mlflow": ["mlflow-skinny>=2.18"],
-    # Figures for papers.
+    # Charts for papers.
     "report": ["matplotlib>=3.8"],
     # Stores that a build of pyarrow may not know.
     "azure": ["adlfs>=2024.4"],

@@ -26,7 +26,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         results = [copy(Path(arguments.results), Path(folder, name)) for name in DATASETS]
         lines = ["| | seconds | page |", "|---|---|---|"]
-        for what, drawn in (("page and tables", False), ("page, tables, figures as SVG and PNG", True)):
+        for what, drawn in (("page and tables", False), ("page, tables, charts as SVG and PNG", True)):
             settings = {"report.results": results, "report.figures": drawn, "output.path": f"{folder}/{drawn}"}
             begin = time.perf_counter()
             page = Path(report.run(load_config(None, settings)))

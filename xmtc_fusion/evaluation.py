@@ -92,14 +92,14 @@ class Evaluation:
         return summary(self._result, self.config)
 
     def plot(self, kind: str = "grid", label_group: str = ALL) -> Figure:
-        """A figure: grid, gain, frequency, ranks, additions, agreement, or curve for what was tuned. Needs the extra
+        """A chart: grid, gain, frequency, ranks, additions, agreement, or curve for what was tuned. Needs the extra
         [report]."""
-        from jobs.reporting.figures import figures
+        from jobs.reporting.charts import charts
 
-        drawn = {name.partition("_")[2]: figure for name, figure in figures(self._report)}
+        drawn = {name.partition("_")[2]: chart for name, chart in charts(self._report)}
         wanted = kind if kind in drawn else f"{kind}-{label_group}"
         if wanted not in drawn:
-            raise unknown_name("figure", wanted, drawn)
+            raise unknown_name("chart", wanted, drawn)
         return drawn[wanted]
 
     def save(self, path: str, *, overwrite: bool = False) -> str:
@@ -112,7 +112,7 @@ class Evaluation:
         return str(path)
 
     def report(self, path: str, *, overwrite: bool = False) -> str:
-        """Write the report: one page, Markdown, LaTeX, CSV and figures; the path of the page."""
+        """Write the report: one page, Markdown, LaTeX, CSV and charts; the path of the page."""
         from jobs import report as job
         from jobs.runtime.folders import result_folder
 

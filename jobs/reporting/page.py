@@ -47,7 +47,7 @@ _SCRIPTS = (
     "data.js",
     "marks.js",
     "tables.js",
-    "figures.js",
+    "charts.js",
     "curve.js",
     "compare.js",
     "view.js",

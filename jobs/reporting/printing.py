@@ -36,7 +36,7 @@ from jobs.reporting.summary_tables import agreement_table, gain_table, overview_
 from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
 from jobs.runtime.safe_text import code_span, csv_cells, fenced
 
-FIGURES = {
+CAPTIONS = {
     "grid": "All fusions: bold figures are not told apart from the best, which is framed",
     "gain": "Gain of the best fusion over the best single retriever, with 95% intervals",
     "frequency": "Relevant labels found, by label frequency, with 95% intervals",
@@ -45,7 +45,7 @@ FIGURES = {
     "additions": "What each retriever adds to the others, with 95% intervals; small marks: to every subset of them",
     "agreement": "What the retrievers find together and alone, and the ceiling of any fusion",
 }
-"""The kinds of figures, with their captions."""
+"""Of the charts, by kind."""
 LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {sign: f"${sign}$" for sign in "<>|"}
 LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 # At the start of a line these two would be read as options of the line break.
@@ -153,17 +153,15 @@ def _escaped_entry(entry: Entry) -> str:
     return text + (BEST if entry.best else "")
 
 
-def report_markdown(report: Report, figures: Mapping[str, str] | None = None) -> str:
-    """The whole report. `figures`: where the figures are, by their names."""
+def report_markdown(report: Report, charts: Mapping[str, str] | None = None) -> str:
+    """The whole report. `charts`: where the charts are, by their names."""
     parts = [f"# {escaped(report.title)}", *(_night(report.night) if report.night else [])]
     for dataset in report.datasets:
         parts += [f"**{escaped(headline(dataset))}**", escaped(facts(dataset))]
     parts.append(markdown(overview_table(report)))
     names = file_names(dataset.name for dataset in report.datasets)
     for dataset in report.datasets:
-        of_dataset = {
-            name: path for name, path in (figures or {}).items() if name.startswith(f"{names[dataset.name]}_")
-        }
+        of_dataset = {name: path for name, path in (charts or {}).items() if name.startswith(f"{names[dataset.name]}_")}
         parts += _dataset_markdown(report, dataset, of_dataset)
     reading = "".join(f"- **{name}**: {escaped(text)}\n" for name, text in how_to_read(report).items())
     parts += ["## How to read this", reading]
@@ -180,7 +178,7 @@ def _night(night: NightVerdict) -> list[str]:
     return [*parts, "".join(f"- {escaped(note)}\n" for note in words.notes(night))]
 
 
-def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, str]) -> list[str]:
+def _dataset_markdown(report: Report, dataset: Dataset, charts: Mapping[str, str]) -> list[str]:
     parts = [f"## {escaped(dataset.name)}"]
     parts += [f"> [!WARNING]\n> {escaped(warning)}" for warning in warnings(dataset)]
     parts += _answer_markdown(dataset)
@@ -188,9 +186,9 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
     parts += _examples_markdown(dataset)
     if dataset.gains:
         parts += ["### Best fusions and single retrievers", markdown(gain_table(report, dataset))]
-    for name, path in figures.items():
+    for name, path in charts.items():
         kind = name.partition("_")[2]
-        parts.append(f"![{FIGURES[kind.partition('-')[0]]}: {escaped(dataset.name)}, {kind}](<{path}>)")
+        parts.append(f"![{CAPTIONS[kind.partition('-')[0]]}: {escaped(dataset.name)}, {kind}](<{path}>)")
     if dataset.additions:
         parts += [f"### {TITLE_OF_ADDITIONS}", markdown(additions_table(dataset))]
     if dataset.agreement:

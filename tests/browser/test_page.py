@@ -139,7 +139,7 @@ def test_values_tell_more_on_hover_and_focus(page, report):
     assert tip.is_hidden()
 
 
-FIGURES = [
+CHARTS = [
     ("grid", 1, ["all nDCG@10", "to the best", "random signs"]),
     ("ranks", 0, ["zmuv+combmnz", "mean rank", "not told apart from"]),
     ("gain", 2, ["all nDCG@10: better", "zmuv+combmnz", "bm25 alone", "effect size", "folds"]),
@@ -151,8 +151,8 @@ FIGURES = [
 
 def test_figures_tell_values_on_hover_and_focus(page):
     tip = page.get_by_role("tooltip")
-    for figure_id, number, words in FIGURES:
-        mark = page.locator(f"#{figure_id} .mark").nth(number)
+    for chart_id, number, words in CHARTS:
+        mark = page.locator(f"#{chart_id} .mark").nth(number)
         mark.hover()
         hovered = tip.text_content()
         assert [word for word in words if word not in hovered] == []
@@ -160,7 +160,7 @@ def test_figures_tell_values_on_hover_and_focus(page):
         mark.focus()
         assert tip.text_content() == hovered
         assert mark.get_attribute("aria-label").startswith(tip.locator("strong").text_content())
-        assert page.locator(f'#{figure_id} .mark[tabindex="0"]').count() == 1
+        assert page.locator(f'#{chart_id} .mark[tabindex="0"]').count() == 1
 
 
 def test_every_point_by_frequency_has_its_interval(page):
@@ -200,10 +200,10 @@ def test_everything_can_be_taken_away(page, report):
     assert float(lines[0]["tail ndcg@10 ideal all mean"]) == pytest.approx(
         100 * row.values[TAIL_NDCG_10].mean, abs=1e-3
     )
-    for figure_id in ("grid", "ranks", "bands", "gain", "ceiling", "agreement"):
+    for chart_id in ("grid", "ranks", "bands", "gain", "ceiling", "agreement"):
         with page.expect_download() as download:
-            page.locator(f"#{figure_id}").get_by_role("button", name="SVG").click()
-        assert download.value.suggested_filename == f"eurlex-4k-{figure_id}.svg"
+            page.locator(f"#{chart_id}").get_by_role("button", name="SVG").click()
+        assert download.value.suggested_filename == f"eurlex-4k-{chart_id}.svg"
         drawing = ElementTree.fromstring(Path(download.value.path()).read_text(encoding="utf-8"))
         assert drawing.tag == "{http://www.w3.org/2000/svg}svg" and len(list(drawing.iter())) > 20
     opened(page)
@@ -288,8 +288,8 @@ def test_says_what_is_missing(visit, tmp_path):
     for section in ("#answer", "#results", "#run"):
         assert "folds 1, 3 are missing" in page.locator(section).text_content()
     assert page.locator("#bands .plot").text_content() == "These results hold no counts by label frequency."
-    for figure_id in ("#agreement", "#ceiling"):
-        assert "hold no counts" in page.locator(f"{figure_id} .plot").text_content()
+    for chart_id in ("#agreement", "#ceiling"):
+        assert "hold no counts" in page.locator(f"{chart_id} .plot").text_content()
     assert "hold no comparison" in page.locator("#compared").text_content()
     assert page.get_by_label("the paper's numbers").count() == 0
 

@@ -229,8 +229,8 @@ def test_csv_has_every_figure_in_full() -> None:
 
 def test_the_whole_report() -> None:
     report = sample_report(2)
-    figures = {"eurlex-4k_gain": "figures/eurlex-4k_gain.svg", "wiki10-31k_grid-tail": "figures/wiki10.svg"}
-    head, first, second, reading = report_markdown(report, figures).split("\n## ")
+    charts = {"eurlex-4k_gain": "figures/eurlex-4k_gain.svg", "wiki10-31k_grid-tail": "figures/wiki10.svg"}
+    head, first, second, reading = report_markdown(report, charts).split("\n## ")
     assert head.count("**Deploy ") == 2
     assert "texts" in reading and "t-test" not in head
     assert "](<figures/eurlex-4k_gain.svg>)" in first and "wiki10.svg" not in first

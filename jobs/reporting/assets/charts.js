@@ -8,14 +8,14 @@ const text = (x, y, content, attributes = {}) => s("text", { x, y, ...attributes
 const box = (x, y, width, height, attributes = {}) => s("rect", { x, y, width: Math.max(0, width), height, ...attributes });
 const line = (x1, y1, x2, y2, attributes) => s("line", { x1, y1, x2, y2, ...attributes });
 
-/** The width of the widest of some words, as the figures print them. */
+/** The width of the widest of some words, as the charts print them. */
 function widest(words) {
   const pen = (widest.pen ??= document.createElement("canvas").getContext("2d"));
   pen.font = `bold 12px ${getComputedStyle(document.body).fontFamily}`;
   return Math.max(0, ...words.map((word) => pen.measureText(word ?? "").width));
 }
 
-/** Draws a figure: `draw(dataset, width)` gives the height, the nodes and what follows, or says why there is nothing. */
+/** Draws a chart: `draw(dataset, width)` gives the height, the nodes and what follows, or says why there is nothing. */
 function plot(id, draw) {
   const place = at(id).querySelector(".plot");
   const width = place.clientWidth;
@@ -336,6 +336,6 @@ function drawBands(set, width) {
   return [bottom + 6, nodes, bandLegend(panels)];
 }
 
-const FIGURES = { curve: drawCurve, grid: drawGrid, ranks: drawRanks, gain: drawGain, ceiling: drawCeiling, bands: drawBands, agreement: drawAgreement };
-const renderFigure = (id) => plot(id, FIGURES[id]);
-const renderFigures = () => Object.keys(FIGURES).filter(at).forEach(renderFigure);
+const CHARTS = { curve: drawCurve, grid: drawGrid, ranks: drawRanks, gain: drawGain, ceiling: drawCeiling, bands: drawBands, agreement: drawAgreement };
+const renderChart = (id) => plot(id, CHARTS[id]);
+const renderCharts = () => Object.keys(CHARTS).filter(at).forEach(renderChart);
