@@ -24,9 +24,9 @@ EXTRAS = {
     "learned": ["lightgbm>=4"],
     # One linear classifier per label.
     "linear": ["scikit-learn>=1.4"],
-    # The history of nightly runs as Delta tables, without Spark.
+    # The history of nights as Delta tables, without Spark.
     "nightly": ["deltalake>=1.0"],
-    # Nightly runs in MLflow.
+    # Nights in MLflow.
     "mlflow": ["mlflow-skinny>=2.18"],
     # Charts for papers.
     "report": ["matplotlib>=3.8"],

@@ -114,13 +114,13 @@ HELP = {
     ),
     "nightly": JobHelp(
         "re-evaluate datasets, compare with a baseline, alarm if a figure fell",
-        "Evaluate what has changed since the last run, add it to the history and compare it with the baseline.",
+        "Evaluate what has changed since the last night, add it to the history and compare it with the baseline.",
         [
             "nightly --config conf/nightly.yaml",
             "nightly status --work /data/work",
         ],
         NIGHTLY,
-        ["status", "show RUN", "compare RUN RUN", "rerun RUN", "accept RUN", "pin [RUN]"],
+        ["status", "show NIGHT", "compare NIGHT NIGHT", "rerun NIGHT", "accept NIGHT", "pin [NIGHT]"],
     ),
     "doctor": JobHelp(
         "what is wrong with an installation, and what to do about it",

@@ -23,7 +23,7 @@ ABSENT = np.iinfo(np.int64).min
 
 
 class Watched(NamedTuple):
-    """A figure that must not fall, and the run it is compared with."""
+    """A figure that must not fall, and the night it is compared with."""
 
     dataset: str
     label_group: str

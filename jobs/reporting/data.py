@@ -345,25 +345,25 @@ class Report:
     alpha: float
     version: str
     night: NightVerdict | None = None
-    """Of the nightly run that the report belongs to."""
+    """Of the night that the report belongs to."""
 
 
 @dataclass(frozen=True)
 class WatchedChange:
-    """A watched figure of a night beside that of an earlier run."""
+    """A watched figure of a night beside that of an earlier one."""
 
     aspect: Aspect
     cell: Cell
     against: str
-    """The earlier run."""
+    """The earlier night."""
     before: float
     now: float
     comparison: Comparison
     paired: bool
-    """Whether it was tested text by text; otherwise the two runs are samples of different texts."""
+    """Whether it was tested text by text; otherwise the two nights are samples of different texts."""
     new: int
     gone: int
-    """Texts that only the night has, and that only the earlier run has."""
+    """Texts that only the night has, and that only the earlier one has."""
     fell: bool
 
 
@@ -413,7 +413,7 @@ class AbsentDataset:
 
 @dataclass(frozen=True)
 class NightVerdict:
-    """How a nightly run went; every page of the night begins with it."""
+    """How a night went; every page of the night begins with it."""
 
     run_id: str
     exit_code: int

@@ -18,8 +18,8 @@ def headline(night: NightVerdict) -> str:
     moved = sum(len(dataset.moved) for dataset in night.datasets)
     parts = []
     if fallen:
-        runs = joined(list(dict.fromkeys(change.against for dataset in night.datasets for change in dataset.fallen)))
-        parts.append(f"Regression: {count(fallen, 'watched figure')} fell since {runs}")
+        since = joined(list(dict.fromkeys(change.against for dataset in night.datasets for change in dataset.fallen)))
+        parts.append(f"Regression: {count(fallen, 'watched figure')} fell since {since}")
     parts += [f"{absent.dataset} has no figures ({absent.verdict})" for absent in night.absent]
     breaches = sum(len(dataset.breaches) for dataset in night.datasets)
     if breaches:
@@ -122,7 +122,7 @@ def fall_table(night: NightVerdict) -> Table | None:
 
 def message(night: NightVerdict) -> str:
     """The lines that matter, for a terminal."""
-    lines = [f"run {night.run_id}: exit code {night.exit_code}"]
+    lines = [f"night {night.run_id}: exit code {night.exit_code}"]
     lines += [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
     for dataset in night.datasets:
         changed = f"against {dataset.baseline}, changed since: {', '.join(dataset.changed) or 'nothing'}"
