@@ -173,8 +173,8 @@ def _pinned(config: Config, history: History, earlier: list[Row], run_id: str) -
 
 
 def compared_nights(earlier: list[Row], pinned: str | None, dataset: str) -> list[Row]:
-    """The nights to compare with: the pinned one, which is the baseline then, and the last one without an alarm, or with
-    one that a person has accepted."""
+    """The nights to compare with: the pinned one, which is the baseline then, and the last one without an alarm, or
+    with one that a person has accepted."""
     runs = [row for row in earlier if row["dataset"] == dataset and row["figures"]]
     good = [row for row in runs if row["verdict"] == OK or row["accepted"]][-1:]
     return list({row["run_id"]: row for row in [row for row in runs if row["run_id"] == pinned] + good}.values())

@@ -217,8 +217,8 @@ class DeltaTables:
     def _fenced(self) -> FencedError:
         other = self.holder()
         return FencedError(
-            f"{other or 'another night'} has taken the history {self.place} over: this night was silent for too long, and "
-            "what it found is not kept. Run it again if it is still wanted"
+            f"{other or 'another night'} has taken the history {self.place} over: this night was silent for too long, "
+            "and what it found is not kept. Run it again if it is still wanted"
         )
 
     def _open(self, name: str) -> DeltaTable | None:

@@ -32,7 +32,7 @@ OUTCOMES = {"better": "rose", "worse": "fell", "not told apart": "not told apart
 READING = {
     "Change": "The mean over the texts that both results have, in points, with its 95% interval. The two figures "
     "beside it are over all texts of each result.",
-    "Test": "Texts are hashed by id into blocks, and both results keep the sum of each block. Blocks that hold the "
+    "Test": "Texts are hashed by id into sign blocks, and both results keep the sum of each. Blocks that hold the "
     "same texts with the same judgements in both are compared: random signs of whole blocks, two-sided, Holm-corrected "
     "over all figures that changed. Blocks with a text that only one result has, or that is judged otherwise, "
     "are left out.",
@@ -116,8 +116,8 @@ def _text_notes(compared: SideBySide) -> Iterator[str]:
             yield f"{group} labels: not tested, since {texts.refused} (texts: {numbers})."
         elif texts.common < max(texts.before, texts.after):
             yield (
-                f"{group} labels: tested over {count(texts.common, 'text')} in blocks that are the same in both; the "
-                f"other blocks hold texts that are new, gone or judged otherwise (texts: {numbers})."
+                f"{group} labels: tested over {count(texts.common, 'text')} in sign blocks that are the same in both; "
+                f"the other blocks hold texts that are new, gone or judged otherwise (texts: {numbers})."
             )
 
 

@@ -37,11 +37,11 @@ class Change:
     """Corrected over all figures that were tested."""
     outcome: Outcome
     blocks: bytes = b""
-    """The changes of all blocks. Figures that change alike are one hypothesis: nDCG@1 is P@1."""
+    """The changes of all sign blocks. Figures that change alike are one hypothesis: nDCG@1 is P@1."""
 
     @property
     def same(self) -> bool:
-        """Whether the figure is the same in every block of texts."""
+        """Whether the figure is the same in every sign block."""
         return self.tested is not None and not any(self.blocks)
 
 
@@ -52,7 +52,7 @@ class CommonTexts:
     before: int
     after: int
     common: int
-    """Texts of the blocks that are the same in both."""
+    """Texts of the sign blocks that are the same in both."""
     refused: str
     """Why nothing was tested; empty if it was."""
 
@@ -93,7 +93,7 @@ class SideBySide:
 
 
 class CommonBlocks(NamedTuple):
-    """The blocks that hold the same texts in both results, and how many texts each of them has."""
+    """The sign blocks that hold the same texts in both results, and how many texts each of them has."""
 
     same: Array
     texts: Ints
@@ -147,7 +147,7 @@ def short_names(one: str, other: str) -> tuple[str, str]:
 
 
 def _block_texts(results: Results, group: str) -> tuple[Ints, Ints]:
-    """How many texts each block has, and their fingerprints; empty where the results hold none."""
+    """How many texts each sign block has, and their fingerprints; empty where the results hold none."""
     for row in results.rows("block_texts"):
         if row["label_group"] == group:
             return np.array(row["texts"], np.int64), np.array(row["fingerprints"], np.int64)
@@ -159,17 +159,17 @@ def _common_blocks(before: Results, after: Results, group: str) -> CommonBlocks:
     for results, (texts, _) in zip((before, after), sides, strict=True):
         if not len(texts):
             return CommonBlocks.none(
-                f"{results.sources[0]} holds no sums by block of texts; evaluate it again, with evaluate.details true "
+                f"{results.sources[0]} holds no sums by sign block; evaluate it again, with evaluate.details true "
                 "and evaluate.randomizations above 0"
             )
     if len(sides[0][0]) != len(sides[1][0]):
         return CommonBlocks.none(
-            f"the texts are in {count(len(sides[0][0]))} blocks in the first and {count(len(sides[1][0]))} in the "
+            f"the texts are in {count(len(sides[0][0]))} sign blocks in the first and {count(len(sides[1][0]))} in the "
             "second; evaluate both with the same evaluate.blocks"
         )
     same = same_texts((sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]))
     if not same.any():
-        return CommonBlocks.none("no block of texts is the same in both: the texts, or their judgements, differ")
+        return CommonBlocks.none("no sign block is the same in both: the texts, or their judgements, differ")
     return CommonBlocks(same, sides[0][0][same])
 
 
@@ -208,7 +208,7 @@ def _changes(
 
 
 def _block_sums(results: Results) -> BlockSums:
-    """The sums by block of each distinct result, by label group, metric and k."""
+    """The sums by sign block of each distinct result, by label group, metric and k."""
     if "block_sums" not in results.details:
         return {}
     table = results.details["block_sums"]

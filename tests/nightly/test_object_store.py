@@ -68,7 +68,8 @@ def test_a_history_in_an_object_store(store: None, tmp_path: Path) -> None:
     assert [run_id for run_id, _, _ in site.verdicts()] == ["2", "4"]
     # The lock belongs to the history: another work folder is refused.
     other = Site(tmp_path / "other", good_texts(60))
-    with held_lease(History(PLACE).storage, "first", 30), pytest.raises(OutputError, match=r"night first .* is at work"):
+    busy = pytest.raises(OutputError, match=r"night first .* is at work")
+    with held_lease(History(PLACE).storage, "first", 30), busy:
         other.run("second", nightly__history=PLACE)
 
 
@@ -178,9 +179,8 @@ def test_two_machines_and_one_history(tmp_path: Path, monkeypatch: pytest.Monkey
         other = start(second, sites[1], "other", environment)
         error = other.communicate(timeout=300)[1]
         assert other.returncode == 0, error
-        assert (
-            f"the lease of night paused (process {paused.pid} on {first}) is taken over: it has been silent for" in error
-        )
+        silent = f"the lease of night paused (process {paused.pid} on {first}) is taken over: it has been silent for"
+        assert silent in error
         os.killpg(paused.pid, signal.SIGCONT)
         error = paused.communicate(timeout=300)[1]
         assert paused.returncode == 4, error

@@ -92,13 +92,11 @@ def test_other_texts_are_refused(folders: tuple[str, str], tmp_path: Path) -> No
     judgements = {f"x{text}": labels for text, labels in JUDGEMENTS.items()}
     found = compared(folders[0], saved(tmp_path / "renamed", renamed, judgements))
     assert not found.tested and {change.outcome for change in found.changes} == {"not tested"}
-    assert "Not tested: no block of texts is the same in both: the texts, or their judgements, differ." in headline(
-        found
-    )
+    assert "Not tested: no sign block is the same in both: the texts, or their judgements, differ." in headline(found)
     blocks = compared(folders[0], saved(tmp_path / "blocks", settings={"evaluate.blocks": 64}))
     assert "1,024 blocks in the first and 64 in the second" in blocks.texts["all"].refused
     without = compared(folders[0], saved(tmp_path / "without", settings={"evaluate.details": False}))
-    assert "holds no sums by block of texts" in without.texts["all"].refused
+    assert "holds no sums by sign block" in without.texts["all"].refused
     assert "Settings that differ: evaluate.details." in notes(without)
     (line,) = [line for line in terminal(without).splitlines() if line.startswith("evaluate.details")]
     assert line.split() == ["evaluate.details", "True", "False"]
