@@ -84,7 +84,8 @@ def test_blocks_with_other_texts_or_judgements_are_left_out(folders: tuple[str, 
     assert (texts.before, texts.after, texts.refused) == (TEXTS, TEXTS - 1, "")
     assert TEXTS - 12 < texts.common <= TEXTS - 2
     assert all(change.tested is not None and change.tested.difference == 0 for change in found.changes)
-    assert any(f"tested over {texts.common} texts in blocks that are the same in both" in note for note in notes(found))
+    tested = f"tested over {texts.common} texts in sign blocks that are the same in both"
+    assert any(tested in note for note in notes(found))
 
 
 def test_other_texts_are_refused(folders: tuple[str, str], tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_other_texts_are_refused(folders: tuple[str, str], tmp_path: Path) -> No
     assert not found.tested and {change.outcome for change in found.changes} == {"not tested"}
     assert "Not tested: no sign block is the same in both: the texts, or their judgements, differ." in headline(found)
     blocks = compared(folders[0], saved(tmp_path / "blocks", settings={"evaluate.blocks": 64}))
-    assert "1,024 blocks in the first and 64 in the second" in blocks.texts["all"].refused
+    assert "1,024 sign blocks in the first and 64 in the second" in blocks.texts["all"].refused
     without = compared(folders[0], saved(tmp_path / "without", settings={"evaluate.details": False}))
     assert "holds no sums by sign block" in without.texts["all"].refused
     assert "Settings that differ: evaluate.details." in notes(without)
