@@ -24,11 +24,11 @@ EXTRAS = {
     "learned": ["lightgbm>=4"],
     # One linear classifier per label.
     "linear": ["scikit-learn>=1.4"],
-    # The history of nightly runs as Delta tables, without Spark.
+    # The history of nights as Delta tables, without Spark.
     "nightly": ["deltalake>=1.0"],
-    # Nightly runs in MLflow.
+    # Nights in MLflow.
     "mlflow": ["mlflow-skinny>=2.18"],
-    # Figures for papers.
+    # Charts for papers.
     "report": ["matplotlib>=3.8"],
     # Stores that a build of pyarrow may not know.
     "azure": ["adlfs>=2024.4"],

@@ -23,7 +23,7 @@ from jobs import report as report_job
 from jobs import run as pipeline
 from jobs.config import load_config
 from jobs.reporting.assemble import assemble
-from jobs.reporting.data import Column, Dataset, PaperFigures, Report
+from jobs.reporting.data import Aspect, Dataset, PaperFigures, Report
 from jobs.reporting.paper import paper_figures
 from jobs.reporting.printing import markdown
 from jobs.reporting.summary_tables import gain_table
@@ -56,7 +56,7 @@ def main() -> None:
     report_job.run(config)
 
     dataset = assemble(read_results([f"{arguments.work}/{config.dataset}/results"])[0], "folds", 0.05)
-    ours = {column: {row.cell: row.values[column].mean for row in dataset.rows} for column in dataset.columns}
+    ours = {aspect: {row.cell: row.values[aspect].mean for row in dataset.rows} for aspect in dataset.aspects}
     paper = paper_figures("Eurlex-4K", ours)
     assert paper is not None
     lists = {name: Workspace.of(config).candidate_lists(name) for name in config.retrievers}
@@ -96,14 +96,14 @@ def told(dataset: Dataset, paper: PaperFigures, weights: list[str]) -> list[str]
         "| labels | measure | Spearman with the paper | best cell | tied by folds | by texts | zmuv+combmnz is tied |"
     ]
     lines += ["|---|---|---:|---|---:|---:|---|"]
-    lines += [_line(dataset, paper, column) for column in paper.rank_correlation]
+    lines += [_line(dataset, paper, aspect) for aspect in paper.rank_correlation]
     lines += ["", "## The best cell and the single retrievers", "", markdown(gain_table(report, dataset))]
     lines += ["", "## All cells", "", *map(markdown, grid_tables(report, dataset))]
     return lines
 
 
-def _line(dataset: Dataset, paper: PaperFigures, column: Column) -> str:
-    values = {row.cell: row.values[column] for row in dataset.rows if not row.single}
+def _line(dataset: Dataset, paper: PaperFigures, aspect: Aspect) -> str:
+    values = {row.cell: row.values[aspect] for row in dataset.rows if not row.single}
     best = next(cell for cell, value in values.items() if value.best)
     by_folds = {cell for cell, value in values.items() if value.bold}
     by_texts = {
@@ -111,8 +111,8 @@ def _line(dataset: Dataset, paper: PaperFigures, column: Column) -> str:
     }
     says = [name for name, tied in (("folds", by_folds), ("texts", by_texts)) if FAVOURITE in tied]
     answer = "yes, by " + " and ".join(says) if says else "no"
-    figures = f"{paper.rank_correlation[column]:.2f} | {best} | {len(by_folds)} | {len(by_texts)} | {answer}"
-    return f"| {column.label_group} | {column.measure} | {figures} |"
+    figures = f"{paper.rank_correlation[aspect]:.2f} | {best} | {len(by_folds)} | {len(by_texts)} | {answer}"
+    return f"| {aspect.label_group} | {aspect.measure} | {figures} |"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A history of 1,000 nights: how long a whole nightly run, `nightly status` and the pages take with it.
+"""A history of 1,000 nights: how long a whole night, `nightly status` and the pages take with it.
 
     python -m benchmarks.long_history
 
 A first night is a real one: 1,000 texts, three watched cells in two label groups. Then its rows enter the history under
-other names: each night takes the lease and commits itself, as nightly runs do; the rows of its other tables are written
+other names: each night takes the lease and commits itself, as nights do; the rows of its other tables are written
 for 50 nights at a time, in files of their own where tables have them. After that the commands are timed as whole
 processes, start-up and pages included, beside the same with a few nights. CPU seconds must stay within what is allowed:
 they hardly depend on what else the machine does. Writes benchmarks/results/long_history.md.

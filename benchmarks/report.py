@@ -26,13 +26,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         results = [copy(Path(arguments.results), Path(folder, name)) for name in DATASETS]
         lines = ["| | seconds | page |", "|---|---|---|"]
-        for what, drawn in (("page and tables", False), ("page, tables, figures as SVG and PNG", True)):
+        for what, drawn in (("page and tables", False), ("page, tables, charts as SVG and PNG", True)):
             settings = {"report.results": results, "report.figures": drawn, "output.path": f"{folder}/{drawn}"}
             begin = time.perf_counter()
             page = Path(report.run(load_config(None, settings)))
             taken = time.perf_counter() - begin
             lines.append(f"| {what} | {taken:.1f} | {page.stat().st_size / 2**20:.1f} MiB |")
-    text = f"Report of {len(DATASETS)} datasets, 5 folds, 60 cells and two retrievers, 30 columns of figures.\n\n"
+    text = f"Report of {len(DATASETS)} datasets, 5 folds, 60 cells and two retrievers, 30 aspects.\n\n"
     text += "\n".join(lines) + "\n"
     (Path(__file__).parent / "results" / "report.md").write_text(text)
     print(text)

@@ -26,23 +26,23 @@ from jobs.results.result import Result
 from jobs.runtime.session import get_session
 
 ROOT = Path(__file__).parents[1]
-COLUMNS = [(group, metric, k) for group in ("tail", "head") for metric, k in (("ndcg", 10), ("precision", 1))]
+ASPECTS = [(group, metric, k) for group in ("tail", "head") for metric, k in (("ndcg", 10), ("precision", 1))]
 FAVOURITE = Cell("zmuv", "combmnz")
 FEW = {"grid.normalizations": ["min-max", "sum", "zmuv"], "grid.fusions": ["combsum", "combmnz", "isr"]}
 """The ways in which more than three retrievers are fused, whose subsets are many."""
-Column = tuple[str, str, int]
+Aspect = tuple[str, str, int]
 
 
 class Figures(NamedTuple):
-    """The mean over the folds of every cell, by column, and the tables of the evaluation."""
+    """The mean over the folds of every cell, by aspect, and the tables of the evaluation."""
 
-    of: dict[Column, dict[Cell, float]]
+    of: dict[Aspect, dict[Cell, float]]
     result: Result
     retrievers: Sequence[str]
 
-    def best(self, column: Column, sizes: Sequence[int]) -> tuple[Cell, float]:
+    def best(self, aspect: Aspect, sizes: Sequence[int]) -> tuple[Cell, float]:
         """The best cell over so many retrievers; one stands for a single retriever."""
-        values = {cell: value for cell, value in self.of[column].items() if self._size(cell) in sizes}
+        values = {cell: value for cell, value in self.of[aspect].items() if self._size(cell) in sizes}
         cell = max(values, key=lambda cell: values[cell])
         return cell, values[cell]
 
@@ -88,27 +88,27 @@ def without_output(config: Config) -> Config:
 
 
 def figures(result: Result, retrievers: Sequence[str]) -> Figures:
-    values: dict[Column, dict[Cell, list[float]]] = {column: {} for column in COLUMNS}
+    values: dict[Aspect, dict[Cell, list[float]]] = {aspect: {} for aspect in ASPECTS}
     for row in result.metrics.to_pylist():
-        column = (row["label_group"], row["metric"], row["k"])
-        if row["ideal"] == "all" and column in values and row["value"] is not None:
-            values[column].setdefault(Cell(row["normalization"], row["fusion"]), []).append(100 * row["value"])
-    means = {column: {cell: float(np.mean(of)) for cell, of in cells.items()} for column, cells in values.items()}
+        aspect = (row["label_group"], row["metric"], row["k"])
+        if row["ideal"] == "all" and aspect in values and row["value"] is not None:
+            values[aspect].setdefault(Cell(row["normalization"], row["fusion"]), []).append(100 * row["value"])
+    means = {aspect: {cell: float(np.mean(of)) for cell, of in cells.items()} for aspect, cells in values.items()}
     return Figures(means, result, retrievers)
 
 
 def report(found: Figures) -> Iterator[str]:
     """The tables in Markdown."""
     names = found.retrievers
-    yield f"| | {' | '.join(map(column_name, COLUMNS))} |"
-    yield "|---|" + "---:|" * len(COLUMNS)
+    yield f"| | {' | '.join(map(aspect_name, ASPECTS))} |"
+    yield "|---|" + "---:|" * len(ASPECTS)
     for name in names:
         yield f"| {name} alone | {' | '.join(_all(found, Cell(SINGLE, name)))} |"
     sizes = {"best pair": [2]}
     if len(names) > 2:
         sizes |= {f"all {len(names)}": [len(names)], "best of all sets": list(range(2, len(names) + 1))}
     for label, of in sizes.items():
-        best = (found.best(column, of) for column in COLUMNS)
+        best = (found.best(aspect, of) for aspect in ASPECTS)
         yield f"| {label} | {' | '.join(f'{value:.1f} ({cell})' for cell, value in best)} |"
     yield f"| all {len(names)}, {FAVOURITE} | {' | '.join(_all(found, FAVOURITE))} |"
     yield from ["", "## The best fusion against the best retriever", "", *tested(found)]
@@ -120,31 +120,31 @@ def p_text(p: float) -> str:
 
 
 def _all(found: Figures, cell: Cell) -> Iterator[str]:
-    return (f"{found.of[column][cell]:.1f}" for column in COLUMNS)
+    return (f"{found.of[aspect][cell]:.1f}" for aspect in ASPECTS)
 
 
-def column_name(column: Column) -> str:
-    group, metric, k = column
+def aspect_name(aspect: Aspect) -> str:
+    group, metric, k = aspect
     return f"{group} {metric}@{k}"
 
 
 def tested(found: Figures) -> Iterator[str]:
     """Whether the best fusion differs from the best retriever."""
     rows = found.result.details["comparisons"].to_pylist()
-    for column in COLUMNS:
-        cell, value = found.best(column, range(2, len(found.retrievers) + 1))
-        single, alone = found.best(column, [1])
+    for aspect in ASPECTS:
+        cell, value = found.best(aspect, range(2, len(found.retrievers) + 1))
+        single, alone = found.best(aspect, [1])
         compared = next(
             row
             for row in rows
-            if _is_of(row, column)
+            if _is_of(row, aspect)
             and row["ideal"] == "all"
             and (row["normalization"], row["fusion"]) == cell
             and (row["against_normalization"], row["against_fusion"]) == single
         )
         interval = f"[{100 * compared['low']:+.1f}, {100 * compared['high']:+.1f}]"
         gain = f"{value - alone:+.1f} {interval}, {p_text(compared['p'])}"
-        yield f"- {column_name(column)}: {cell} {value:.1f}, {single.fusion} {alone:.1f}: {gain}"
+        yield f"- {aspect_name(aspect)}: {cell} {value:.1f}, {single.fusion} {alone:.1f}: {gain}"
 
 
 def added(found: Figures) -> Iterator[str]:
@@ -152,13 +152,13 @@ def added(found: Figures) -> Iterator[str]:
     rows = found.result.details["additions"].to_pylist()
     yield f"Points, as {FAVOURITE} and, in brackets, as the best cell with it and the best cell without it."
     yield ""
-    yield f"| retriever | {' | '.join(map(column_name, COLUMNS))} |"
-    yield "|---|" + "---:|" * len(COLUMNS)
+    yield f"| retriever | {' | '.join(map(aspect_name, ASPECTS))} |"
+    yield "|---|" + "---:|" * len(ASPECTS)
     for name in found.retrievers:
         others = [other for other in found.retrievers if other != name]
         cells = []
-        for column in COLUMNS:
-            of = [row for row in rows if _is_of(row, column) and row["retriever"] == name]
+        for aspect in ASPECTS:
+            of = [row for row in rows if _is_of(row, aspect) and row["retriever"] == name]
             of = [row for row in of if row["others"] == print_subset(others)]
             favourite = next(row for row in of if (row["normalization"], row["fusion"]) == FAVOURITE)
             best = max(row["value"] for row in of) - max(row["others_value"] for row in of)
@@ -167,8 +167,8 @@ def added(found: Figures) -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |"
 
 
-def _is_of(row: dict[str, Any], column: Column) -> bool:
-    return (row["label_group"], row["metric"], row["k"]) == column
+def _is_of(row: dict[str, Any], aspect: Aspect) -> bool:
+    return (row["label_group"], row["metric"], row["k"]) == aspect
 
 
 if __name__ == "__main__":

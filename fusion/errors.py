@@ -35,7 +35,7 @@ class SetupError(XmtcError):
 
 
 class AlarmError(XmtcError):
-    """Raised when a nightly run found that a figure fell, a dataset is missing or failed, or the data drifted."""
+    """Raised when `nightly` found that a figure fell, a dataset is missing or failed, or the data drifted."""
 
     exit_code = 10
 

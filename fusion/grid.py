@@ -117,8 +117,8 @@ class Grid:
         precision: type[np.floating] = np.float32,
         only: Container[int] | None = None,
     ) -> Iterator[tuple[int, Array]]:
-        """Every column's scores for a block of pools (or those of some columns), rounded so that scores equal on paper
-        tie; NaN for a candidate that is in none of the lists that a column fuses.
+        """Every column's scores for the pools of a text block (or those of some columns), rounded so that scores
+        equal on paper tie; NaN for a candidate that is in none of the lists that a column fuses.
 
         `normalized`: scores that were normalised elsewhere, as matrices like `pools.score`.
         """

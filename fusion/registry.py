@@ -163,7 +163,7 @@ class Normalization(Algorithm):
 class Fusion(Algorithm):
     """From the scores (or the ranks) of labels in several lists to one score per label.
 
-    `kernel` sees a block of many texts at once, `plain` one text: the normalised scores and the 1-based ranks
+    `kernel` sees a whole text block at once, `plain` one text: the normalised scores and the 1-based ranks
     as matrices (lists x labels), NaN where a list lacks the label. A weighted fusion also gets one weight per list.
     """
 

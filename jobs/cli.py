@@ -160,20 +160,20 @@ def nightly_action(config: Config, words: Sequence[str], dataset: str | None, be
     from jobs import nightly as job
     from jobs.monitoring import commands
 
-    action, *runs = words
+    action, *nights = words
     history = job.history_of(None, config)
-    if action == "status" and not runs:
+    if action == "status" and not nights:
         print(commands.status(history))
-    elif action == "show" and len(runs) == 1:
-        print(commands.show(history, runs[0]))
-    elif action == "compare" and len(runs) == 2:
-        print(commands.compare(history, *runs))
-    elif action == "rerun" and len(runs) == 1:
-        _told(job.rerun(None, config, runs[0], dataset))
-    elif action == "accept" and len(runs) == 1:
-        print(commands.accept(history, runs[0], dataset, because))
-    elif action == "pin" and len(runs) <= 1:
-        print(commands.pin(history, runs[0] if runs else None, because))
+    elif action == "show" and len(nights) == 1:
+        print(commands.show(history, nights[0]))
+    elif action == "compare" and len(nights) == 2:
+        print(commands.compare(history, *nights))
+    elif action == "rerun" and len(nights) == 1:
+        _told(job.rerun(None, config, nights[0], dataset))
+    elif action == "accept" and len(nights) == 1:
+        print(commands.accept(history, nights[0], dataset, because))
+    elif action == "pin" and len(nights) <= 1:
+        print(commands.pin(history, nights[0] if nights else None, because))
     else:
         raise ConfigError(f"nightly {' '.join(words)}: expected one of {', '.join(HELP['nightly'].actions)}")
 
@@ -264,7 +264,7 @@ def _run(arguments: argparse.Namespace, config: Config) -> None:
 
 
 def _named_run(config: Config) -> AbstractContextManager[None]:
-    """Every key=value line of the log names the run, so that runs can be told apart where their logs meet."""
+    """Every key=value line of the log names the execution, so that several can be told apart where their logs meet."""
     from jobs.runtime.log import configure_log, log_context
 
     configure_log(config.log)

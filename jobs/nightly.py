@@ -45,7 +45,7 @@ __all__ = ["Night", "history_of", "message", "rerun", "run"]
 
 @job
 def run(spark: SparkSession | None, config: Config) -> Night:
-    """Evaluate what changed, compare, alarm; the history then holds one more run.
+    """Evaluate what changed, compare, alarm; the history then holds one more night.
 
     Without a session one is made if a dataset or the history needs it.
     """
@@ -122,10 +122,10 @@ def _night(spark: SparkSession | None, config: Config, asked: Asked) -> Night:
     pinned = _pinned(config, history, earlier, run_id)
     for path, resolved in asked.datasets.items():
         asked.lease.check()
-        _evaluate(spark, history, night, path, resolved, partial(compared_runs, earlier, pinned))
+        _evaluate(spark, history, night, path, resolved, partial(compared_nights, earlier, pinned))
     for name in list(night.evaluated):
         try:
-            _compare(history, night, night.evaluated[name], compared_runs(earlier, pinned, name))
+            _compare(history, night, night.evaluated[name], compared_nights(earlier, pinned, name))
         except Exception as error:
             evaluated = night.evaluated.pop(name)
             night.absent[evaluated.file] = Absent(name, FAILED, _reason(error))
@@ -140,7 +140,7 @@ def _night(spark: SparkSession | None, config: Config, asked: Asked) -> Night:
     except Exception as error:
         night.unrecorded = _reason(error)
     _send(history, config, night)
-    for what, work in (("old runs are not removed", retain), ("not published", publish)):
+    for what, work in (("old nights are not removed", retain), ("not published", publish)):
         try:
             work(history, config, night)
         except Exception as error:
@@ -150,7 +150,7 @@ def _night(spark: SparkSession | None, config: Config, asked: Asked) -> Night:
 
 
 def _earlier(history: History, run_id: str) -> list[Row]:
-    """The attempts that count of the nights before this one. A run that is made again keeps its place."""
+    """The attempts that count of the nights before this one. A night that is made again keeps its place."""
     runs = history.runs()
     own = next((n for n, row in enumerate(runs) if row["run_id"] == run_id), len(runs))
     accepted = {(row["run_id"], row["dataset"], row["attempt"]) for row in history.decisions() if row["kind"] == ACCEPT}
@@ -159,7 +159,7 @@ def _earlier(history: History, run_id: str) -> list[Row]:
 
 
 def _pinned(config: Config, history: History, earlier: list[Row], run_id: str) -> str | None:
-    """The run that a person wants tonight to be compared with, if any."""
+    """The night that a person wants tonight to be compared with, if any."""
     known = {row["run_id"] for row in earlier}
     pinned = config.nightly.baseline
     if pinned is None:
@@ -168,13 +168,13 @@ def _pinned(config: Config, history: History, earlier: list[Row], run_id: str) -
     if pinned == run_id:
         return None
     if pinned not in known:
-        raise ConfigError(f"nightly.baseline: there is no complete run {pinned!r} in the history before this one")
+        raise ConfigError(f"nightly.baseline: there is no complete night {pinned!r} in the history before this one")
     return pinned
 
 
-def compared_runs(earlier: list[Row], pinned: str | None, dataset: str) -> list[Row]:
-    """The runs to compare with: the pinned one, which is the baseline then, and the last one without an alarm, or with
-    one that a person has accepted."""
+def compared_nights(earlier: list[Row], pinned: str | None, dataset: str) -> list[Row]:
+    """The nights to compare with: the pinned one, which is the baseline then, and the last one without an alarm, or
+    with one that a person has accepted."""
     runs = [row for row in earlier if row["dataset"] == dataset and row["figures"]]
     good = [row for row in runs if row["verdict"] == OK or row["accepted"]][-1:]
     return list({row["run_id"]: row for row in [row for row in runs if row["run_id"] == pinned] + good}.values())

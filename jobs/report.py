@@ -1,4 +1,4 @@
-"""Job `report`: tables, figures and one page from the results of one or several evaluations. Needs no Spark."""
+"""Job `report`: tables, charts and one page from the results of one or several evaluations. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from fusion import __version__
 from jobs.config import Config
-from jobs.reporting import figures, printing
+from jobs.reporting import charts, printing
 from jobs.reporting.assemble import assemble
 from jobs.reporting.change_page import change_markdown, change_page
 from jobs.reporting.change_words import changes_csv
@@ -79,22 +79,22 @@ def assembled(config: Config) -> Report:
 
 
 def can_draw(settings: ReportSettings) -> bool:
-    """Whether figures are to be drawn as files."""
+    """Whether charts are to be drawn as files."""
     if settings.figures != "auto":
         return settings.figures
     if find_spec("matplotlib") is None:
-        log("no figures as files: they need pip install 'xmtc-fusion[report]'")
+        log("no charts as files: they need pip install 'xmtc-fusion[report]'")
         return False
     return True
 
 
-def write(report: Report, folder: ResultFolder, with_figures: bool, beside: Sequence[tuple[str, str]] = ()) -> None:
-    """The page, with links to pages beside it, the figures and the tables."""
+def write(report: Report, folder: ResultFolder, with_charts: bool, beside: Sequence[tuple[str, str]] = ()) -> None:
+    """The page, with links to pages beside it, the charts and the tables."""
     folder.write_text(PAGE, page(report, beside))
     paths: dict[str, str] = {}
-    for name, figure in figures.figures(report) if with_figures else ():
-        folder.write_bytes(f"figures/{name}.svg", figures.save(figure, "svg"))
-        folder.write_bytes(f"figures/{name}.png", figures.save(figure, "png"))
+    for name, chart in charts.charts(report) if with_charts else ():
+        folder.write_bytes(f"figures/{name}.svg", charts.save(chart, "svg"))
+        folder.write_bytes(f"figures/{name}.png", charts.save(chart, "png"))
         paths[name] = f"figures/{name}.png"
     folder.write_text("report.md", printing.report_markdown(report, paths))
     folder.write_text("all-tables.tex", printing.latex_document(report))

@@ -38,7 +38,7 @@ show(spark.read.parquet(candidates["bm25"]).orderBy("text_id", "label_group"), r
 # MAGIC ## The whole grid
 # MAGIC
 # MAGIC All normalisations with all fusions, in one pass, fold by fold. The table shows `mean(standard deviation)` over
-# MAGIC the folds, in percent; below each group, the best fusion against the better single retriever. The figure shows
+# MAGIC the folds, in percent; below each group, the best fusion against the better single retriever. The chart shows
 # MAGIC nDCG@10 of every cell. Fusions that read only ranks have the same value in every row.
 
 # COMMAND ----------
@@ -72,7 +72,7 @@ show(ties[::-1], rows=8)
 # MAGIC %md
 # MAGIC ## Where the gain comes from
 # MAGIC
-# MAGIC Fusion can only rank what some retriever lists: the first figure shows what each of them finds, what only it
+# MAGIC Fusion can only rank what some retriever lists: the first chart shows what each of them finds, what only it
 # MAGIC finds, and the union, which is the limit of any fusion. The second shows for which labels the best fusion pays,
 # MAGIC from the rarest to the most frequent.
 

@@ -88,7 +88,7 @@ if made_up:
 # MAGIC ## What happened
 # MAGIC
 # MAGIC One row per night and dataset: the verdict, what it was compared with, and which inputs, settings or code differ
-# MAGIC from that run. That tells where to look first.
+# MAGIC from that night. That tells where to look first.
 
 # COMMAND ----------
 
@@ -99,7 +99,7 @@ digests = {(row.run_id, row.dataset): (row.configuration, row.code) for row in r
 
 
 def changes(row: pd.Series) -> str:
-    """What differs from the run that a run was compared with."""
+    """What differs from the night that a night was compared with."""
     now, was = (row.run_id, row.dataset), (row.baseline, row.dataset)
     if was not in inputs:
         return ""
@@ -147,9 +147,9 @@ if len(regressions):
 # MAGIC Which checks the data failed, and what moved by more than it may. Each night also leaves a folder with its
 # MAGIC report, a page of trends and a summary for programs.
 # MAGIC
-# MAGIC By default a run is compared with the last one that had no alarm. A slow decay, say half a point per night, is
+# MAGIC By default a night is compared with the last one that had no alarm. A slow decay, say half a point per night, is
 # MAGIC never noticed that way; a pinned baseline does not move: `xmtc-fusion nightly pin 2026-03-02`. After a change
-# MAGIC that is meant, accept the first run that has it: `xmtc-fusion nightly accept 2026-03-05 --because "new
+# MAGIC that is meant, accept the first night that has it: `xmtc-fusion nightly accept 2026-03-05 --because "new
 # MAGIC packages"`.
 
 # COMMAND ----------

@@ -16,12 +16,12 @@ from fusion.grid import SINGLE, Cell, Grid
 from fusion.metrics import Measure
 from fusion.registry import FUSIONS
 from fusion.statistics.significance import sign_change_p, wilson_interval
-from jobs.reporting.assemble import compared_columns, deciding_test
+from jobs.reporting.assemble import compared_aspects, deciding_test
 from jobs.reporting.data import (
     Agreement,
+    Aspect,
     Band,
     BandTest,
-    Column,
     Comparison,
     Dataset,
     DatasetNight,
@@ -45,8 +45,8 @@ RETRIEVERS = ("bm25", "dense")
 SINGLES = [Cell(SINGLE, name) for name in RETRIEVERS]
 CELLS = Grid.of("all", "all").cells
 MEASURES = [Measure(metric, k) for metric in ("ndcg", "precision") for k in (1, 5, 10)]
-COLUMNS = tuple(
-    Column(group, measure.metric, measure.k, ideal)
+ASPECTS = tuple(
+    Aspect(group, measure.metric, measure.k, ideal)
     for group, ideal in (("tail", "all"), ("tail", "group"), ("head", "all"), ("head", "group"), ("all", "all"))
     for measure in MEASURES
 )
@@ -65,7 +65,7 @@ class _Figure(NamedTuple):
 def sample_report(
     datasets: int = 1,
     *,
-    columns: Sequence[Column] = COLUMNS,
+    aspects: Sequence[Aspect] = ASPECTS,
     folds: int = 5,
     missing: Sequence[int] = (),
     paper: bool = True,
@@ -78,7 +78,7 @@ def sample_report(
     there = tuple(fold for fold in range(folds) if fold not in missing)
     deciding = deciding_test(test, len(there))
     made = [
-        _dataset(seed, i, name, texts, tuple(columns), there, tuple(missing), deciding)
+        _dataset(seed, i, name, texts, tuple(aspects), there, tuple(missing), deciding)
         for i, (name, texts) in enumerate(list(DATASETS.items())[:datasets])
     ]
     kept = tuple(
@@ -100,12 +100,12 @@ def sample_report(
 
 def sample_night() -> NightVerdict:
     """Two figures fell, one is lower over other texts, and an input changed."""
-    column, cell = Column("tail", "ndcg", 10), Cell("zmuv", "combmnz")
+    aspect, cell = Aspect("tail", "ndcg", 10), Cell("zmuv", "combmnz")
     moved = Comparison(-0.061, -0.072, -0.05, p_queries=1e-7, texts=10_043)
-    fell = WatchedChange(column, cell, "2026-03-03", 0.284, 0.223, moved, True, 12, 3, True)
+    fell = WatchedChange(aspect, cell, "2026-03-03", 0.284, 0.223, moved, True, 12, 3, True)
     single = replace(fell, cell=SINGLES[1], before=0.26, now=0.19, comparison=replace(moved, difference=-0.07))
     apart = Comparison(-0.055, -0.12, 0.01, p_queries=0.08, texts=900)
-    lower = WatchedChange(Column("head", "ndcg", 10), cell, "2026-03-03", 0.744, 0.689, apart, False, 500, 400, False)
+    lower = WatchedChange(Aspect("head", "ndcg", 10), cell, "2026-03-03", 0.744, 0.689, apart, False, 500, 400, False)
     same = replace(lower, cell=SINGLES[0], before=0.6, now=0.6, comparison=Comparison(0.0, 0.0, 0.0, texts=900))
     dataset = DatasetNight(
         "Eurlex-4K", "regression", "2026-03-03", ("data (candidates)",), True, (fell, single, lower, same)
@@ -124,33 +124,33 @@ def _dataset(
     number: int,
     name: str,
     texts: int,
-    columns: tuple[Column, ...],
+    aspects: tuple[Aspect, ...],
     folds: tuple[int, ...],
     missing: tuple[int, ...],
     test: Test,
 ) -> Dataset:
     rng = np.random.default_rng([seed, number])
-    groups = tuple(dict.fromkeys(column.label_group for column in columns))
+    groups = tuple(dict.fromkeys(aspect.label_group for aspect in aspects))
     queries = {group: int(texts * {"tail": 0.52, "head": 0.99}.get(group, 1)) for group in groups}
     quality = _quality(rng)
-    table = {column: _column(rng, column, quality, folds) for column in columns}
-    values = {column: _values(table[column], folds, queries[column.label_group], test) for column in columns}
-    rows = tuple(Row(cell, {column: values[column][cell] for column in columns}) for cell in [*SINGLES, *CELLS])
-    gains = tuple(_gain(column, table[column], values[column], queries[column.label_group], test) for column in columns)
+    table = {aspect: _aspect(rng, aspect, quality, folds) for aspect in aspects}
+    values = {aspect: _values(table[aspect], folds, queries[aspect.label_group], test) for aspect in aspects}
+    rows = tuple(Row(cell, {aspect: values[aspect][cell] for aspect in aspects}) for cell in [*SINGLES, *CELLS])
+    gains = tuple(_gain(aspect, table[aspect], values[aspect], queries[aspect.label_group], test) for aspect in aspects)
     bands = _bands(rng, groups, quality, texts)
-    pairs = _pairs(columns, table, queries)
+    pairs = _pairs(aspects, table, queries)
     return Dataset(
         name=name,
         test=test,
         folds=folds,
         missing_folds=missing,
         queries=queries,
-        columns=columns,
+        aspects=aspects,
         rows=rows,
         gains=gains,
         recommendation=recommendation(
             *(values, gains, _against_single(table, queries), bands),
-            {"text labels": _text_sizes(columns, table)},
+            {"text labels": _text_sizes(aspects, table)},
             test,
             ALPHA,
         ),
@@ -158,8 +158,8 @@ def _dataset(
         unseen=None,
         pairs=pairs,
         rankings=rankings(values, pairs, ALPHA),
-        agreement=tuple(_agreement(group, columns, table) for group in groups),
-        paper=_paper(rng, columns, table),
+        agreement=tuple(_agreement(group, aspects, table) for group in groups),
+        paper=_paper(rng, aspects, table),
         input_counts={"judged_texts": texts, "empty_lists:dense": texts // 5, "nonpositive_lists:bm25": 0},
         sources=(f"results/{name.lower()}/metrics", f"results/{name.lower()}/query_metrics"),
         evaluated="2024-03-01 04:12:09",
@@ -182,17 +182,17 @@ def _quality(rng: np.random.Generator) -> dict[Cell, float]:
     return {SINGLES[0]: 0.91, SINGLES[1]: 0.88, **quality}
 
 
-def _column(
-    rng: np.random.Generator, column: Column, quality: dict[Cell, float], folds: tuple[int, ...]
+def _aspect(
+    rng: np.random.Generator, aspect: Aspect, quality: dict[Cell, float], folds: tuple[int, ...]
 ) -> dict[Cell, _Figure]:
-    level = _LEVEL[column.label_group][MEASURES.index(column.measure)]
-    if column.ideal == "group" and column.metric == "ndcg" and column.k > 1:
+    level = _LEVEL[aspect.label_group][MEASURES.index(aspect.measure)]
+    if aspect.ideal == "group" and aspect.metric == "ndcg" and aspect.k > 1:
         level += 0.2
     of_fold = rng.normal(0, 0.006, len(folds))
     ranked: dict[str, _Figure] = {}
     figures = {}
     for cell, share in quality.items():
-        if column.label_group == "head" and cell == SINGLES[1]:
+        if aspect.label_group == "head" and cell == SINGLES[1]:
             share = 0.985 + 0.01 * rng.random()  # about as good as the best fusion
         drawn = level * share + of_fold + rng.normal(0, 0.002, len(folds))
         figure = _Figure(tuple(np.clip(drawn, 0, 1).tolist()), 0.3)
@@ -243,24 +243,24 @@ def _values(figures: dict[Cell, _Figure], folds: tuple[int, ...], texts: int, te
     return values
 
 
-def _gain(column: Column, figures: dict[Cell, _Figure], values: dict[Cell, Value], texts: int, test: Test) -> Gain:
+def _gain(aspect: Aspect, figures: dict[Cell, _Figure], values: dict[Cell, Value], texts: int, test: Test) -> Gain:
     best = next(cell for cell in CELLS if values[cell].best)
     better = max(SINGLES, key=lambda cell: values[cell].mean)
     comparison = _compare(figures[best], figures[better], texts)
     verdict = verdict_of(comparison, len(figures[best].folds), test, ALPHA)
     return Gain(
-        column, {cell.fusion: values[cell] for cell in SINGLES}, better.fusion, best, values[best], comparison, verdict
+        aspect, {cell.fusion: values[cell] for cell in SINGLES}, better.fusion, best, values[best], comparison, verdict
     )
 
 
 def _against_single(
-    table: dict[Column, dict[Cell, _Figure]], queries: dict[str, int]
-) -> dict[Column, dict[Cell, Comparison]]:
+    table: dict[Aspect, dict[Cell, _Figure]], queries: dict[str, int]
+) -> dict[Aspect, dict[Cell, Comparison]]:
     found = {}
-    for column, figures in table.items():
+    for aspect, figures in table.items():
         better = max(SINGLES, key=lambda cell: np.mean(figures[cell].folds))
-        texts = queries[column.label_group]
-        found[column] = {cell: _compare(figures[cell], figures[better], texts) for cell in CELLS}
+        texts = queries[aspect.label_group]
+        found[aspect] = {cell: _compare(figures[cell], figures[better], texts) for cell in CELLS}
     return found
 
 
@@ -303,36 +303,36 @@ def band_test(more: int, fewer: int) -> BandTest:
     return BandTest(more, fewer, float(sign_change_p(moves)[0]))
 
 
-def _text_sizes(columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]) -> list[dict[str, object]]:
+def _text_sizes(aspects: tuple[Aspect, ...], table: dict[Aspect, dict[Cell, _Figure]]) -> list[dict[str, object]]:
     """Rows of that table: texts with one label are better served by the dense retriever."""
     rows: list[dict[str, object]] = []
-    for column in compared_columns(columns):
+    for aspect in compared_aspects(aspects):
         for (fewest, most), cell, single in product(((1, 1), (2, 5), (6, None)), CELLS, SINGLES):
-            value = float(np.mean(table[column][cell].folds))
+            value = float(np.mean(table[aspect][cell].folds))
             other = value + (0.02 if (single.fusion, fewest) == ("dense", 1) else -0.01)
             compared = {"value": value, "retriever_value": other, "difference": value - other, "p": 1e-4}
             texts = {"fewest": fewest, "most": most, "queries": 1000, "retriever": single.fusion}
-            rows.append({**column._asdict(), **cell._asdict(), **texts, **compared})
+            rows.append({**aspect._asdict(), **cell._asdict(), **texts, **compared})
     return rows
 
 
 def _pairs(
-    columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]], queries: dict[str, int]
-) -> dict[Column, dict[tuple[Cell, Cell], Comparison]]:
+    aspects: tuple[Aspect, ...], table: dict[Aspect, dict[Cell, _Figure]], queries: dict[str, int]
+) -> dict[Aspect, dict[tuple[Cell, Cell], Comparison]]:
     """Every two distinct results; cells that share one stand under the first."""
     first: dict[Cell, Cell] = {}
     for cell in [*CELLS, *SINGLES]:
         first.setdefault(shown_cell(cell), cell)
     return {
-        column: {
-            (one, other): _compare(table[column][one], table[column][other], queries[column.label_group])
+        aspect: {
+            (one, other): _compare(table[aspect][one], table[aspect][other], queries[aspect.label_group])
             for one, other in combinations(first.values(), 2)
         }
-        for column in compared_columns(columns)
+        for aspect in compared_aspects(aspects)
     }
 
 
-def _agreement(group: str, columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]) -> Agreement:
+def _agreement(group: str, aspects: tuple[Aspect, ...], table: dict[Aspect, dict[Cell, _Figure]]) -> Agreement:
     union = {"tail": 0.81, "head": 0.96}.get(group, 0.92)
     alone = {"bm25": 0.11, "dense": 0.08}
     return Agreement(
@@ -343,29 +343,29 @@ def _agreement(group: str, columns: tuple[Column, ...], table: dict[Column, dict
         alone=alone,
         union=union,
         ceiling={
-            column: min(1, 1.25 * max(np.mean(figure.folds).item() for figure in table[column].values()))
-            for column in columns
-            if column.label_group == group
+            aspect: min(1, 1.25 * max(np.mean(figure.folds).item() for figure in table[aspect].values()))
+            for aspect in aspects
+            if aspect.label_group == group
         },
     )
 
 
 def _paper(
-    rng: np.random.Generator, columns: tuple[Column, ...], table: dict[Column, dict[Cell, _Figure]]
+    rng: np.random.Generator, aspects: tuple[Aspect, ...], table: dict[Aspect, dict[Cell, _Figure]]
 ) -> PaperFigures:
-    shown = [column for column in columns if column.label_group != "all" and column.ideal == "all"]
+    shown = [aspect for aspect in aspects if aspect.label_group != "all" and aspect.ideal == "all"]
     values = {
-        (cell, column): (float(np.mean(table[column][cell].folds) + rng.normal(0, 0.015)), 0.012)
-        for column in shown
+        (cell, aspect): (float(np.mean(table[aspect][cell].folds) + rng.normal(0, 0.015)), 0.012)
+        for aspect in shown
         for cell in CELLS
     }
     correlation = {
-        column: float(
+        aspect: float(
             stats.spearmanr(
-                [values[cell, column][0] for cell in CELLS], [np.mean(table[column][cell].folds) for cell in CELLS]
+                [values[cell, aspect][0] for cell in CELLS], [np.mean(table[aspect][cell].folds) for cell in CELLS]
             ).statistic
         )
-        for column in shown
+        for aspect in shown
     }
     left_out = "borda with isr, log-isr, bordafuse and condorcet: the paper's figures are those of unsorted lists"
     return PaperFigures("Table 3", values, correlation, len(CELLS) - 4, left_out)

@@ -8,8 +8,8 @@ from typing import Any
 
 from fusion.cells import Cell
 from fusion.tuning.strategies import CELL, LAMBDAMART, LOGISTIC, WEIGHTS
-from jobs.reporting.assemble import compared_columns
-from jobs.reporting.data import Band, Column, Comparison, Dataset, Report, Row, Value
+from jobs.reporting.assemble import compared_aspects
+from jobs.reporting.data import Aspect, Band, Comparison, Dataset, Report, Row, Value
 from jobs.reporting.strategies import OVERALL, read_strategies
 
 GAIN = {CELL: 0.0, WEIGHTS: 0.001, LOGISTIC: 0.008, LAMBDAMART: 0.012}
@@ -73,13 +73,13 @@ def curve_rows(folds: tuple[int, ...], groups: list[str], base: dict[str, float]
 def _dataset(dataset: Dataset) -> Dataset:
     of_base = next(row for row in dataset.rows if row.cell == BASE).values
     rows = (*dataset.rows, *(Row(cell, {c: _moved(v, GAIN[cell]) for c, v in of_base.items()}) for cell in STRATEGIES))
-    values = {column: {row.cell: row.values[column] for row in rows} for column in dataset.columns}
+    values = {aspect: {row.cell: row.values[aspect] for row in rows} for aspect in dataset.aspects}
     pairs = {
-        column: {**dataset.pairs.get(column, {}), **_pairs(column, rows)}
-        for column in compared_columns(dataset.columns)
+        aspect: {**dataset.pairs.get(aspect, {}), **_pairs(aspect, rows)}
+        for aspect in compared_aspects(dataset.aspects)
     }
-    groups = list(dict.fromkeys(column.label_group for column in dataset.columns))
-    base = {group: values[Column(group, "ndcg", 10)][BASE].mean for group in groups}
+    groups = list(dict.fromkeys(aspect.label_group for aspect in dataset.aspects))
+    base = {group: values[Aspect(group, "ndcg", 10)][BASE].mean for group in groups}
     choices, curve = (make(dataset.folds, groups, base) for make in (choice_rows, curve_rows))
     return replace(
         dataset,
@@ -96,13 +96,13 @@ def _moved(value: Value, gain: float) -> Value:
     )
 
 
-def _pairs(column: Column, rows: tuple[Row, ...]) -> dict[tuple[Cell, Cell], Comparison]:
+def _pairs(aspect: Aspect, rows: tuple[Row, ...]) -> dict[tuple[Cell, Cell], Comparison]:
     """Strategies against each other and the retrievers, the retriever first, as the table may have it."""
     compared = [row for row in rows if row.single or row.cell in STRATEGIES]
     found = {}
     for i, one in enumerate(compared):
         for other in compared[i + 1 :]:
-            difference = one.values[column].mean - other.values[column].mean
+            difference = one.values[aspect].mean - other.values[aspect].mean
             p = 1.0 if abs(difference) < 0.002 else 1e-5
             ends = difference - 0.002, difference + 0.002
             found[one.cell, other.cell] = Comparison(difference, *ends, 3 * difference, p, p, p, 9_000)

@@ -35,7 +35,7 @@ class Details:
 
     labels: CountedLabels
     blocks: int
-    """Blocks of texts that the randomisation test gives random signs."""
+    """Sign blocks of the randomisation test."""
     randomizations: int
     """Sign vectors; 0: no such test."""
     seed: int

@@ -20,7 +20,7 @@ from udfs.problems import Problems
 from udfs.text_batches import Batch, Work
 
 SHARES = 1_000_003
-"""Texts are hashed into so many shares; a prime, so that they have nothing to do with the blocks of the tests."""
+"""Texts are hashed into so many shares; a prime, so that they have nothing to do with the sign blocks of the tests."""
 
 NOTHING = "nothing"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from jobs.reporting.data import Column, Dataset, Value
+    from jobs.reporting.data import Aspect, Dataset, Value
     from jobs.reporting.data import Report as ReportData
 
 
@@ -78,8 +78,8 @@ class Evaluation:
 
     def best(self, measure: str | None = None, label_group: str = ALL) -> Best:
         """The best cell by a measure, by default the deepest nDCG."""
-        column = self._column(measure, label_group)
-        values = {row.cell: row.values[column] for row in self._dataset.rows if column in row.values}
+        aspect = self._aspect(measure, label_group)
+        values = {row.cell: row.values[aspect] for row in self._dataset.rows if aspect in row.values}
         fused = {cell: value for cell, value in values.items() if cell.normalization != SINGLE}
         singles = {cell: value for cell, value in values.items() if cell.normalization == SINGLE}
         cell, single = (max(group, key=lambda cell: group[cell].mean) for group in (fused, singles))
@@ -92,14 +92,14 @@ class Evaluation:
         return summary(self._result, self.config)
 
     def plot(self, kind: str = "grid", label_group: str = ALL) -> Figure:
-        """A figure: grid, gain, frequency, ranks, additions, agreement, or curve for what was tuned. Needs the extra
+        """A chart: grid, gain, frequency, ranks, additions, agreement, or curve for what was tuned. Needs the extra
         [report]."""
-        from jobs.reporting.figures import figures
+        from jobs.reporting.charts import charts
 
-        drawn = {name.partition("_")[2]: figure for name, figure in figures(self._report)}
+        drawn = {name.partition("_")[2]: chart for name, chart in charts(self._report)}
         wanted = kind if kind in drawn else f"{kind}-{label_group}"
         if wanted not in drawn:
-            raise unknown_name("figure", wanted, drawn)
+            raise unknown_name("chart", wanted, drawn)
         return drawn[wanted]
 
     def save(self, path: str, *, overwrite: bool = False) -> str:
@@ -112,7 +112,7 @@ class Evaluation:
         return str(path)
 
     def report(self, path: str, *, overwrite: bool = False) -> str:
-        """Write the report: one page, Markdown, LaTeX, CSV and figures; the path of the page."""
+        """Write the report: one page, Markdown, LaTeX, CSV and charts; the path of the page."""
         from jobs import report as job
         from jobs.runtime.folders import result_folder
 
@@ -129,16 +129,16 @@ class Evaluation:
         return "".join(self._group_html(group) for group in self._dataset.queries)
 
     def _group_html(self, group: str, best: int = 10) -> str:
-        columns = [column for column in self._dataset.columns if column.label_group == group and column.ideal == ALL]
-        decisive = self._column(None, group)
+        aspects = [aspect for aspect in self._dataset.aspects if aspect.label_group == group and aspect.ideal == ALL]
+        decisive = self._aspect(None, group)
         rows = sorted(
             (row for row in self._dataset.rows if decisive in row.values), key=lambda row: -row.values[decisive].mean
         )
         shown = [*(row for row in rows if row.single), *[row for row in rows if not row.single][:best]]
-        header = "".join(f"<th>{escape(str(column.measure))}</th>" for column in columns)
+        header = "".join(f"<th>{escape(str(aspect.measure))}</th>" for aspect in aspects)
         lines = [
             f"<tr><th>{escape(row.cell.normalization)}</th><th>{escape(row.cell.fusion)}</th>"
-            + "".join(f"<td>{_figure_html(row.values.get(column))}</td>" for column in columns)
+            + "".join(f"<td>{_figure_html(row.values.get(aspect))}</td>" for aspect in aspects)
             + "</tr>"
             for row in shown
         ]
@@ -173,20 +173,20 @@ class Evaluation:
         settings = self.config.report
         return Report(settings.title, (self._dataset,), settings.test, settings.alpha, __version__)
 
-    def _column(self, measure: str | None, label_group: str) -> Column:
+    def _aspect(self, measure: str | None, label_group: str) -> Aspect:
         from jobs.reporting.tables import decisive
 
         groups = list(self._dataset.queries)
         if label_group not in groups:
             raise unknown_name("label group", label_group, groups)
-        columns = [column for column in self._dataset.columns if column.label_group == label_group]
+        aspects = [aspect for aspect in self._dataset.aspects if aspect.label_group == label_group]
         if measure is None:
-            return decisive(columns)
+            return decisive(aspects)
         wanted: Measure = parse_measures(measure)[0]
-        for column in columns:
-            if column.measure == wanted and column.ideal == ALL:
-                return column
-        raise unknown_name("metric", measure, dict.fromkeys(str(column.measure) for column in columns))
+        for aspect in aspects:
+            if aspect.measure == wanted and aspect.ideal == ALL:
+                return aspect
+        raise unknown_name("metric", measure, dict.fromkeys(str(aspect.measure) for aspect in aspects))
 
 
 def _figure_html(value: Value | None) -> str:

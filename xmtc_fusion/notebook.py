@@ -77,9 +77,9 @@ def chart(table: Any, x: str, y: str | list[str], title: str, kind: Literal["bar
 
 
 def show_figure(figure: Figure) -> None:
-    """A figure inside the notebook. In a terminal, nothing."""
+    """A chart inside the notebook. In a terminal, nothing."""
     if _given("display") is not None:
-        # Databricks draws figures itself; Jupyter draws only those of pyplot, which is not used here.
+        # Databricks draws charts itself; Jupyter draws only those of pyplot, which is not used here.
         _displayed(figure if _given("dbutils") is not None else _picture(figure))
 
 
@@ -102,7 +102,7 @@ def _displayed(thing: Any) -> bool:
 
 
 def _picture(figure: Figure) -> Any:
-    """A figure as Jupyter shows it: a PNG."""
+    """A chart as Jupyter shows it: a PNG."""
     from IPython.display import Image  # type: ignore[import-not-found,unused-ignore]
 
     drawn = io.BytesIO()

@@ -16,7 +16,7 @@ with DAG(
     schedule="30 2 * * *",
     start_date=datetime(2026, 1, 1),
     catchup=False,
-    # Two runs at once would wait for each other.
+    # Two nights at once would wait for each other.
     max_active_runs=1,
     # An alarm is no accident: a second try would only say the same.
     default_args={"retries": 0, "execution_timeout": timedelta(hours=6)},

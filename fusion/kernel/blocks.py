@@ -1,4 +1,4 @@
-"""A block of texts with their ranked lists and relevant labels, and the rankings that are to be made of them."""
+"""Text blocks: texts with their ranked lists and relevant labels, and the rankings that are to be made of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Scope = Literal["group", "joint"]
 
 TEXTS_PER_BLOCK = 128
 ENTRIES_PER_BLOCK = 200_000
-"""Blocks are small enough for the processor's caches and large enough to make calls cheap."""
+"""Text blocks are small enough for the processor's caches and large enough to make calls cheap."""
 
 
 class Judged(NamedTuple):
@@ -61,7 +61,7 @@ class TextBlock:
         return len(self.start)
 
     def blocks(self) -> Iterator[tuple[int, TextBlock]]:
-        """The texts in blocks, each with the index of its first one."""
+        """The texts in text blocks, each with the index of its first one."""
         entries = np.cumsum((self.stop - self.start).sum(axis=(1, 2)))
         first = 0
         while first < len(self):
@@ -143,7 +143,7 @@ class TextBlock:
 
 
 class PoolView(NamedTuple):
-    """A view of a block: which candidates are ranked against each other, and which of them are relevant.
+    """A view of a text block: which candidates are ranked against each other, and which of them are relevant.
 
     The candidates of query `source[p]` are `member[offset[p]:offset[p + 1]]`, or that range itself if `member` is
     None; `relevant` points into the members.
@@ -173,7 +173,7 @@ class PoolView(NamedTuple):
 def pool_views(
     texts: TextBlock, views: tuple[str, ...], groups: tuple[str, ...], scope: Scope, keep_all: bool
 ) -> Iterator[list[PoolView]]:
-    """The views of a block, together where they share their pools.
+    """The views of a text block, together where they share their pools.
 
     Scope `group` fuses the lists of each label group on their own; `joint` fuses all candidates of a text
     and then looks at each group's part of the result. All labels together are one list per retriever in both.

@@ -1,4 +1,4 @@
-"""The candidates of a block of pools as fusions see them: normalised scores, ranks, and figures of both."""
+"""The candidates of a text block as fusions see them: normalised scores, ranks, and figures of both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT = Policies()
 
 
 class Candidates:
-    """The candidates of a block as a fusion sees them: their scores under one normalisation, and their ranks.
+    """The candidates of a text block as a fusion sees them: their scores under one normalisation, and their ranks.
 
     The figures below are computed together in one compiled pass; `x` and `ranks` are the plain matrices
     (lists x candidates, NaN where a list lacks the candidate) for fusions that want them.

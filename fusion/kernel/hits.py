@@ -50,7 +50,7 @@ class Ranked(Protocol):
     columns: frozenset[int]
 
     def add(self, pool_view: PoolView, text: Ints, column: int, scores: Array, key: Int32s | None = None) -> None:
-        """The scores of a block of texts; `text` is that of every pool."""
+        """The scores of a text block; `text` is that of every pool."""
 
     def add_list(self, pool_view: PoolView, text: Ints, column: int, position: Int32s) -> None:
         """The positions in a single list."""
@@ -104,7 +104,7 @@ def find_hits(
 
 
 def _joined_hits(view: str, of_blocks: Sequence[Hits]) -> Hits:
-    """Hits of one block of texts after another."""
+    """Hits of one text block after another."""
     columns: list[Any] = [
         None if arrays[0] is None else np.concatenate(arrays)
         for arrays in zip(*(hits[1:] for hits in of_blocks), strict=True)

@@ -1,6 +1,6 @@
 """Pools: the candidates of a text (of one label group, or all of them) with their scores in every list.
 
-A pool unites the lists of R retrievers. A block of pools is held as matrices (lists x candidates), pool after
+A pool unites the lists of R retrievers. The pools of a text block are held as matrices (lists x candidates), pool after
 pool and each pool in ascending order of label ids, so that within a pool the earlier of two equal scores wins.
 """
 
@@ -60,7 +60,7 @@ class ListStatistics:
 
 @dataclass
 class Pools:
-    """A block of pools. `source` names the pool of `Lists` that each one was made from."""
+    """The pools of a text block. `source` names the pool of `Lists` that each one was made from."""
 
     source: Ints
     offset: Ints

@@ -42,7 +42,7 @@ class BestLabels:
         self._gathered: dict[tuple[str, int], list[Listed]] = defaultdict(list)
 
     def add(self, pool_view: PoolView, text: Ints, column: int, scores: Array, key: Int32s | None = None) -> None:
-        """The candidates of a block of texts; `text` is that of every pool. Those without a score (NaN, -inf) are not
+        """The candidates of a text block; `text` is that of every pool. Those without a score (NaN, -inf) are not
         listed. Of equal scores the one with the greater key comes first, or without keys the lower label id."""
         keys = np.empty(0, np.int32) if key is None else pool_view.take(key)
         label = pool_view.take(pool_view.pools.label)

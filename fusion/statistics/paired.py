@@ -2,7 +2,7 @@
 
 A text's figure enters as a whole number of UNIT, so every sum is exact, however the texts were spread. Of two columns
 i and j the sums of x_i, x_i^2 and x_i x_j give the t-test of their differences; they are kept by the number of
-relevant labels of the text. For the randomisation test the sums of blocks of texts are enough (see random_signs). With
+relevant labels of the text. For the randomisation test the sums of sign blocks are enough (see random_signs). With
 the number and the fingerprint of the texts of each block, those sums can also be paired with those of another result.
 """
 

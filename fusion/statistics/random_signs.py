@@ -1,6 +1,6 @@
-"""The randomisation test by blocks of texts: random signs drawn at the end, not for every text.
+"""The randomisation test by sign blocks: random signs drawn at the end, not for every text.
 
-Texts are hashed by id into blocks, and the sum of each block is kept. A sign vector gives every block one sign. Sign
+Texts are hashed by id into sign blocks, and the sum of each is kept. A sign vector gives every block one sign. Sign
 changes by whole blocks are a subgroup of all sign changes, so the test is exact under the same null hypothesis as the
 one that draws a sign for every text (Fisher 1935; for retrieval, Smucker, Allan and Carterette 2007): differences
 are symmetric about zero. Texts that share a block only coarsen it.
@@ -29,7 +29,7 @@ VECTORS_AT_A_TIME = 256
 
 
 def blocks_of(keys: Ints, blocks: int) -> Ints:
-    """The block of each text, from a number that depends on its id alone."""
+    """The sign block of each text, from a number that depends on its id alone."""
     return (mixed(keys) % np.uint64(blocks)).astype(np.int64)
 
 

@@ -1,8 +1,8 @@
-"""One cell for all: the one that loses least against the best cell of each column of figures.
+"""One cell for all: the one that loses least against the best cell of each aspect.
 
-The regret of a cell in a column is what the best cell has more, in points (of percent). A cell loses a column if a
-single retriever has more there. The recommended cell is of those that lose the fewest columns, none where that is
-possible, and has the smallest mean regret of them over all columns; of those that tie, it has the smaller worst regret
+The regret of a cell in an aspect is what the best cell has more, in points (of percent). A cell loses in an aspect if a
+single retriever has more there. The recommended cell is of those that lose in the fewest aspects, none where that is
+possible, and has the smallest mean regret of them over all aspects; of those that tie, it has the smaller worst regret
 or comes first.
 """
 
@@ -16,53 +16,53 @@ from typing import Generic, TypeVar
 from fusion.errors import InputError
 from fusion.grid import SINGLE, Cell
 
-Column = TypeVar("Column", bound=Hashable)
+Aspect = TypeVar("Aspect", bound=Hashable)
 DECIMALS = 9
 """Regrets that differ by less are equal: figures that are equal on paper differ in their last bits."""
 
 
 @dataclass(frozen=True)
-class Recommendation(Generic[Column]):
+class Recommendation(Generic[Aspect]):
     """The recommended cell, and what it is chosen from."""
 
     cell: Cell
     mean_regret: float
     worst_regret: float
-    worst_column: Column
-    """Where the worst regret is; of equal ones, the first column."""
+    worst_aspect: Aspect
+    """Where the worst regret is; of equal ones, the first aspect."""
     tied: tuple[Cell, ...]
     """Other cells with the same losses, mean regret and worst regret, in the order of the grid."""
-    lost: tuple[Column, ...]
-    """The columns in which a single retriever is better."""
-    winners: dict[Column, tuple[Cell, ...]]
-    """The best cells of each column."""
-    regrets: dict[Cell, dict[Column, float]]
+    lost: tuple[Aspect, ...]
+    """The aspects in which a single retriever is better."""
+    winners: dict[Aspect, tuple[Cell, ...]]
+    """The best cells of each aspect."""
+    regrets: dict[Cell, dict[Aspect, float]]
 
 
-def recommend(figures: Mapping[Column, Mapping[Cell, float]]) -> Recommendation[Column]:
-    """From shares of 1 by column (those of ideal `all`) and cell, in the order of the grid. Single retrievers are what
-    cells must not lose to, and are not recommended themselves; neither is a cell that some column lacks."""
+def recommend(figures: Mapping[Aspect, Mapping[Cell, float]]) -> Recommendation[Aspect]:
+    """From shares of 1 by aspect (those of ideal `all`) and cell, in the order of the grid. Single retrievers are what
+    cells must not lose to, and are not recommended themselves; neither is a cell that some aspect lacks."""
     fused = {
-        column: {cell: value for cell, value in cells.items() if cell.normalization != SINGLE}
-        for column, cells in figures.items()
+        aspect: {cell: value for cell, value in cells.items() if cell.normalization != SINGLE}
+        for aspect, cells in figures.items()
     }
     first = next(iter(fused.values()), {})
     complete = [cell for cell in first if all(cell in cells for cells in fused.values())]
     if not complete:
-        raise InputError("no cell has a figure in every column, so none can be recommended")
-    best = {column: max(cells.values()) for column, cells in fused.items()}
+        raise InputError("no cell has a figure in every aspect, so none can be recommended")
+    best = {aspect: max(cells.values()) for aspect, cells in fused.items()}
     regrets = {
-        cell: {column: round(100 * (best[column] - cells[cell]), DECIMALS) for column, cells in fused.items()}
+        cell: {aspect: round(100 * (best[aspect] - cells[cell]), DECIMALS) for aspect, cells in fused.items()}
         for cell in complete
     }
     lost = {cell: _lost(cell, figures) for cell in complete}
     ranked = {
         cell: (
             len(lost[cell]),
-            round(math.fsum(by_column.values()) / len(by_column), DECIMALS),
-            max(by_column.values()),
+            round(math.fsum(by_aspect.values()) / len(by_aspect), DECIMALS),
+            max(by_aspect.values()),
         )
-        for cell, by_column in regrets.items()
+        for cell, by_aspect in regrets.items()
     }
     chosen = min(complete, key=lambda cell: ranked[cell])
     _, mean, worst = ranked[chosen]
@@ -70,22 +70,22 @@ def recommend(figures: Mapping[Column, Mapping[Cell, float]]) -> Recommendation[
         chosen,
         mean,
         worst,
-        max(regrets[chosen], key=lambda column: regrets[chosen][column]),
+        max(regrets[chosen], key=lambda aspect: regrets[chosen][aspect]),
         tuple(cell for cell in complete if ranked[cell] == ranked[chosen] and cell != chosen),
         lost[chosen],
         {
-            column: tuple(cell for cell, value in cells.items() if round(100 * (best[column] - value), DECIMALS) == 0)
-            for column, cells in fused.items()
+            aspect: tuple(cell for cell, value in cells.items() if round(100 * (best[aspect] - value), DECIMALS) == 0)
+            for aspect, cells in fused.items()
         },
         regrets,
     )
 
 
-def _lost(cell: Cell, figures: Mapping[Column, Mapping[Cell, float]]) -> tuple[Column, ...]:
-    """The columns in which a single retriever is better than the cell."""
+def _lost(cell: Cell, figures: Mapping[Aspect, Mapping[Cell, float]]) -> tuple[Aspect, ...]:
+    """The aspects in which a single retriever is better than the cell."""
 
     def behind(cells: Mapping[Cell, float]) -> float:
         singles = (value for other, value in cells.items() if other.normalization == SINGLE)
         return round(100 * (max(singles, default=cells[cell]) - cells[cell]), DECIMALS)
 
-    return tuple(column for column, cells in figures.items() if behind(cells) > 0)
+    return tuple(aspect for aspect, cells in figures.items() if behind(cells) > 0)

@@ -50,7 +50,7 @@ def feature_names(retrievers: Sequence[str], trained: bool) -> tuple[str, ...]:
 
 
 def feature_matrix(pools: Pools) -> Floats:
-    """The features of all candidates of a block (candidates x features)."""
+    """The features of all candidates of a text block (candidates x features)."""
     retrievers, candidates = pools.position.shape
     trained = pools.train_texts is not None
     table, row = (np.zeros((1, 1), np.int32), np.zeros(len(pools.source), np.int64))

@@ -133,7 +133,7 @@ def model_from_json(described: Mapping[str, Any], cell: Cell | None, source: str
 
 @compiled
 def _linear(matrix, coefficients, intercept):  # type: ignore[no-untyped-def]
-    # One order of summation, whatever the block: the same scores everywhere. Of four sums none waits for another.
+    # One order of summation, whatever the text block: the same scores everywhere. Of four sums none waits for another.
     scores = np.empty(matrix.shape[0])
     features = matrix.shape[1]
     for c in range(matrix.shape[0]):

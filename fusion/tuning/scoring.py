@@ -1,4 +1,4 @@
-"""The scores of strategies for a block of pools: each pool by what was chosen or learned for its fold and view."""
+"""The scores of strategies for a text block: each pool by what was chosen or learned for its fold and view."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fusion.types import Array, Floats, Ints
 
 
 class ChosenScores:
-    """The scores of a block's candidates under strategies. A chosen cell is not computed again: the scores of its
+    """The scores of a text block's candidates under strategies. A chosen cell is not computed again: the scores of its
     column are kept on their way."""
 
     def __init__(

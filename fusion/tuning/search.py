@@ -1,4 +1,4 @@
-"""The settings that are tried: cells, weights of retrievers and parameters; and where to look next."""
+"""The cells that are tried, with weights of retrievers and parameters; and where to look next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fusion.registry import FUSIONS, NORMALIZATIONS
 
 WEIGHTED = ("wsum", "mixed")
 STEPS = (50, 25, 20, 10, 8, 6, 5, 4, 3)
-"""Weights are multiples of one of these fractions, the finest that leaves few enough settings."""
+"""Weights are multiples of one of these fractions, the finest that leaves few enough cells."""
 VALUES: dict[tuple[str, str], tuple[Number, ...]] = {
     ("rrf", "k"): (1, 2, 3, 5, 8, 12, 20, 30, 45, 60, 90, 140, 200),
     ("rbc", "phi"): (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98),
@@ -54,7 +54,7 @@ def parameter_cells() -> list[Cell]:
 
 
 def around(best: Iterable[Cell], retrievers: Sequence[str], distance: float) -> list[Cell]:
-    """The neighbours of settings: weights that differ by a distance in one retriever, and parameters halfway to the
+    """The neighbours of cells: weights that differ by a distance in one retriever, and parameters halfway to the
     next value that was tried."""
     return list(
         dict.fromkeys(

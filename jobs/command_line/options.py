@@ -94,9 +94,9 @@ REPORT = [
 ]
 NIGHTLY = [
     Shortcut("--datasets", "nightly.datasets", "FILES", "configuration files, separated by commas"),
-    Shortcut("--run-id", "nightly.run_id", "NAME", "the name of the run; default: the date (UTC)"),
-    Shortcut("--baseline", "nightly.baseline", "NAME", "the run to compare with; default: the last without an alarm"),
-    Shortcut("--break-lock", "nightly.break_lock", "NAME", "take the lease from the run of that name, which is dead"),
+    Shortcut("--run-id", "nightly.run_id", "NAME", "the name of the night; default: the date (UTC)"),
+    Shortcut("--baseline", "nightly.baseline", "NAME", "the night to compare with; default: the last without an alarm"),
+    Shortcut("--break-lock", "nightly.break_lock", "NAME", "take the lease from the night of that name, which is dead"),
     WORK,
     MASTER,
 ]

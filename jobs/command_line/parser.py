@@ -24,20 +24,20 @@ from jobs.command_line.options import (
     Shortcut,
 )
 
-DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label text classification on Spark,
-and tell which fusion wins."""
+DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label text classification, in memory
+or on Spark, and tell which fusion wins."""
 
 EPILOG = """examples:
   xmtc-fusion run --config conf/datasets/debtags.yaml
   xmtc-fusion evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/
   xmtc-fusion report --results out/ --output report/
 
-'xmtc-fusion JOB --help' tells the options of a job; 'xmtc-fusion config' prints every setting with its meaning.
+'xmtc-fusion JOB --help' lists the options of a job; 'xmtc-fusion config' prints every setting with its meaning.
 
 exit codes:
   0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else
   nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted, 13 a dataset failed,
-  14 the data are not what they should be, 15 it took too much"""
+  14 the data failed a check, 15 it took too much time or memory"""
 
 
 class JobHelp(NamedTuple):
@@ -54,8 +54,8 @@ class JobHelp(NamedTuple):
 HELP = {
     "evaluate": JobHelp(
         "metrics of every chosen cell, from candidates and judgements",
-        "Fuse ranked lists with every chosen pair of normalisation and fusion, and compare the rankings with the\n"
-        "judgements. Prints the best pairs; with --output, writes all figures and what the report needs.",
+        "Fuse ranked lists by every chosen cell (a normalisation with a fusion), and compare the rankings with the\n"
+        "judgements. Prints the best cells; with --output, writes all figures and what the report needs.",
         [
             "evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/",
             "evaluate --config my.yaml --normalizations zmuv,min-max --fusions combmnz --metrics ndcg@10",
@@ -75,7 +75,7 @@ HELP = {
     ),
     "fuse": JobHelp(
         "fused rankings of the chosen cells",
-        "Fuse ranked lists and write the fused lists of every chosen pair of normalisation and fusion.",
+        "Fuse ranked lists and write the fused lists of every chosen cell (a normalisation with a fusion).",
         [
             "fuse --run bm25=a.trec --run dense=b.trec --normalizations zmuv --fusions combmnz --output fused/",
             "fuse --run bm25=new.trec --run dense=new2.trec --model tuned/model.json --top 10 --output fused/",
@@ -103,8 +103,8 @@ HELP = {
         [*STAGES, RETRIEVERS, METRICS, *RESULTS],
     ),
     "report": JobHelp(
-        "tables, figures and one page from the results of evaluations",
-        "Write tables, figures and one page from what evaluate or run wrote. With --compare, show two results side by\n"
+        "tables, charts and one page from the results of evaluations",
+        "Write tables, charts and one page from what evaluate or run wrote. With --compare, show two results side by\n"
         "side, their differences tested over the texts that both have. Needs no Spark.",
         [
             "report --results out/ --output report/",
@@ -114,13 +114,13 @@ HELP = {
     ),
     "nightly": JobHelp(
         "re-evaluate datasets, compare with a baseline, alarm if a figure fell",
-        "Evaluate what has changed since the last run, add it to the history and compare it with the baseline.",
+        "Evaluate what has changed since the last night, add it to the history and compare it with the baseline.",
         [
             "nightly --config conf/nightly.yaml",
             "nightly status --work /data/work",
         ],
         NIGHTLY,
-        ["status", "show RUN", "compare RUN RUN", "rerun RUN", "accept RUN", "pin [RUN]"],
+        ["status", "show NIGHT", "compare NIGHT NIGHT", "rerun NIGHT", "accept NIGHT", "pin [NIGHT]"],
     ),
     "doctor": JobHelp(
         "what is wrong with an installation, and what to do about it",
@@ -138,7 +138,7 @@ HELP = {
         STAGES,
     ),
     "retrieve": JobHelp(
-        "candidates of all retrievers that are configured",
+        "candidates of all configured retrievers",
         "Bring the candidates of every retriever in `retrievers` up to date. Needs prepare.",
         [
             "retrieve --config conf/datasets/debtags.yaml",
@@ -206,9 +206,9 @@ def make_parser() -> argparse.ArgumentParser:
         job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
         job.add_argument("--debug", action="store_true", help="show the stack trace of an error")
         if about.actions:
-            job.add_argument("action", nargs="*", metavar="ACTION", help=f"instead: {', '.join(about.actions)}")
+            job.add_argument("action", nargs="*", metavar="ACTION", help=f"or: {', '.join(about.actions)}")
             job.add_argument("--dataset", metavar="NAME", help="for rerun and accept: one dataset of the night")
-            job.add_argument("--because", metavar="WORDS", default="", help="for accept and pin: why, which is kept")
+            job.add_argument("--because", metavar="WORDS", default="", help="for accept and pin: the reason")
         for shortcut in [*about.shortcuts, *LOG]:
             job.add_argument(
                 shortcut.option,

@@ -1,1 +1,1 @@
-"""What the nightly run is made of: data checks, re-evaluation, baseline, history, lease, alerts, trend."""
+"""What a night is made of: data checks, re-evaluation, baseline, history, lease, alerts, trend."""

@@ -14,7 +14,7 @@ from fusion.metrics import Measure
 from fusion.statistics.gate import Change, Sums, change
 from fusion.statistics.paired import UNIT
 from fusion.types import Ints
-from jobs.reporting.data import Column
+from jobs.reporting.data import Aspect
 from jobs.reporting.formats import watched_name
 
 CELL = ["normalization", "fusion", "label_group"]
@@ -23,7 +23,7 @@ ABSENT = np.iinfo(np.int64).min
 
 
 class Watched(NamedTuple):
-    """A figure that must not fall, and the run it is compared with."""
+    """A figure that must not fall, and the night it is compared with."""
 
     dataset: str
     label_group: str
@@ -34,8 +34,8 @@ class Watched(NamedTuple):
     against: str
 
     def __str__(self) -> str:
-        column = Column(self.label_group, self.metric, self.k)
-        return watched_name(column, Cell(self.normalization, self.fusion))
+        aspect = Aspect(self.label_group, self.metric, self.k)
+        return watched_name(aspect, Cell(self.normalization, self.fusion))
 
 
 class FallenText(NamedTuple):

@@ -1,7 +1,7 @@
 """The history as tables of a catalog, through Spark.
 
 Appending is all that every kind of table can do, so the lease is a table of its own: the first row with a number has
-it. Two runs that begin in the same second may both believe that they have the lease until they look again, which they
+it. Two nights that begin in the same second may both believe that they have the lease until they look again, which they
 do before they commit.
 """
 
@@ -134,7 +134,7 @@ class CatalogTables:
         last = self.holder()
         if last is not None and last.number > self._number:
             raise FencedError(
-                f"{last} has taken the history {self._prefix} over: this run was silent for too long, and what it "
+                f"{last} has taken the history {self._prefix} over: this night was silent for too long, and what it "
                 "found is not kept. Run it again if it is still wanted"
             )
 

@@ -29,7 +29,7 @@ class OtherChoice(NamedTuple):
     strategy: str
     before: str
     against: str
-    """The run that chose it."""
+    """The night that chose it."""
     now: str
     objective: str
     value: float

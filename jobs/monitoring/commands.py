@@ -10,7 +10,7 @@ from fusion.errors import ConfigError
 from fusion.grid import Cell
 from jobs.monitoring.history import ACCEPT, PIN, History, Row
 from jobs.monitoring.night import OK
-from jobs.reporting.data import Column
+from jobs.reporting.data import Aspect
 from jobs.reporting.formats import percent, plain, watched_name
 
 NIGHTS = 14
@@ -157,8 +157,8 @@ def _log_line(row: Row) -> str:
 
 
 def _figure_name(row: Row) -> str:
-    column = Column(row["label_group"], row["metric"], row["k"])
-    return watched_name(column, Cell(row["normalization"], row["fusion"]))
+    aspect = Aspect(row["label_group"], row["metric"], row["k"])
+    return watched_name(aspect, Cell(row["normalization"], row["fusion"]))
 
 
 def _short(text: str, most: int = 160) -> str:

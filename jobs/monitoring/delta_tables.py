@@ -49,7 +49,7 @@ class DeltaTables:
         if place.startswith(("s3:", "s3a:")):
             self._options = {"conditional_put": "etag"}
         elif local is not None and in_volume(local):
-            # Volumes cannot link files; the schedule there starts one run at a time.
+            # Volumes cannot link files; the schedule there starts one night at a time.
             self._options = {"allow_unsafe_rename": "true"}
         self._runs: DeltaTable | None = None
         self._number = 0
@@ -217,8 +217,8 @@ class DeltaTables:
     def _fenced(self) -> FencedError:
         other = self.holder()
         return FencedError(
-            f"{other or 'another run'} has taken the history {self.place} over: this run was silent for too long, and "
-            "what it found is not kept. Run it again if it is still wanted"
+            f"{other or 'another night'} has taken the history {self.place} over: this night was silent for too long, "
+            "and what it found is not kept. Run it again if it is still wanted"
         )
 
     def _open(self, name: str) -> DeltaTable | None:

@@ -1,4 +1,4 @@
-"""The history of nightly runs: append-only tables, in a folder or an object store (Delta) or in a catalog (Spark).
+"""The history of nights: append-only tables, in a folder or an object store (Delta) or in a catalog (Spark).
 
 A night writes its figures under the number of its lease, then one commit to `runs`, and only then do they count. A
 rerun is a further attempt; the last one that has figures counts, and the earlier ones stay until retention.
@@ -91,7 +91,7 @@ class History:
         return list(counting.values())
 
     def read(self, name: str, run_ids: Iterable[str] | None = None, dataset: str | None = None) -> pa.Table | None:
-        """The rows that count of some runs, or of all; None if there are none."""
+        """The rows that count of some nights, or of all; None if there are none."""
         wanted = None if run_ids is None else set(run_ids)
         attempts = {
             (row["run_id"], row["dataset"], row["attempt"])
@@ -101,7 +101,7 @@ class History:
         return self.read_attempts(name, attempts)
 
     def read_attempts(self, name: str, attempts: set[tuple[str, str, int]]) -> pa.Table | None:
-        """The rows of some attempts (run, dataset, number); None if there are none."""
+        """The rows of some attempts (night, dataset, number); None if there are none."""
         if not attempts:
             return None
         table = self.storage.read(name, sorted({run_id for run_id, _, _ in attempts}))
@@ -125,7 +125,7 @@ class History:
         self.storage.commit(pa.Table.from_pylist(list(rows), schema))
 
     def forget(self, run_ids: Sequence[str], before: int) -> None:
-        """Remove runs, and what attempts before a number have written that were never committed."""
+        """Remove nights, and what attempts before a number have written that were never committed."""
         committed = {row["attempt"] for row in self.attempts()}
         # Every attempt writes to this table first, and it is the last one that rows are removed from.
         table = self.storage.read("run_log")

@@ -1,4 +1,4 @@
-"""What the history of nightly runs holds: its tables, their columns, and how both kinds of storage keep them."""
+"""What the history of nights holds: its tables, their columns, and how both kinds of storage keep them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ WITHOUT_FIGURES = ("missing dataset", "failed")
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds the lease of a history: one nightly run at a time."""
+    """Who holds the lease of a history: one night at a time."""
 
     number: int
     """Every lease has the next number. What is written under an older one no longer counts."""
@@ -92,7 +92,7 @@ class Holder:
     """How long after that the lease is still the holder's."""
 
     def __str__(self) -> str:
-        return f"run {self.run_id} (process {self.pid} on {self.host})"
+        return f"night {self.run_id} (process {self.pid} on {self.host})"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -107,7 +107,7 @@ class Holder:
 
 
 class FencedError(OutputError):
-    """Raised when a run has lost its lease to another one: nothing of it enters the history any more."""
+    """Raised when a night has lost its lease to another one: nothing of it enters the history any more."""
 
 
 class Storage(Protocol):
@@ -116,7 +116,7 @@ class Storage(Protocol):
     def append(self, name: str, rows: pa.Table) -> None: ...
 
     def read(self, name: str, run_ids: list[str] | None = None) -> pa.Table | None:
-        """The rows of some runs, or all of them; None if there is no such table."""
+        """The rows of some nights, or all of them; None if there is no such table."""
 
     def sql(self, query: str) -> pa.Table:
         """The answer to a query over all tables by their names, with every attempt in them."""
@@ -125,7 +125,7 @@ class Storage(Protocol):
         """Append to `runs` under the lease that was taken; FencedError if another one was taken since."""
 
     def forget(self, run_ids: list[str], attempts: list[int]) -> None:
-        """Remove runs, then all rows of other tables that belong to them or to these attempts; FencedError if another
+        """Remove nights, then all rows of other tables that belong to them or to these attempts; FencedError if another
         lease was taken since."""
 
     def take(self, holder: Holder) -> bool:
@@ -153,7 +153,7 @@ def typed(name: str, rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def rows_of(table: pa.Table, attempts: set[tuple[str, str, int]]) -> pa.Table:
-    """The rows of some attempts, each given as run, dataset and number."""
+    """The rows of some attempts, each given as night, dataset and number."""
     keys = [pc.cast(table[name], pa.string()) for name in KEYS]
     wanted = pa.array(["\n".join(map(str, attempt)) for attempt in attempts], pa.string())
     return table.filter(pc.is_in(pc.binary_join_element_wise(*keys, "\n"), value_set=wanted))

@@ -1,4 +1,4 @@
-"""One nightly run per history at a time: a lease that is renewed while its holder is at work.
+"""One night per history at a time: a lease that is renewed while its holder is at work.
 
 A holder that has died is succeeded: at once if its process ran on this machine, else when the lease has run out. A
 holder that was only paused finds out when it writes: the storage of the history refuses what comes under an old number.
@@ -48,7 +48,7 @@ def held_lease(
 ) -> Iterator[Lease]:
     """Hold the lease while the block runs. Another holder is waited for, then named in the refusal.
 
-    `broken` names a run whose lease is taken over even though it has not run out.
+    `broken` names a night whose lease is taken over even though it has not run out.
     """
     lease = Lease(_taken(storage, run_id, seconds, wait, broken))
     done = threading.Event()
@@ -63,7 +63,7 @@ def held_lease(
             storage.release(lease.holder)
         except Exception as error:
             # It runs out by itself; the verdict of the night matters more.
-            log(f"the lease of run {run_id} was not given back, and runs out in {seconds:g} s: {error}")
+            log(f"the lease of night {run_id} was not given back, and runs out in {seconds:g} s: {error}")
 
 
 def _taken(storage: Storage, run_id: str, seconds: float, wait: float, broken: str | None) -> Holder:
@@ -98,7 +98,7 @@ def _is_over(holder: Holder, broken: str | None) -> bool:
         log(f"the lease of {holder} is broken, as asked")
         return True
     if holder.host == socket.gethostname() and _birth(holder.pid) not in (holder.birth, None):
-        log(f"the lease of run {holder.run_id} is taken over: its process {holder.pid} is gone")
+        log(f"the lease of night {holder.run_id} is taken over: its process {holder.pid} is gone")
         return True
     silent = time.time() - holder.beat
     if silent > holder.seconds:

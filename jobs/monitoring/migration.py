@@ -23,7 +23,7 @@ OLD_ATTEMPT = 0
 
 
 def migrate(place: str, storage: DeltaTables) -> None:
-    """Take over what an earlier version left in the folder of a history, under the lease of the run that does so.
+    """Take over what an earlier version left in the folder of a history, under the lease of the night that does so.
 
     One commit to `runs` comes last, so that a migration that was killed begins anew. The old files stay until
     retention removes what no Delta table lists.
@@ -43,7 +43,7 @@ def migrate(place: str, storage: DeltaTables) -> None:
                 storage.append(name, with_keys(rows, run_id, dataset, OLD_ATTEMPT))
     rows = [_run_row(run_id, dataset, _read(filesystem, path)) for run_id, dataset, path in nights]
     storage.commit(pa.Table.from_pylist(rows, pa.schema([*KEYS.items(), *COLUMNS[RUNS].items()])))
-    log(f"the history {place} of an earlier version was taken over: {len({run_id for run_id, _ in complete})} runs")
+    log(f"the history {place} of an earlier version was taken over: {len({run_id for run_id, _ in complete})} nights")
 
 
 def _located(place: str) -> tuple[fs.FileSystem, str]:
@@ -55,7 +55,7 @@ def _located(place: str) -> tuple[fs.FileSystem, str]:
 
 
 def _partitions(filesystem: fs.FileSystem, folder: str) -> Iterator[tuple[str, str, str]]:
-    """The runs and datasets of a table of an earlier version, with their folders."""
+    """The nights and datasets of a table of an earlier version, with their folders."""
     for of_run in filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
         if not of_run.base_name.startswith("run_id="):
             continue

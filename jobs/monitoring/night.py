@@ -1,4 +1,4 @@
-"""The outcome of a nightly run: verdicts, and what programs are told of them."""
+"""The outcome of a night: verdicts, and what programs are told of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Absent(NamedTuple):
 
 @dataclass
 class Night:
-    """The outcome of a nightly run."""
+    """The outcome of a night."""
 
     run_id: str
     started: str

@@ -10,7 +10,7 @@ from jobs.monitoring.night import Night, summary
 from jobs.reporting import night as words
 from jobs.reporting.data import (
     AbsentDataset,
-    Column,
+    Aspect,
     Comparison,
     DataMove,
     DatasetNight,
@@ -65,7 +65,7 @@ def _watched(night: Night, watched: Watched) -> WatchedChange:
     change = night.changes[watched]
     p = night.fallen.get(watched, change.p)
     return WatchedChange(
-        Column(watched.label_group, watched.metric, watched.k),
+        Aspect(watched.label_group, watched.metric, watched.k),
         Cell(watched.normalization, watched.fusion),
         watched.against,
         change.baseline,

@@ -100,12 +100,12 @@ def commit() -> str | None:
 
 
 def retain(history: History, config: Config, night: Night) -> None:
-    """Forget the oldest runs beyond the number to keep, but never a baseline."""
+    """Forget the oldest nights beyond the number to keep, but never a baseline."""
     if not config.nightly.keep or night.unrecorded is not None:
         return
     kept = {night.run_id, config.nightly.baseline, *(row["run_id"] for row in night.baselines.values())}
     rows = history.runs()
-    # A dataset that is missing tonight will be compared with its last good run when it is back.
+    # A dataset that is missing tonight will be compared with its last good night when it is back.
     kept.update({row["dataset"]: row["run_id"] for row in rows if row["verdict"] == OK}.values())
     kept.update(row["run_id"] for row in history.decisions() if row["kind"] in (ACCEPT, PIN))
     ids = list(dict.fromkeys(row["run_id"] for row in rows))
@@ -113,11 +113,11 @@ def retain(history: History, config: Config, night: Night) -> None:
     if not old:
         return
     for run_id in old:
-        # Before the history forgets it: of a run that is not there any more nobody would look for the pages.
+        # Before the history forgets it: of a night that is not there any more nobody would look for the pages.
         _remove_pages(config, run_id)
     history.forget(old, night.attempt)
     for run_id in old:
-        log(f"run {run_id} is removed: {config.nightly.keep} are kept")
+        log(f"night {run_id} is removed: {config.nightly.keep} are kept")
 
 
 def _remove_pages(config: Config, run_id: str) -> None:
@@ -128,7 +128,7 @@ def _remove_pages(config: Config, run_id: str) -> None:
     if safe:
         remove_folder(Workspace.of(config).night(run_id))
     else:
-        log(f"the pages of run {run_id!r} stay: this is no name of a folder")
+        log(f"the pages of night {run_id!r} stay: this is no name of a folder")
 
 
 def now() -> str:

@@ -1,4 +1,4 @@
-"""A dataset of a nightly run: everything up to its figures, as far as something changed."""
+"""A dataset of a night: everything up to its figures, as far as something changed."""
 
 from __future__ import annotations
 

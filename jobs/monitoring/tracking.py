@@ -1,4 +1,4 @@
-"""Nightly runs in MLflow. Needs the extra [mlflow]."""
+"""Nights in MLflow. Needs the extra [mlflow]."""
 
 from __future__ import annotations
 

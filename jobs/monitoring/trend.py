@@ -11,8 +11,8 @@ from typing import Any
 
 from fusion.grid import Cell
 from jobs.monitoring.history import History
-from jobs.reporting.data import Column, NightVerdict
-from jobs.reporting.formats import column_name, count, interval, percent, watched_name
+from jobs.reporting.data import Aspect, NightVerdict
+from jobs.reporting.formats import aspect_name, count, interval, percent, watched_name
 from jobs.reporting.html import asset, night_html
 from jobs.settings.nightly import NightlySettings
 
@@ -38,17 +38,17 @@ class Point:
 
 @dataclass
 class Trend:
-    """A watched figure of a dataset, by run in the order of the runs."""
+    """A watched figure of a dataset, by night in the order of the nights."""
 
     dataset: str
-    column: Column
+    aspect: Aspect
     cell: Cell
     baseline: str | None
     points: dict[str, Point] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        return watched_name(self.column, self.cell)
+        return watched_name(self.aspect, self.cell)
 
     def fell(self, run_id: str) -> bool:
         return run_id in self.points and self.points[run_id].fell
@@ -69,7 +69,7 @@ def trend_page(history: History, settings: NightlySettings, night: NightVerdict)
 
 
 def trends(watched: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> list[Trend]:
-    """The history's rows as series; figures of runs that are not complete are left out."""
+    """The history's rows as series; figures of nights that are not complete are left out."""
     verdicts = {(row["dataset"], row["run_id"]): row["verdict"] for row in runs}
     baselines = {row["dataset"]: row["baseline"] for row in runs if row["reason"] is None}
     series: dict[tuple[Any, ...], Trend] = {}
@@ -78,10 +78,10 @@ def trends(watched: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any
         dataset, run_id = row["dataset"], row["run_id"]
         if (dataset, run_id) not in verdicts:
             continue
-        column = Column(row["label_group"], row["metric"], row["k"])
+        aspect = Aspect(row["label_group"], row["metric"], row["k"])
         cell = Cell(row["normalization"], row["fusion"])
-        trend = series.setdefault((dataset, column, cell), Trend(dataset, column, cell, baselines.get(dataset)))
-        # Runs of earlier versions did not keep which figure fell: there the alarm stands at all of them.
+        trend = series.setdefault((dataset, aspect, cell), Trend(dataset, aspect, cell, baselines.get(dataset)))
+        # Nights of earlier versions did not keep which figure fell: there the alarm stands at all of them.
         fell = verdicts[dataset, run_id] == REGRESSION if row.get("fell") is None else row["fell"]
         others = row.get("new_texts"), row.get("gone_texts")
         trend.points[run_id] = Point(row["mean"], row["low"], row["high"], row["queries"], fell, *others)
@@ -103,7 +103,7 @@ def drawn(series: Sequence[Trend], absent: Sequence[tuple[str, str]], tolerance:
             others[trend.dataset].append(_figure(trend, tolerance))
     for dataset in sorted(others):
         parts += [f"<h2>{escape(dataset)}{': did not fall' * bool(fallen)}</h2>", *others[dataset]]
-    charts = "\n".join(parts) or "<p>No complete run yet.</p>"
+    charts = "\n".join(parts) or "<p>No complete night yet.</p>"
     return Template(asset("trend.html")).substitute(style=asset("base.css"), night=night_html(night), charts=charts)
 
 
@@ -120,15 +120,15 @@ def _figure(trend: Trend, tolerance: float, prefix: str = "") -> str:
 
 
 class _Scale:
-    """From runs and percents to places on a chart."""
+    """From nights and percents to places on a chart."""
 
-    def __init__(self, runs: int, low: float, high: float) -> None:
+    def __init__(self, nights: int, low: float, high: float) -> None:
         pad = max(high - low, 1.0) * 0.1
-        self.runs, self.low, self.high = runs, low - pad, high + pad
+        self.nights, self.low, self.high = nights, low - pad, high + pad
         self.ticks = (low, (low + high) / 2, high)
 
     def x(self, n: int) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (n / max(self.runs - 1, 1))
+        return LEFT + (WIDTH - LEFT - RIGHT) * (n / max(self.nights - 1, 1))
 
     def y(self, value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (self.high - value) / (self.high - self.low)
@@ -164,8 +164,8 @@ def _chart(trend: Trend, tolerance: float) -> str:
             f'<text class="day" x="{scale.x(n):.1f}" y="{HEIGHT - 32}" text-anchor="{side}">{escape(ids[n])}</text>'
         )
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    title = f"{column_name(trend.column)} (%)"
-    parts.append(f'<text class="axis" x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 8}">run</text>')
+    title = f"{aspect_name(trend.aspect)} (%)"
+    parts.append(f'<text class="axis" x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 8}">night</text>')
     parts.append(f'<text class="axis" transform="translate(14 {middle}) rotate(-90)">{escape(title)}</text>')
     return "".join([*parts, "</svg>"])
 

@@ -1,1 +1,1 @@
-"""How results are shown: tables, figures and the page. Everything here prints what `data` holds."""
+"""How results are shown: tables, charts and the page. Everything here prints what `data` holds."""

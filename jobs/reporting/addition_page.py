@@ -33,10 +33,10 @@ def additions_section(datasets: tuple[Dataset, ...]) -> str:
 
 def _article(dataset: Dataset) -> str:
     parts = []
-    for group in dict.fromkeys(one.to_most.column.label_group for one in dataset.additions):
-        mine = [one for one in dataset.additions if one.to_most.column.label_group == group]
+    for group in dict.fromkeys(one.to_most.aspect.label_group for one in dataset.additions):
+        mine = [one for one in dataset.additions if one.to_most.aspect.label_group == group]
         first = mine[0].to_most
-        heading = f"{group} labels, {measure_name(first.column)} of {cell_name(first.cell)}"
+        heading = f"{group} labels, {measure_name(first.aspect)} of {cell_name(first.cell)}"
         parts.append(f"<figure><figcaption><h4>{escape(heading)}</h4></figcaption>{_drawing(mine, heading)}</figure>")
     table = table_html(additions_table(dataset), dataset.name)
     every = f"<details><summary>As a table</summary>{table}</details>"

@@ -11,7 +11,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.names import parse_subset, split, unquoted
 from fusion.statistics.significance import holm, paired_t
-from jobs.reporting.data import Column, Comparison, Dataset, Recommendation, Test, Verdict
+from jobs.reporting.data import Aspect, Comparison, Dataset, Recommendation, Test, Verdict
 from jobs.reporting.formats import cell_name, joined, measure_name, p_value, percent, points, verdict
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.recommend import verdict_of
@@ -24,7 +24,7 @@ TITLE = "What each retriever adds to the others"
 class Addition:
     """A cell over some retrievers beside the same cell without one of them, or beside the one that is left."""
 
-    column: Column
+    aspect: Aspect
     cell: Cell
     """Not fixed to retrievers: these are `retriever` and `others`."""
     retriever: str
@@ -36,7 +36,7 @@ class Addition:
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a retriever adds in a column: to most others that it was added to, and to every subset of them."""
+    """What a retriever adds in an aspect: to most others that it was added to, and to every subset of them."""
 
     to_most: Addition
     verdict: Verdict
@@ -53,22 +53,22 @@ class Contribution:
 
 def read_additions(
     rows: Iterable[Mapping[str, Any]],
-    folds: Mapping[Column, Mapping[Cell, Mapping[int, float]]],
+    folds: Mapping[Aspect, Mapping[Cell, Mapping[int, float]]],
     recommended: Recommendation | None,
     test: Test,
     alpha: float,
 ) -> tuple[Contribution, ...]:
-    """The rows of the table `additions`, for one cell and the decisive column of each label group. `folds`: the figures
+    """The rows of the table `additions`, for one cell and the decisive aspect of each label group. `folds`: the figures
     of every cell, fold by fold."""
-    found: dict[Column, list[Addition]] = defaultdict(list)
+    found: dict[Aspect, list[Addition]] = defaultdict(list)
     for row in rows:
-        found[Column(row["label_group"], row["metric"], row["k"])].append(_addition(row))
+        found[Aspect(row["label_group"], row["metric"], row["k"])].append(_addition(row))
     contributions: list[Contribution] = []
-    for group in sorted({column.label_group for column in found}, key=lambda name: (name != ALL, group_order(name))):
-        column = decisive(column for column in found if column.label_group == group)
-        cell = _shown_cell(found[column], recommended)
-        of_cell = [addition for addition in found[column] if addition.cell == cell]
-        contributions += _contributions(of_cell, folds.get(column, {}), test, alpha)
+    for group in sorted({aspect.label_group for aspect in found}, key=lambda name: (name != ALL, group_order(name))):
+        aspect = decisive(aspect for aspect in found if aspect.label_group == group)
+        cell = _shown_cell(found[aspect], recommended)
+        of_cell = [addition for addition in found[aspect] if addition.cell == cell]
+        contributions += _contributions(of_cell, folds.get(aspect, {}), test, alpha)
     return tuple(contributions)
 
 
@@ -76,7 +76,7 @@ def _addition(row: Mapping[str, Any]) -> Addition:
     others = [unquoted(row["others"])] if len(split(row["others"], "+")) == 1 else parse_subset(row["others"])
     tests = {"p_queries": row["p"], "p_randomization": row["p_randomization"], "texts": row["queries"]}
     return Addition(
-        Column(row["label_group"], row["metric"], row["k"]),
+        Aspect(row["label_group"], row["metric"], row["k"]),
         Cell(row["normalization"], row["fusion"]),
         row["retriever"],
         tuple(others),
@@ -137,13 +137,13 @@ def _by_fold(addition: Addition, folds: Mapping[Cell, Mapping[int, float]]) -> l
 def additions_table(dataset: Dataset) -> Table:
     """One line per label group and retriever."""
     blocks: list[list[list[Entry]]] = []
-    for group in dict.fromkeys(one.to_most.column.label_group for one in dataset.additions):
+    for group in dict.fromkeys(one.to_most.aspect.label_group for one in dataset.additions):
         lines = []
         for one in dataset.additions:
-            column, added = one.to_most.column, one.to_most.comparison
-            if column.label_group != group:
+            aspect, added = one.to_most.aspect, one.to_most.comparison
+            if aspect.label_group != group:
                 continue
-            words = [group, measure_name(column), one.to_most.retriever, joined(list(one.to_most.others))]
+            words = [group, measure_name(aspect), one.to_most.retriever, joined(list(one.to_most.others))]
             words += [percent(one.to_most.without), percent(one.to_most.value), gained(added)]
             words += [p_value(added.p_folds), p_value(added.p_queries), verdict(one.verdict)]
             words += [_extreme(one.least), _extreme(one.most)]
@@ -169,11 +169,11 @@ def _extreme(addition: Addition) -> str:
 def addition_lines(dataset: Dataset) -> list[str]:
     """A sentence per label group."""
     lines = []
-    for group in dict.fromkeys(one.to_most.column.label_group for one in dataset.additions):
-        mine = [one for one in dataset.additions if one.to_most.column.label_group == group]
+    for group in dict.fromkeys(one.to_most.aspect.label_group for one in dataset.additions):
+        mine = [one for one in dataset.additions if one.to_most.aspect.label_group == group]
         told = "; ".join(
             f"{one.to_most.retriever} adds {gained(one.to_most.comparison)} ({one.verdict.outcome})" for one in mine
         )
         first = mine[0].to_most
-        lines.append(f"{group} labels, {measure_name(first.column)} of {cell_name(first.cell)}, to all others: {told}.")
+        lines.append(f"{group} labels, {measure_name(first.aspect)} of {cell_name(first.cell)}, to all others: {told}.")
     return lines

@@ -27,8 +27,8 @@ from jobs.reporting.formats import gain as gained
 from jobs.reporting.tables import Entry, Table, tested
 
 REGRET_RULE = (
-    "of the cells that lose to a single retriever in the fewest columns, the one with the smallest mean regret: its "
-    "distance from the best cell of a column, averaged over all label groups and measures"
+    "of the cells that lose to a single retriever in the fewest aspects (a label group and a measure), the one with "
+    "the smallest mean regret: its distance from the best cell of an aspect, averaged over all aspects"
 )
 
 
@@ -38,10 +38,10 @@ def headline(dataset: Dataset) -> str:
     if recommendation is None:
         return f"No fusion was evaluated on {dataset.name}."
     first, *others = recommendation.standings
-    name, where = cell_name(recommendation.cell), labels_of(first.column.label_group)
+    name, where = cell_name(recommendation.cell), labels_of(first.aspect.label_group)
     if first.comparison is None or first.verdict is None or first.better_single is None:
-        return f"Deploy {name}: {figure(first.value)} {measure_name(first.column)} on {where}, {_tied(first)}."
-    better, gain = first.better_single, f"{points(first.comparison.difference)} {measure_name(first.column)}"
+        return f"Deploy {name}: {figure(first.value)} {measure_name(first.aspect)} on {where}, {_tied(first)}."
+    better, gain = first.better_single, f"{points(first.comparison.difference)} {measure_name(first.aspect)}"
     over = f"{gain} over the best retriever ({better}) on {where}"
     tested = f" (tested over {count(first.verdict.texts or 0, 'text')})" if first.verdict.folds == 1 else ""
     sentence = {
@@ -77,7 +77,7 @@ def _exceptions(standings: Sequence[Standing]) -> list[str]:
     """Label groups where the recommended cell is not better than the best retriever."""
     words = {"worse": "worse than", "not told apart": "not told apart from"}
     return [
-        f"{words[standing.verdict.outcome]} {standing.better_single} on {labels_of(standing.column.label_group)}"
+        f"{words[standing.verdict.outcome]} {standing.better_single} on {labels_of(standing.aspect.label_group)}"
         for standing in standings
         if standing.verdict is not None and standing.verdict.outcome in words
     ]
@@ -122,14 +122,14 @@ def loss_lines(dataset: Dataset) -> list[str]:
     """A line per label group: where the recommended cell loses to a single retriever, or that it nowhere does."""
     lines = []
     for standing in dataset.recommendation.standings if dataset.recommendation else ():
-        group = labels_of(standing.column.label_group)
+        group = labels_of(standing.aspect.label_group)
         judged = [one for one in standing.slices if one.outcome != "not tested"]
         if standing.losses:
             lines += [f"{group}: loses to {loss_line(loss, standing)}" for loss in standing.losses]
         elif judged:
             lines.append(f"{group}: in none of {len(judged)} tested slices does it lose to a single retriever")
         if standing.best_losses:
-            best = f"{cell_name(standing.best)}, the winner of {measure_name(standing.column)}"
+            best = f"{cell_name(standing.best)}, the winner of {measure_name(standing.aspect)}"
             lines.append(f"{group}: {best}, loses on {losing_words(standing.best_losses)}")
     return lines
 
@@ -137,7 +137,7 @@ def loss_lines(dataset: Dataset) -> list[str]:
 def loss_line(loss: Slice, standing: Standing) -> str:
     """The retriever, where, by how much, over how many, and whether that can be chance."""
     of_texts = loss.by in OF_TEXTS
-    what = measure_name(standing.column) if of_texts else f"found in the first {loss.k}"
+    what = measure_name(standing.aspect) if of_texts else f"found in the first {loss.k}"
     unit = "text" if of_texts else "pair"
     return (
         f"{loss.single} on {_where(loss.by, [slice_range(loss)])}: {percent(loss.share)} against "
@@ -184,15 +184,15 @@ def slice_table(dataset: Dataset, standing: Standing, by: By) -> Table | None:
         words += [*([moved] if frequency else []), p_value(part.p)]
         loses = part.outcome == "worse"
         lines.append([*map(Entry, words), Entry("loses" if loses else part.outcome, bold=loses)])
-    what = f"relevant labels found in the first {slices[0].k}" if frequency else measure_name(standing.column)
+    what = f"relevant labels found in the first {slices[0].k}" if frequency else measure_name(standing.aspect)
     counted = "words" if by == "text words" else "labels"
     first = ["texts per label", "labels", "pairs"] if frequency else [f"{counted} per text", "texts"]
     header = [*first, "against", cell_name(standing.cell), "alone", "difference"]
     header += [*(["texts with more / fewer"] if frequency else []), "p", "verdict"]
-    group = labels_of(standing.column.label_group)
+    group = labels_of(standing.aspect.label_group)
     title = "label frequency" if frequency else f"number of {counted} per text"
     return Table(
-        f"{by.replace(' ', '-')}-{standing.column.label_group}",
+        f"{by.replace(' ', '-')}-{standing.aspect.label_group}",
         f"{dataset.name}, {group}: {cell_name(standing.cell)} beside each retriever by {title}; {what}, in percent.",
         [(name,) for name in header],
         "r" * len(first) + "lrrr" + ("rr" if frequency else "r") + "l",
@@ -201,15 +201,15 @@ def slice_table(dataset: Dataset, standing: Standing, by: By) -> Table | None:
 
 
 def winners_table(dataset: Dataset) -> Table | None:
-    """The recommended cell beside the winner of each column."""
+    """The recommended cell beside the winner in each aspect."""
     recommendation = dataset.recommendation
     if recommendation is None:
         return None
     values = {row.cell: row.values for row in dataset.rows}
     lines = []
-    for column, winner in recommendation.winners.items():
-        chosen, best = values[recommendation.cell][column], values[winner][column]
-        words = [column.label_group, measure_name(column), cell_name(winner), figure(best), figure(chosen)]
+    for aspect, winner in recommendation.winners.items():
+        chosen, best = values[recommendation.cell][aspect], values[winner][aspect]
+        words = [aspect.label_group, measure_name(aspect), cell_name(winner), figure(best), figure(chosen)]
         regret = Entry(points(chosen.mean - best.mean))
         lines.append([*map(Entry, words), regret, Entry("yes" if chosen.bold else "no")])
     name = cell_name(recommendation.cell)
@@ -217,7 +217,7 @@ def winners_table(dataset: Dataset) -> Table | None:
     return Table(
         "winners",
         f"{dataset.name}. Recommended: {name}, {REGRET_RULE}. Its mean regret is "
-        f"{percent(recommendation.regret, 2)} points over {len(recommendation.winners)} columns.",
+        f"{percent(recommendation.regret, 2)} points over {len(recommendation.winners)} aspects.",
         [(name,) for name in header],
         "lllrrrl",
         [lines],
@@ -253,7 +253,7 @@ def tie_line(dataset: Dataset, standing: Standing) -> str:
 def _others_in_ranks(dataset: Dataset, standing: Standing) -> int | None:
     """Distinct fusions that the mean ranks join with the cell; None without mean ranks."""
     for ranking in dataset.rankings:
-        if ranking.label_group == standing.column.label_group:
+        if ranking.label_group == standing.aspect.label_group:
             cell = shown_cell(standing.cell)
             ties = [{shown_cell(other) for other in tie} for tie in ranking.ties]
             joined_cells = set().union(*(tie for tie in ties if cell in tie)) - {cell}

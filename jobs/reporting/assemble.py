@@ -13,7 +13,7 @@ from fusion.statistics.significance import best_of, holm, paired_t, winners
 from fusion.statistics.summary import mean_std
 from jobs.reporting.additions import read_additions
 from jobs.reporting.bands import frequency_bands, unseen_labels
-from jobs.reporting.data import Agreement, By, Column, Comparison, Dataset, Gain, Row, Test, Value
+from jobs.reporting.data import Agreement, Aspect, By, Comparison, Dataset, Gain, Row, Test, Value
 from jobs.reporting.examples import read_examples
 from jobs.reporting.formats import shown_cell
 from jobs.reporting.labels import read_labels
@@ -24,36 +24,36 @@ from jobs.reporting.tables import decisive
 from jobs.results.stored import Results
 
 Folds = dict[int, float]
-ByTexts = Mapping[tuple[Column, Cell, Cell], dict[str, Any]]
-"""Comparisons text by text: of a cell against another in a column."""
+ByTexts = Mapping[tuple[Aspect, Cell, Cell], dict[str, Any]]
+"""Comparisons text by text: of a cell against another in an aspect."""
 
 
 class Judged(NamedTuple):
-    """The figures of all cells by column, and how the fused ones compare with the best single retriever."""
+    """The figures of all cells by aspect, and how the fused ones compare with the best single retriever."""
 
-    values: dict[Column, dict[Cell, Value]]
-    against_single: dict[Column, dict[Cell, Comparison]]
+    values: dict[Aspect, dict[Cell, Value]]
+    against_single: dict[Aspect, dict[Cell, Comparison]]
     gains: list[Gain]
 
 
-def _judged(figures: Mapping[Column, Mapping[Cell, Folds]], by_texts: ByTexts, test: Test, alpha: float) -> Judged:
-    values: dict[Column, dict[Cell, Value]] = {}
-    against_single: dict[Column, dict[Cell, Comparison]] = {}
+def _judged(figures: Mapping[Aspect, Mapping[Cell, Folds]], by_texts: ByTexts, test: Test, alpha: float) -> Judged:
+    values: dict[Aspect, dict[Cell, Value]] = {}
+    against_single: dict[Aspect, dict[Cell, Comparison]] = {}
     gains = []
-    for column, cells in figures.items():
+    for aspect, cells in figures.items():
         means = {cell: mean_std(list(folds.values())).mean for cell, folds in cells.items()}
         fused = {cell: mean for cell, mean in means.items() if cell.normalization != SINGLE}
         best = best_of(fused)
-        values[column] = _values(column, cells, best, by_texts, test, alpha)
+        values[aspect] = _values(aspect, cells, best, by_texts, test, alpha)
         singles = {cell: mean for cell, mean in means.items() if cell.normalization == SINGLE}
         if singles:
             # The best of many cells is best by luck, too: it is tested as one of them.
             single = best_of(singles)
-            against = _corrected({cell: _compared(column, cells, cell, single, by_texts) for cell in fused})
-            against_single[column] = against
+            against = _corrected({cell: _compared(aspect, cells, cell, single, by_texts) for cell in fused})
+            against_single[aspect] = against
             verdict = verdict_of(against[best], len(cells[best]), test, alpha)
-            alone = {cell.fusion: values[column][cell] for cell in singles}
-            gains.append(Gain(column, alone, single.fusion, best, values[column][best], against[best], verdict))
+            alone = {cell.fusion: values[aspect][cell] for cell in singles}
+            gains.append(Gain(aspect, alone, single.fusion, best, values[aspect][best], against[best], verdict))
     return Judged(values, against_single, gains)
 
 
@@ -62,12 +62,12 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
     test = deciding_test(test, len(results.folds))
     figures = _figures(results)
     values, against_single, gains = _judged(figures, _by_texts(results), test, alpha)
-    named = dict.fromkeys(cell for of_column in values.values() for cell in of_column)
+    named = dict.fromkeys(cell for of_aspect in values.values() for cell in of_aspect)
     rows = [
-        Row(cell, {column: of_column[cell] for column, of_column in values.items() if cell in of_column})
+        Row(cell, {aspect: of_aspect[cell] for aspect, of_aspect in values.items() if cell in of_aspect})
         for cell in named
     ]
-    means_of = {column: {cell: value.mean for cell, value in of_column.items()} for column, of_column in values.items()}
+    means_of = {aspect: {cell: value.mean for cell, value in of_aspect.items()} for aspect, of_aspect in values.items()}
     bands, unseen = frequency_bands(results), unseen_labels(results)
     pairs = _pairs(results, figures)
     sizes: dict[By, list[dict[str, Any]]] = {
@@ -81,7 +81,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         folds=results.folds,
         missing_folds=results.missing_folds,
         queries=_queries(results),
-        columns=tuple(figures),
+        aspects=tuple(figures),
         rows=tuple(sorted(rows, key=lambda row: not row.single)),
         gains=tuple(gains),
         recommendation=recommended,
@@ -109,19 +109,19 @@ def deciding_test(test: Test, folds: int) -> Test:
     return "queries" if folds == 1 and test == "folds" else test
 
 
-def _figures(results: Results) -> dict[Column, dict[Cell, Folds]]:
-    figures: dict[Column, dict[Cell, Folds]] = defaultdict(lambda: defaultdict(dict))
+def _figures(results: Results) -> dict[Aspect, dict[Cell, Folds]]:
+    figures: dict[Aspect, dict[Cell, Folds]] = defaultdict(lambda: defaultdict(dict))
     for row in results.metrics.to_pylist():
         if row["value"] is not None:
-            column = Column(row["label_group"], row["metric"], row["k"], row["ideal"])
-            figures[column][Cell(row["normalization"], row["fusion"])][row["fold"]] = row["value"]
+            aspect = Aspect(row["label_group"], row["metric"], row["k"], row["ideal"])
+            figures[aspect][Cell(row["normalization"], row["fusion"])][row["fold"]] = row["value"]
     return figures
 
 
 def _by_texts(results: Results) -> ByTexts:
     return {
         (
-            Column(row["label_group"], row["metric"], row["k"], row["ideal"]),
+            Aspect(row["label_group"], row["metric"], row["k"], row["ideal"]),
             Cell(row["normalization"], row["fusion"]),
             Cell(row["against_normalization"], row["against_fusion"]),
         ): row
@@ -130,9 +130,9 @@ def _by_texts(results: Results) -> ByTexts:
 
 
 def _values(
-    column: Column, cells: Mapping[Cell, Folds], best: Cell, by_texts: ByTexts, test: Test, alpha: float
+    aspect: Aspect, cells: Mapping[Cell, Folds], best: Cell, by_texts: ByTexts, test: Test, alpha: float
 ) -> dict[Cell, Value]:
-    against = {cell: _compared(column, cells, cell, best, by_texts) for cell in cells if cell != best}
+    against = {cell: _compared(aspect, cells, cell, best, by_texts) for cell in cells if cell != best}
     against = _corrected(against)
     bold = winners({cell: c.p(test) for cell, c in against.items() if cell.normalization != SINGLE}, best, alpha)
     values = {}
@@ -143,12 +143,12 @@ def _values(
     return values
 
 
-def _compared(column: Column, cells: Mapping[Cell, Folds], cell: Cell, other: Cell, by_texts: ByTexts) -> Comparison:
+def _compared(aspect: Aspect, cells: Mapping[Cell, Folds], cell: Cell, other: Cell, by_texts: ByTexts) -> Comparison:
     """A cell against another: over the folds that both have, and over texts where those were compared."""
     shared = [fold for fold in cells[cell] if fold in cells[other]]
     differences = [cells[cell][fold] - cells[other][fold] for fold in shared]
     p_folds = paired_t(differences).p if len(shared) > 1 else None
-    row = by_texts.get((column, cell, other))
+    row = by_texts.get((aspect, cell, other))
     if row is None:
         return Comparison(sum(differences) / len(shared) if shared else float("nan"), p_folds=p_folds)
     tests = p_folds, row["p"], row["p_randomization"]
@@ -177,34 +177,34 @@ def _queries(results: Results) -> dict[str, int]:
 
 
 def _pairs(
-    results: Results, figures: Mapping[Column, Mapping[Cell, Folds]]
-) -> dict[Column, dict[tuple[Cell, Cell], Comparison]]:
-    """Any two distinct results in the columns that a page shows; cells that share one stand under the first of them."""
-    comparisons: dict[Column, dict[tuple[Cell, Cell], Comparison]] = {
-        column: {} for column in compared_columns(figures)
+    results: Results, figures: Mapping[Aspect, Mapping[Cell, Folds]]
+) -> dict[Aspect, dict[tuple[Cell, Cell], Comparison]]:
+    """Any two distinct results in the aspects that a page shows; cells that share one stand under the first of them."""
+    comparisons: dict[Aspect, dict[tuple[Cell, Cell], Comparison]] = {
+        aspect: {} for aspect in compared_aspects(figures)
     }
     for row in results.rows("pairs"):
-        column = Column(row["label_group"], row["metric"], row["k"], row["ideal"])
+        aspect = Aspect(row["label_group"], row["metric"], row["k"], row["ideal"])
         one, other = (
             Cell(row["normalization"], row["fusion"]),
             Cell(row["against_normalization"], row["against_fusion"]),
         )
-        if column in comparisons:
+        if aspect in comparisons:
             effect = row["difference"] / row["deviation"] if row["deviation"] else None
-            of_folds = _compared(column, figures[column], one, other, {}).p_folds
+            of_folds = _compared(aspect, figures[aspect], one, other, {}).p_folds
             tests = of_folds, row["p"], row["p_randomization"]
             moved = row["difference"], row["low"], row["high"], effect
-            comparisons[column][one, other] = Comparison(*moved, *tests, row["queries"])
-    return {column: pairs for column, pairs in comparisons.items() if pairs}
+            comparisons[aspect][one, other] = Comparison(*moved, *tests, row["queries"])
+    return {aspect: pairs for aspect, pairs in comparisons.items() if pairs}
 
 
-def compared_columns(columns: Iterable[Column]) -> list[Column]:
+def compared_aspects(aspects: Iterable[Aspect]) -> list[Aspect]:
     """Of each label group the decisive measure and the first precision, by the paper's protocol."""
     shown = []
-    of_protocol = [column for column in columns if column.ideal == ALL]
-    for group in dict.fromkeys(column.label_group for column in of_protocol):
-        of_group = [column for column in of_protocol if column.label_group == group]
-        precisions = sorted((column for column in of_group if column.metric == "precision"), key=lambda one: one.k)
+    of_protocol = [aspect for aspect in aspects if aspect.ideal == ALL]
+    for group in dict.fromkeys(aspect.label_group for aspect in of_protocol):
+        of_group = [aspect for aspect in of_protocol if aspect.label_group == group]
+        precisions = sorted((aspect for aspect in of_group if aspect.metric == "precision"), key=lambda one: one.k)
         shown += list(dict.fromkeys([decisive(of_group), *precisions[:1]]))
     return shown
 
@@ -219,7 +219,7 @@ def _agreement(results: Results) -> tuple[Agreement, ...]:
         elif quantity == "union":
             groups[group] = Agreement(group, here.candidates, here.overlap, here.found, here.alone, value, here.ceiling)
         elif quantity == "ceiling":
-            here.ceiling[Column(group, row["metric"], row["k"], row["ideal"])] = value
+            here.ceiling[Aspect(group, row["metric"], row["k"], row["ideal"])] = value
         else:
             getattr(here, quantity)[row["retriever"]] = value
     return tuple(groups.values())

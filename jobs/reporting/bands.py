@@ -11,7 +11,7 @@ import numpy as np
 from fusion.grid import SINGLE, Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
 from fusion.statistics.significance import holm, wilson_interval
-from jobs.reporting.data import Band, BandTest, By, Column, Outcome, Share, Slice
+from jobs.reporting.data import Aspect, Band, BandTest, By, Outcome, Share, Slice
 from jobs.results.stored import Results
 
 
@@ -100,14 +100,14 @@ def corrected_band_p(bands: Sequence[Band], cell: Cell, single: str, k: int) -> 
 
 
 def text_slices(
-    sizes: Sequence[Mapping[str, Any]], column: Column, cell: Cell, alpha: float, by: By = "text labels"
+    sizes: Sequence[Mapping[str, Any]], aspect: Aspect, cell: Cell, alpha: float, by: By = "text labels"
 ) -> list[Slice]:
     """A cell beside each single retriever, by the number of relevant labels or of words of the texts."""
     rows = [
         row
         for row in sizes
-        if (Column(row["label_group"], row["metric"], row["k"], row["ideal"]), row["normalization"], row["fusion"])
-        == (column, *cell)
+        if (Aspect(row["label_group"], row["metric"], row["k"], row["ideal"]), row["normalization"], row["fusion"])
+        == (aspect, *cell)
     ]
     slices = []
     for single in dict.fromkeys(row["retriever"] for row in rows):

@@ -12,8 +12,8 @@ from jobs.reporting.changes import Change, Side, SideBySide
 from jobs.reporting.data import Comparison
 from jobs.reporting.formats import (
     NOTHING,
+    aspect_name,
     cell_name,
-    column_name,
     count,
     joined,
     measure_name,
@@ -32,7 +32,7 @@ OUTCOMES = {"better": "rose", "worse": "fell", "not told apart": "not told apart
 READING = {
     "Change": "The mean over the texts that both results have, in points, with its 95% interval. The two figures "
     "beside it are over all texts of each result.",
-    "Test": "Texts are hashed by id into blocks, and both results keep the sum of each block. Blocks that hold the "
+    "Test": "Texts are hashed by id into sign blocks, and both results keep the sum of each. Blocks that hold the "
     "same texts with the same judgements in both are compared: random signs of whole blocks, two-sided, Holm-corrected "
     "over all figures that changed. Blocks with a text that only one result has, or that is judged otherwise, "
     "are left out.",
@@ -45,12 +45,12 @@ def headline(compared: SideBySide) -> str:
     change = lead(compared)
     if change is None:
         return f"{compared.before.name} and {compared.after.name} have no figure in common."
-    name = f"{cell_name(change.cell)}, {column_name(change.column)}"
+    name = f"{cell_name(change.cell)}, {aspect_name(change.aspect)}"
     before, after = (
         f"{percent(change.before)} ({compared.before.name})",
         f"{percent(change.after)} ({compared.after.name})",
     )
-    texts = compared.texts[change.column.label_group]
+    texts = compared.texts[change.aspect.label_group]
     if change.tested is None:
         return f"{name}: {before} and {after}. Not tested: {texts.refused}."
     if change.same:
@@ -63,7 +63,7 @@ def headline(compared: SideBySide) -> str:
 
 def lead(compared: SideBySide) -> Change | None:
     """The decisive figure of the fusion that the second result recommends, or else of the best common cell."""
-    first = [change for change in compared.changes if change.column == _decisive(compared.changes)]
+    first = [change for change in compared.changes if change.aspect == _decisive(compared.changes)]
     recommended = compared.after.dataset.recommendation
     for change in first:
         if recommended and cell_name(change.cell) == cell_name(recommended.cell):
@@ -73,8 +73,8 @@ def lead(compared: SideBySide) -> Change | None:
 
 def _decisive(changes: Sequence[Change]) -> object:
     """Of all labels, where those were evaluated."""
-    groups = sorted({change.column.label_group for change in changes}, key=group_order)
-    return decisive(change.column for change in changes if change.column.label_group == groups[-1]) if groups else None
+    groups = sorted({change.aspect.label_group for change in changes}, key=group_order)
+    return decisive(change.aspect for change in changes if change.aspect.label_group == groups[-1]) if groups else None
 
 
 def notes(compared: SideBySide) -> list[str]:
@@ -116,8 +116,8 @@ def _text_notes(compared: SideBySide) -> Iterator[str]:
             yield f"{group} labels: not tested, since {texts.refused} (texts: {numbers})."
         elif texts.common < max(texts.before, texts.after):
             yield (
-                f"{group} labels: tested over {count(texts.common, 'text')} in blocks that are the same in both; the "
-                f"other blocks hold texts that are new, gone or judged otherwise (texts: {numbers})."
+                f"{group} labels: tested over {count(texts.common, 'text')} in sign blocks that are the same in both; "
+                f"the other blocks hold texts that are new, gone or judged otherwise (texts: {numbers})."
             )
 
 
@@ -142,11 +142,11 @@ def groups(compared: SideBySide) -> list[str]:
 
 def decisive_table(compared: SideBySide, group: str, most: int | None = None) -> Table | None:
     """Every common cell by the decisive measure of a label group, the best of the second result first."""
-    of_group = [change for change in compared.changes if change.column.label_group == group]
+    of_group = [change for change in compared.changes if change.aspect.label_group == group]
     if not of_group:
         return None
-    column = decisive(change.column for change in of_group)
-    ranked = sorted((change for change in of_group if change.column == column), key=lambda change: -change.after)
+    aspect = decisive(change.aspect for change in of_group)
+    ranked = sorted((change for change in of_group if change.aspect == aspect), key=lambda change: -change.after)
     singles = [change for change in ranked if change.cell.normalization == SINGLE]
     fused = [change for change in ranked if change.cell.normalization != SINGLE]
     lines = []
@@ -159,7 +159,7 @@ def decisive_table(compared: SideBySide, group: str, most: int | None = None) ->
     texts = count(compared.texts[group].common, "text")
     return Table(
         f"changes-{group}",
-        f"{group} labels, {measure_name(column)} in percent; the change in points, over {texts} that both have.",
+        f"{group} labels, {measure_name(aspect)} in percent; the change in points, over {texts} that both have.",
         [(name,) for name in header],
         "lrrrrl",
         [lines],
@@ -168,20 +168,20 @@ def decisive_table(compared: SideBySide, group: str, most: int | None = None) ->
 
 def measures_table(compared: SideBySide, group: str) -> Table | None:
     """The change of every measure; bold where it is told from chance."""
-    of_group = [change for change in compared.changes if change.column.label_group == group]
-    columns = list(dict.fromkeys(change.column for change in of_group))
-    if not columns:
+    of_group = [change for change in compared.changes if change.aspect.label_group == group]
+    aspects = list(dict.fromkeys(change.aspect for change in of_group))
+    if not aspects:
         return None
-    changes = {(change.cell, change.column): change for change in of_group}
+    changes = {(change.cell, change.aspect): change for change in of_group}
     lines = []
     for cell in dict.fromkeys(change.cell for change in of_group):
-        entries = [changes.get((cell, column)) for column in columns]
+        entries = [changes.get((cell, aspect)) for aspect in aspects]
         lines.append([Entry(cell_name(cell)), *(_entry(change) for change in entries)])
     return Table(
         f"measures-{group}",
         f"{group} labels: the change of every measure, in points; bold: told from chance; =: the same in both.",
-        [("cell",), *((measure_name(column),) for column in columns)],
-        "l" + "r" * len(columns),
+        [("cell",), *((measure_name(aspect),) for aspect in aspects)],
+        "l" + "r" * len(aspects),
         [lines],
     )
 
@@ -229,7 +229,7 @@ def changes_csv(compared: SideBySide) -> str:
     for change in compared.changes:
         tested = change.tested or (None, None, None, None)
         writer.writerow(
-            [*change.column[:3], *change.cell, change.before, change.after, *tested, change.p, change.outcome]
+            [*change.aspect[:3], *change.cell, change.before, change.after, *tested, change.p, change.outcome]
         )
     return text.getvalue()
 

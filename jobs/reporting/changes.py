@@ -16,9 +16,9 @@ from fusion.statistics.paired import UNIT
 from fusion.statistics.significance import holm
 from fusion.types import Array, Ints
 from jobs.reporting.assemble import assemble
-from jobs.reporting.data import Column, Dataset, Outcome, Row, Test
+from jobs.reporting.data import Aspect, Dataset, Outcome, Row, Test
 from jobs.reporting.formats import count, shown_cell
-from jobs.reporting.tables import columns_by_group, distinct_rows
+from jobs.reporting.tables import aspects_by_group, distinct_rows
 from jobs.results.stored import NOT_COMPARED, Results, read_results, setting_differences
 from jobs.settings import EvaluateSettings
 
@@ -27,7 +27,7 @@ from jobs.settings import EvaluateSettings
 class Change:
     """A figure of a cell, or of a single retriever, in both results."""
 
-    column: Column
+    aspect: Aspect
     cell: Cell
     before: float
     after: float
@@ -37,11 +37,11 @@ class Change:
     """Corrected over all figures that were tested."""
     outcome: Outcome
     blocks: bytes = b""
-    """The changes of all blocks. Figures that change alike are one hypothesis: nDCG@1 is P@1."""
+    """The changes of all sign blocks. Figures that change alike are one hypothesis: nDCG@1 is P@1."""
 
     @property
     def same(self) -> bool:
-        """Whether the figure is the same in every block of texts."""
+        """Whether the figure is the same in every sign block."""
         return self.tested is not None and not any(self.blocks)
 
 
@@ -52,7 +52,7 @@ class CommonTexts:
     before: int
     after: int
     common: int
-    """Texts of the blocks that are the same in both."""
+    """Texts of the sign blocks that are the same in both."""
     refused: str
     """Why nothing was tested; empty if it was."""
 
@@ -76,7 +76,7 @@ class SideBySide:
     texts: dict[str, CommonTexts]
     """By label group."""
     changes: tuple[Change, ...]
-    """Of every common cell and measure, by column, those of the best cells first."""
+    """Of every common cell and measure, by aspect, those of the best cells first."""
     settings: tuple[tuple[str, Any, Any], ...]
     """What differs between the two configurations: the setting and its two values."""
     alpha: float
@@ -93,7 +93,7 @@ class SideBySide:
 
 
 class CommonBlocks(NamedTuple):
-    """The blocks that hold the same texts in both results, and how many texts each of them has."""
+    """The sign blocks that hold the same texts in both results, and how many texts each of them has."""
 
     same: Array
     texts: Ints
@@ -121,14 +121,14 @@ def side_by_side(paths: Sequence[str], title: str, test: Test, alpha: float, ver
     changes: list[Change] = []
     rows = [{row.cell: row for row in distinct_rows(side.dataset)} for side in sides]
     sums = [_block_sums(results) for results in (before, after)]
-    known = set(sides[0].dataset.columns)
-    for group, columns in columns_by_group(sides[1].dataset).items():
+    known = set(sides[0].dataset.aspects)
+    for group, aspects in aspects_by_group(sides[1].dataset).items():
         counted = [side.dataset.queries.get(group, 0) for side in sides]
         blocks = _common_blocks(before, after, group)
         texts[group] = CommonTexts(counted[0], counted[1], int(blocks.texts.sum()), blocks.refused)
-        for column in columns:
-            if column in known:
-                changes += _changes(column, rows, sums, blocks, after.config.evaluate)
+        for aspect in aspects:
+            if aspect in known:
+                changes += _changes(aspect, rows, sums, blocks, after.config.evaluate)
     different = setting_differences(before, after, [*NOT_COMPARED, "report", "nightly"])
     judged = _judged(changes, alpha)
     return SideBySide(title, sides[0], sides[1], texts, judged, tuple(different), alpha, version)
@@ -147,7 +147,7 @@ def short_names(one: str, other: str) -> tuple[str, str]:
 
 
 def _block_texts(results: Results, group: str) -> tuple[Ints, Ints]:
-    """How many texts each block has, and their fingerprints; empty where the results hold none."""
+    """How many texts each sign block has, and their fingerprints; empty where the results hold none."""
     for row in results.rows("block_texts"):
         if row["label_group"] == group:
             return np.array(row["texts"], np.int64), np.array(row["fingerprints"], np.int64)
@@ -159,45 +159,45 @@ def _common_blocks(before: Results, after: Results, group: str) -> CommonBlocks:
     for results, (texts, _) in zip((before, after), sides, strict=True):
         if not len(texts):
             return CommonBlocks.none(
-                f"{results.sources[0]} holds no sums by block of texts; evaluate it again, with evaluate.details true "
+                f"{results.sources[0]} holds no sums by sign block; evaluate it again, with evaluate.details true "
                 "and evaluate.randomizations above 0"
             )
     if len(sides[0][0]) != len(sides[1][0]):
         return CommonBlocks.none(
-            f"the texts are in {count(len(sides[0][0]))} blocks in the first and {count(len(sides[1][0]))} in the "
+            f"the texts are in {count(len(sides[0][0]))} sign blocks in the first and {count(len(sides[1][0]))} in the "
             "second; evaluate both with the same evaluate.blocks"
         )
     same = same_texts((sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]))
     if not same.any():
-        return CommonBlocks.none("no block of texts is the same in both: the texts, or their judgements, differ")
+        return CommonBlocks.none("no sign block is the same in both: the texts, or their judgements, differ")
     return CommonBlocks(same, sides[0][0][same])
 
 
 def _changes(
-    column: Column,
+    aspect: Aspect,
     rows: Sequence[Mapping[Cell, Row]],
     sums: Sequence[BlockSums],
     common_blocks: CommonBlocks,
     settings: EvaluateSettings,
 ) -> list[Change]:
-    common = [cell for cell in rows[1] if cell in rows[0] and column in rows[0][cell].values]
-    common = [cell for cell in common if column in rows[1][cell].values]
+    common = [cell for cell in rows[1] if cell in rows[0] and aspect in rows[0][cell].values]
+    common = [cell for cell in common if aspect in rows[1][cell].values]
     tested: dict[Cell, tuple[BlockChange, bytes]] = {}
-    of_column = [of_side.get((column.label_group, column.metric, column.k), {}) for of_side in sums]
-    known = [cell for cell in common if all(cell in of_side for of_side in of_column)]
+    of_aspect = [of_side.get((aspect.label_group, aspect.metric, aspect.k), {}) for of_side in sums]
+    known = [cell for cell in common if all(cell in of_side for of_side in of_aspect)]
     if known and not common_blocks.refused:
         same = common_blocks.same
-        before, after = (np.column_stack([of_side[cell][same] for cell in known]) for of_side in of_column)
+        before, after = (np.column_stack([of_side[cell][same] for cell in known]) for of_side in of_aspect)
         vectors, seed = settings.randomizations, settings.seed
         changes = block_changes(before, after, common_blocks.texts, UNIT, vectors, seed)
         blocks = [column_of_cell.tobytes() for column_of_cell in (after - before).T]
         tested = dict(zip(known, zip(changes, blocks, strict=True), strict=True))
     return [
         Change(
-            column,
+            aspect,
             cell,
-            rows[0][cell].values[column].mean,
-            rows[1][cell].values[column].mean,
+            rows[0][cell].values[aspect].mean,
+            rows[1][cell].values[aspect].mean,
             tested[cell][0] if cell in tested else None,
             None,
             "not tested",
@@ -208,24 +208,24 @@ def _changes(
 
 
 def _block_sums(results: Results) -> BlockSums:
-    """The sums by block of each distinct result, by label group, metric and k."""
+    """The sums by sign block of each distinct result, by label group, metric and k."""
     if "block_sums" not in results.details:
         return {}
     table = results.details["block_sums"]
     sums = table["sums"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
-    by_column: BlockSums = defaultdict(dict)
+    by_aspect: BlockSums = defaultdict(dict)
     for number, row in enumerate(table.drop_columns(["sums"]).to_pylist()):
         for name in row["cells"]:
             cell = shown_cell(Cell(*name.split("+", 1)))
-            by_column[row["label_group"], row["metric"], row["k"]][cell] = sums[number]
-    return by_column
+            by_aspect[row["label_group"], row["metric"], row["k"]][cell] = sums[number]
+    return by_aspect
 
 
 def _judged(changes: Sequence[Change], alpha: float) -> tuple[Change, ...]:
     """With Holm's correction over all figures that changed: the chance of any false alarm stays below alpha. A figure
     that is the same in every block cannot be called a change, so nothing has to be corrected for it (Tarone 1990)."""
     hypotheses = {
-        (change.column.label_group, change.blocks): change.tested.p
+        (change.aspect.label_group, change.blocks): change.tested.p
         for change in changes
         if change.tested is not None and not change.same
     }
@@ -235,7 +235,7 @@ def _judged(changes: Sequence[Change], alpha: float) -> tuple[Change, ...]:
         if change.tested is None:
             judged.append(change)
             continue
-        p = corrected.get((change.column.label_group, change.blocks), 1.0)
+        p = corrected.get((change.aspect.label_group, change.blocks), 1.0)
         outcome: Outcome = "better" if change.tested.difference > 0 else "worse"
         judged.append(replace(change, p=p, outcome=outcome if p < alpha else "not told apart"))
     return tuple(judged)

@@ -17,8 +17,8 @@ Test = Literal["folds", "queries", "randomization"]
 Outcome = Literal["better", "worse", "not told apart", "not tested"]
 
 
-class Column(NamedTuple):
-    """What is measured: a metric of the labels of one group, and which labels make the ideal ranking."""
+class Aspect(NamedTuple):
+    """A view, a measure and an ideal, by their names in the metrics."""
 
     label_group: str
     metric: str
@@ -64,7 +64,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Value:
-    """A cell's figure in one column, as shares of 1."""
+    """A cell's figure in one aspect, as shares of 1."""
 
     mean: float
     std: float | None
@@ -83,7 +83,7 @@ class Row:
     """The figures of a cell, or of a single retriever."""
 
     cell: Cell
-    values: dict[Column, Value]
+    values: dict[Aspect, Value]
 
     @property
     def single(self) -> bool:
@@ -92,9 +92,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Gain:
-    """The best cell of a column beside the best single retriever."""
+    """The best cell of an aspect beside the best single retriever."""
 
-    column: Column
+    aspect: Aspect
     singles: dict[str, Value]
     better_single: str
     best: Cell
@@ -173,9 +173,9 @@ class Slice:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where the recommended cell stands in the decisive column of a label group."""
+    """Where the recommended cell stands in the decisive aspect of a label group."""
 
-    column: Column
+    aspect: Aspect
     cell: Cell
     value: Value
     best: Cell
@@ -205,12 +205,12 @@ class Standing:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The cell to deploy: of those that lose to a single retriever in the fewest columns of the paper's protocol, the
+    """The cell to deploy: of those that lose to a single retriever in the fewest aspects of the paper's protocol, the
     one with the smallest mean regret, its distance from the best cell."""
 
     cell: Cell
     regret: float
-    winners: dict[Column, Cell]
+    winners: dict[Aspect, Cell]
     standings: tuple[Standing, ...]
     """By label group, the one that matters most first."""
 
@@ -270,7 +270,7 @@ class Agreement:
     """The share of relevant labels that no other retriever lists."""
     union: float
     """The share of relevant labels that some retriever lists: no fusion finds more."""
-    ceiling: dict[Column, float]
+    ceiling: dict[Aspect, float]
     """The figures of a ranking with all found relevant labels first: no fusion is better."""
 
 
@@ -279,9 +279,9 @@ class PaperFigures:
     """The paper's table of the same dataset."""
 
     table: str
-    values: dict[tuple[Cell, Column], tuple[float, float]]
+    values: dict[tuple[Cell, Aspect], tuple[float, float]]
     """Mean and standard deviation, as shares of 1."""
-    rank_correlation: dict[Column, float]
+    rank_correlation: dict[Aspect, float]
     """Spearman's, over the cells whose figures in the paper can be right."""
     compared: int
     left_out: str
@@ -298,7 +298,7 @@ class Dataset:
     missing_folds: tuple[int, ...]
     queries: dict[str, int]
     """Texts that count, by label group."""
-    columns: tuple[Column, ...]
+    aspects: tuple[Aspect, ...]
     rows: tuple[Row, ...]
     """Single retrievers first, then the cells in the order of the grid."""
     gains: tuple[Gain, ...]
@@ -308,7 +308,7 @@ class Dataset:
     """By label group; empty where the results hold no such counts."""
     unseen: dict[str, Band] | None
     """By label group, the pairs whose label has no training text; None where training texts are not known."""
-    pairs: dict[Column, dict[tuple[Cell, Cell], Comparison]]
+    pairs: dict[Aspect, dict[tuple[Cell, Cell], Comparison]]
     """Every two distinct results, compared over all texts."""
     rankings: tuple[Ranking, ...]
     agreement: tuple[Agreement, ...]
@@ -345,25 +345,25 @@ class Report:
     alpha: float
     version: str
     night: NightVerdict | None = None
-    """Of the nightly run that the report belongs to."""
+    """Of the night that the report belongs to."""
 
 
 @dataclass(frozen=True)
 class WatchedChange:
-    """A watched figure of a night beside that of an earlier run."""
+    """A watched figure of a night beside that of an earlier one."""
 
-    column: Column
+    aspect: Aspect
     cell: Cell
     against: str
-    """The earlier run."""
+    """The earlier night."""
     before: float
     now: float
     comparison: Comparison
     paired: bool
-    """Whether it was tested text by text; otherwise the two runs are samples of different texts."""
+    """Whether it was tested text by text; otherwise the two nights are samples of different texts."""
     new: int
     gone: int
-    """Texts that only the night has, and that only the earlier run has."""
+    """Texts that only the night has, and that only the earlier one has."""
     fell: bool
 
 
@@ -413,7 +413,7 @@ class AbsentDataset:
 
 @dataclass(frozen=True)
 class NightVerdict:
-    """How a nightly run went; every page of the night begins with it."""
+    """How a night went; every page of the night begins with it."""
 
     run_id: str
     exit_code: int

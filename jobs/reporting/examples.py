@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from fusion.grid import Cell
 from fusion.statistics.extremes import HELPED, OUTCOMES
-from jobs.reporting.data import Column, Dataset
+from jobs.reporting.data import Aspect, Dataset
 from jobs.reporting.formats import MINUS, cell_name, measure_name, percent, points
 from jobs.reporting.tables import Entry, Table, group_order
 from jobs.results.examples import FUSED, RELEVANT
@@ -42,7 +42,7 @@ class ExampleList(NamedTuple):
 class Example:
     """A text that the recommended cell helps or hurts against the best single retriever."""
 
-    column: Column
+    aspect: Aspect
     outcome: str
     place: int
     text_id: str
@@ -69,7 +69,7 @@ class GroupExamples:
         """What was compared."""
         first = next(example for examples in self.by_outcome.values() for example in examples)
         sides = f"{cell_name(first.cell)} against {first.retriever} alone"
-        return f"{self.label_group} labels: {sides}, by {measure_name(first.column)} of the text"
+        return f"{self.label_group} labels: {sides}, by {measure_name(first.aspect)} of the text"
 
 
 def read_examples(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]:
@@ -84,7 +84,7 @@ def read_examples(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]:
         lists.setdefault(key, []).append(ExampleList(row["list"], tuple(ExampleLabel(*label) for label in labels)))
     return tuple(
         Example(
-            Column(row["label_group"], row["metric"], row["k"]),
+            Aspect(row["label_group"], row["metric"], row["k"]),
             row["outcome"],
             row["place"],
             row["text_id"],
@@ -102,9 +102,9 @@ def read_examples(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]:
 def shown_examples(dataset: Dataset) -> list[GroupExamples]:
     """Those that a report shows, by label group, all labels first."""
     groups = []
-    names = dict.fromkeys(example.column.label_group for example in dataset.examples)
+    names = dict.fromkeys(example.aspect.label_group for example in dataset.examples)
     for group in sorted(names, key=lambda name: -group_order(name)):
-        of_group = [example for example in dataset.examples if example.column.label_group == group]
+        of_group = [example for example in dataset.examples if example.aspect.label_group == group]
         by_outcome = {
             outcome: tuple(one for one in of_group if one.outcome == outcome and one.place <= SHOWN)
             for outcome in OUTCOMES
@@ -134,7 +134,7 @@ def example_lists(example: Example) -> Table:
         [Entry(str(place)), *(_entry(label) for label in labels)]
         for place, labels in enumerate(zip_longest(*(ranked.labels for ranked in example.lists)), start=1)
     ]
-    name = f"lists of text {example.text_id}, {example.column.label_group} labels, {example.outcome}"
+    name = f"lists of text {example.text_id}, {example.aspect.label_group} labels, {example.outcome}"
     return Table(name, "", header, "r" + "l" * (len(header) - 1), [lines])
 
 

@@ -10,7 +10,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.names import print_subset
 from fusion.registry import FUSIONS
-from jobs.reporting.data import Column, Comparison, Test, Value, Verdict
+from jobs.reporting.data import Aspect, Comparison, Test, Value, Verdict
 from udfs.input_counts import (
     EMPTY_LISTS,
     JUDGED,
@@ -168,8 +168,8 @@ def metric_name(metric: str) -> str:
     return METRICS.get(metric, metric)
 
 
-def measure_name(column: Column) -> str:
-    return f"{metric_name(column.metric)}{cutoff(column)}" + ("" if column.ideal == ALL else f" ({column.ideal})")
+def measure_name(aspect: Aspect) -> str:
+    return f"{metric_name(aspect.metric)}{cutoff(aspect)}" + ("" if aspect.ideal == ALL else f" ({aspect.ideal})")
 
 
 def objective_name(objective: str) -> str:
@@ -177,18 +177,18 @@ def objective_name(objective: str) -> str:
     return re.sub(r"[a-z][a-z0-9-]*", lambda found: metric_name(found[0]), objective)
 
 
-def cutoff(column: Column) -> str:
+def cutoff(aspect: Aspect) -> str:
     """@10; nothing for a measure of the whole ranking."""
-    return f"@{column.k}" if column.k else ""
+    return f"@{aspect.k}" if aspect.k else ""
 
 
-def column_name(column: Column) -> str:
-    return f"{column.label_group} {measure_name(column)}"
+def aspect_name(aspect: Aspect) -> str:
+    return f"{aspect.label_group} {measure_name(aspect)}"
 
 
-def watched_name(column: Column, cell: Cell) -> str:
+def watched_name(aspect: Aspect, cell: Cell) -> str:
     """A figure of a cell, as nights call it."""
-    return f"{column_name(column)} of {cell_name(cell)}"
+    return f"{aspect_name(aspect)} of {cell_name(cell)}"
 
 
 def plain(text: str) -> str:

@@ -36,7 +36,7 @@ def label_tables(dataset: Dataset) -> Iterator[tuple[str, Table]]:
     """One table per label group and retriever, with a title: the labels helped, then those hurt. All labels come first,
     and the best retriever."""
     standings = dataset.recommendation.standings if dataset.recommendation else ()
-    better = {(one.column.label_group, one.better_single) for one in standings}
+    better = {(one.aspect.label_group, one.better_single) for one in standings}
     ordered = sorted(
         dataset.labels,
         key=lambda one: (
@@ -98,7 +98,7 @@ def unseen_lines(dataset: Dataset) -> list[str]:
 
 
 def _unseen_line(dataset: Dataset, standing: Standing) -> Iterator[str]:
-    group = standing.column.label_group
+    group = standing.aspect.label_group
     band = (dataset.unseen or {}).get(group)
     if band is None:
         return

@@ -18,8 +18,8 @@ def headline(night: NightVerdict) -> str:
     moved = sum(len(dataset.moved) for dataset in night.datasets)
     parts = []
     if fallen:
-        runs = joined(list(dict.fromkeys(change.against for dataset in night.datasets for change in dataset.fallen)))
-        parts.append(f"Regression: {count(fallen, 'watched figure')} fell since {runs}")
+        since = joined(list(dict.fromkeys(change.against for dataset in night.datasets for change in dataset.fallen)))
+        parts.append(f"Regression: {count(fallen, 'watched figure')} fell since {since}")
     parts += [f"{absent.dataset} has no figures ({absent.verdict})" for absent in night.absent]
     breaches = sum(len(dataset.breaches) for dataset in night.datasets)
     if breaches:
@@ -61,7 +61,7 @@ def _texts(change: WatchedChange) -> str:
 def fall(change: WatchedChange) -> str:
     """What fell, from where to where, over how many texts, since when."""
     return (
-        f"{watched_name(change.column, change.cell)} fell from {percent(change.before, 2)} "
+        f"{watched_name(change.aspect, change.cell)} fell from {percent(change.before, 2)} "
         f"({change.against}) to {percent(change.now, 2)}: {gained(change.comparison, 2)} {over_texts(change)}, "
         f"p {p_value(change.comparison.p_queries)}"
     )
@@ -73,7 +73,7 @@ def lower_without_alarm(night: NightVerdict, dataset: DatasetNight) -> Iterator[
         if change.fell or change.comparison.difference >= -night.tolerance:
             continue
         moved = f"{percent(change.before)} ({change.against}) to {percent(change.now)}"
-        name = watched_name(change.column, change.cell)
+        name = watched_name(change.aspect, change.cell)
         if change.paired:
             why = "the texts do not tell that from chance"
         else:
@@ -106,7 +106,7 @@ def fall_table(night: NightVerdict) -> Table | None:
     lines = [
         [
             Entry(dataset.dataset),
-            Entry(watched_name(change.column, change.cell)),
+            Entry(watched_name(change.aspect, change.cell)),
             Entry(f"{percent(change.before, 2)} ({change.against})"),
             Entry(percent(change.now, 2), bold=True),
             Entry(gained(change.comparison, 2)),
@@ -122,7 +122,7 @@ def fall_table(night: NightVerdict) -> Table | None:
 
 def message(night: NightVerdict) -> str:
     """The lines that matter, for a terminal."""
-    lines = [f"run {night.run_id}: exit code {night.exit_code}"]
+    lines = [f"night {night.run_id}: exit code {night.exit_code}"]
     lines += [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
     for dataset in night.datasets:
         changed = f"against {dataset.baseline}, changed since: {', '.join(dataset.changed) or 'nothing'}"

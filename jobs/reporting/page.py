@@ -17,8 +17,8 @@ from jobs.reporting.addition_page import additions_section
 from jobs.reporting.bands import corrected_band_p
 from jobs.reporting.data import (
     Agreement,
+    Aspect,
     Band,
-    Column,
     Comparison,
     Dataset,
     Gain,
@@ -47,7 +47,7 @@ _SCRIPTS = (
     "data.js",
     "marks.js",
     "tables.js",
-    "figures.js",
+    "charts.js",
     "curve.js",
     "compare.js",
     "view.js",
@@ -129,7 +129,7 @@ def _report(report: Report, left_out: int) -> dict[str, Any]:
 
 
 def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
-    """Cells are numbers of rows and columns are numbers of columns, wherever something refers to them."""
+    """What refers to a cell has the number of its row; what refers to an aspect has its number in `aspects`."""
     rows = _Rows(dataset)
     fixed = [row.cell for row in dataset.rows if not row.single and not row.cell.is_strategy]
     folds = dataset.folds if left_out < 2 else ()
@@ -140,15 +140,15 @@ def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
         "folds": folds,
         "warnings": warnings(dataset),
         "queries": dataset.queries,
-        "columns": dataset.columns,
+        "aspects": dataset.aspects,
         "normalizations": list(dict.fromkeys(cell.normalization for cell in fixed)),
         "fusions": list(dict.fromkeys(cell.fusion for cell in fixed)),
         "rows": [_row(row, dataset, folds, left_out < 4) for row in rows.rows],
         "recommended": dataset.recommendation and rows.of(dataset.recommendation.cell),
-        "out_of_order": out_of_order(dataset, dataset.columns),
+        "out_of_order": out_of_order(dataset, dataset.aspects),
         "gains": [_gain(gain, dataset, rows) for gain in dataset.gains],
         "bands": {group: _bands(of_group, rows) for group, of_group in bands.items()},
-        "pairs": [] if left_out else [_pairs(column, dataset, rows) for column in dataset.pairs],
+        "pairs": [] if left_out else [_pairs(aspect, dataset, rows) for aspect in dataset.pairs],
         "rankings": [_ranking(ranking, rows) for ranking in dataset.rankings],
         "agreement": [_agreement(agreement, dataset) for agreement in dataset.agreement],
         "paper": dataset.paper and _paper(dataset.paper, dataset, rows),
@@ -162,7 +162,7 @@ def _row(row: Row, dataset: Dataset, folds: tuple[int, ...], tests: bool) -> dic
         "fusion": row.cell.fusion,
         "name": cell_name(row.cell),
         "single": row.single,
-        "values": [_value(row.values.get(column), folds, tests) for column in dataset.columns],
+        "values": [_value(row.values.get(aspect), folds, tests) for aspect in dataset.aspects],
     }
 
 
@@ -188,7 +188,7 @@ def _comparison(comparison: Comparison) -> list[float | None]:
 def _gain(gain: Gain, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
     """The figures themselves stand in the rows."""
     return {
-        "column": dataset.columns.index(gain.column),
+        "aspect": dataset.aspects.index(gain.aspect),
         "better_single": rows.of(Cell(SINGLE, gain.better_single)),
         "best": rows.of(gain.best),
         "comparison": _comparison(gain.comparison),
@@ -223,10 +223,10 @@ def _share(share: Share) -> list[float | None]:
     return [_number(end) for end in (share.value, share.low, share.high)]
 
 
-def _pairs(column: Column, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
-    pairs = dataset.pairs[column].items()
+def _pairs(aspect: Aspect, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
+    pairs = dataset.pairs[aspect].items()
     return {
-        "column": dataset.columns.index(column),
+        "aspect": dataset.aspects.index(aspect),
         "list": [[rows.of(one), rows.of(other), *_comparison(compared)] for (one, other), compared in pairs],
     }
 
@@ -248,7 +248,7 @@ def _agreement(agreement: Agreement, dataset: Dataset) -> dict[str, Any]:
         "found": {name: _number(share) for name, share in agreement.found.items()},
         "alone": {name: _number(share) for name, share in agreement.alone.items()},
         "union": _number(agreement.union),
-        "ceiling": [_number(agreement.ceiling.get(column)) for column in dataset.columns],
+        "ceiling": [_number(agreement.ceiling.get(aspect)) for aspect in dataset.aspects],
     }
 
 
@@ -268,13 +268,13 @@ def _paper(paper: PaperFigures, dataset: Dataset, rows: _Rows) -> dict[str, Any]
     first = {rows.of(row.cell): row.cell for row in reversed(dataset.rows)}
 
     def figures(cell: Cell) -> list[list[float | None] | None]:
-        pairs = [paper.values.get((cell, column)) for column in dataset.columns]
+        pairs = [paper.values.get((cell, aspect)) for aspect in dataset.aspects]
         return [pair and [_number(figure) for figure in pair] for pair in pairs]
 
     return {
         "table": paper.table,
         "rows": [figures(first[i]) for i in range(len(rows.rows))],
-        "rank_correlation": [_number(paper.rank_correlation.get(column)) for column in dataset.columns],
+        "rank_correlation": [_number(paper.rank_correlation.get(aspect)) for aspect in dataset.aspects],
         "compared": paper.compared,
         "left_out": paper.left_out,
     }

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 from fusion.grid import Cell
 from fusion.registry import FUSIONS
-from jobs.reporting.data import Column, PaperFigures
+from jobs.reporting.data import Aspect, PaperFigures
 from jobs.settings.conf_files import conf_file
 
 LEFT_OUT = (
@@ -18,24 +18,24 @@ LEFT_OUT = (
 )
 
 
-def paper_figures(table: str, ours: Mapping[Column, Mapping[Cell, float]]) -> PaperFigures | None:
+def paper_figures(table: str, ours: Mapping[Aspect, Mapping[Cell, float]]) -> PaperFigures | None:
     """The paper's table of that name (in any case), and how far the order of its cells agrees with ours."""
-    values: dict[tuple[Cell, Column], tuple[float, float]] = {}
+    values: dict[tuple[Cell, Aspect], tuple[float, float]] = {}
     with conf_file("paper/results.csv").open(encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             if row["dataset"].lower() == table.lower():
                 cell = Cell(row["normalization"].lower(), row["fusion"].lower().replace("_", "-"))
-                column = Column(row["label_group"], row["metric"], int(row["k"]))
-                values[cell, column] = float(row["mean"]) / 100, float(row["std"]) / 100
+                aspect = Aspect(row["label_group"], row["metric"], int(row["k"]))
+                values[cell, aspect] = float(row["mean"]) / 100, float(row["std"]) / 100
     if not values:
         return None
     compared = [cell for cell in dict.fromkeys(cell for cell, _ in values) if sound(cell)]
     correlation = {}
-    for column in dict.fromkeys(column for _, column in values):
-        both = [cell for cell in compared if cell in ours.get(column, {})]
+    for aspect in dict.fromkeys(aspect for _, aspect in values):
+        both = [cell for cell in compared if cell in ours.get(aspect, {})]
         if len(both) > 2:
-            agreement = spearmanr([ours[column][cell] for cell in both], [values[cell, column][0] for cell in both])
-            correlation[column] = float(agreement.statistic)
+            agreement = spearmanr([ours[aspect][cell] for cell in both], [values[cell, aspect][0] for cell in both])
+            correlation[aspect] = float(agreement.statistic)
     return PaperFigures(table, values, correlation, len(compared), LEFT_OUT)
 
 

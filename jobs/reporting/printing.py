@@ -24,9 +24,9 @@ from jobs.reporting.answer import (
     tie_line,
     winners_table,
 )
-from jobs.reporting.data import Column, Dataset, NightVerdict, Report
+from jobs.reporting.data import Aspect, Dataset, NightVerdict, Report
 from jobs.reporting.examples import SIGN, TITLE, example_lists, example_title, outcome_title, shown_examples
-from jobs.reporting.formats import MINUS, NOTHING, cell_name, column_name, count, input_count_text
+from jobs.reporting.formats import MINUS, NOTHING, aspect_name, cell_name, count, input_count_text
 from jobs.reporting.labels import TITLE as TITLE_OF_LABELS
 from jobs.reporting.labels import label_tables, unseen_lines
 from jobs.reporting.reading import how_to_read
@@ -36,7 +36,7 @@ from jobs.reporting.summary_tables import agreement_table, gain_table, overview_
 from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
 from jobs.runtime.safe_text import code_span, csv_cells, fenced
 
-FIGURES = {
+CAPTIONS = {
     "grid": "All fusions: bold figures are not told apart from the best, which is framed",
     "gain": "Gain of the best fusion over the best single retriever, with 95% intervals",
     "frequency": "Relevant labels found, by label frequency, with 95% intervals",
@@ -45,7 +45,7 @@ FIGURES = {
     "additions": "What each retriever adds to the others, with 95% intervals; small marks: to every subset of them",
     "agreement": "What the retrievers find together and alone, and the ceiling of any fusion",
 }
-"""The kinds of figures, with their captions."""
+"""Of the charts, by kind."""
 LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {sign: f"${sign}$" for sign in "<>|"}
 LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 # At the start of a line these two would be read as options of the line break.
@@ -55,22 +55,22 @@ LATEX |= {MINUS: "$-$", NOTHING: "--", BEST: "underlined"}
 
 def dataset_csv(dataset: Dataset) -> str:
     """One line per cell, shares of 1 in full precision: tail_ndcg@10_mean, tail_ndcg@10_std and so on."""
-    columns: dict[Column, str] = {}
-    for column in dataset.columns:
-        ideal = "" if column.ideal == ALL else f"_ideal-{column.ideal}"
-        columns[column] = f"{column.label_group}_{column.measure}{ideal}"
+    aspects: dict[Aspect, str] = {}
+    for aspect in dataset.aspects:
+        ideal = "" if aspect.ideal == ALL else f"_ideal-{aspect.ideal}"
+        aspects[aspect] = f"{aspect.label_group}_{aspect.measure}{ideal}"
     fields = ["mean", "std", "best", "bold", *(["paper_mean", "paper_std"] if dataset.paper else [])]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = [f"{name}_{field}" for name in columns.values() for field in fields]
+    names = [f"{name}_{field}" for name in aspects.values() for field in fields]
     writer.writerow(["dataset", "normalization", "fusion", *names])
     for row in dataset.rows:
         line: list[object] = [dataset.name, *row.cell]
-        for column in columns:
-            value = row.values.get(column)
+        for aspect in aspects:
+            value = row.values.get(aspect)
             line += [value.mean, value.std, int(value.best), int(value.bold)] if value else [None] * 4
             if dataset.paper:
-                line += dataset.paper.values.get((row.cell, column), (None, None))
+                line += dataset.paper.values.get((row.cell, aspect), (None, None))
         writer.writerow(csv_cells(line))
     return text.getvalue()
 
@@ -153,17 +153,15 @@ def _escaped_entry(entry: Entry) -> str:
     return text + (BEST if entry.best else "")
 
 
-def report_markdown(report: Report, figures: Mapping[str, str] | None = None) -> str:
-    """The whole report. `figures`: where the figures are, by their names."""
+def report_markdown(report: Report, charts: Mapping[str, str] | None = None) -> str:
+    """The whole report. `charts`: where the charts are, by their names."""
     parts = [f"# {escaped(report.title)}", *(_night(report.night) if report.night else [])]
     for dataset in report.datasets:
         parts += [f"**{escaped(headline(dataset))}**", escaped(facts(dataset))]
     parts.append(markdown(overview_table(report)))
     names = file_names(dataset.name for dataset in report.datasets)
     for dataset in report.datasets:
-        of_dataset = {
-            name: path for name, path in (figures or {}).items() if name.startswith(f"{names[dataset.name]}_")
-        }
+        of_dataset = {name: path for name, path in (charts or {}).items() if name.startswith(f"{names[dataset.name]}_")}
         parts += _dataset_markdown(report, dataset, of_dataset)
     reading = "".join(f"- **{name}**: {escaped(text)}\n" for name, text in how_to_read(report).items())
     parts += ["## How to read this", reading]
@@ -180,7 +178,7 @@ def _night(night: NightVerdict) -> list[str]:
     return [*parts, "".join(f"- {escaped(note)}\n" for note in words.notes(night))]
 
 
-def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, str]) -> list[str]:
+def _dataset_markdown(report: Report, dataset: Dataset, charts: Mapping[str, str]) -> list[str]:
     parts = [f"## {escaped(dataset.name)}"]
     parts += [f"> [!WARNING]\n> {escaped(warning)}" for warning in warnings(dataset)]
     parts += _answer_markdown(dataset)
@@ -188,9 +186,9 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
     parts += _examples_markdown(dataset)
     if dataset.gains:
         parts += ["### Best fusions and single retrievers", markdown(gain_table(report, dataset))]
-    for name, path in figures.items():
+    for name, path in charts.items():
         kind = name.partition("_")[2]
-        parts.append(f"![{FIGURES[kind.partition('-')[0]]}: {escaped(dataset.name)}, {kind}](<{path}>)")
+        parts.append(f"![{CAPTIONS[kind.partition('-')[0]]}: {escaped(dataset.name)}, {kind}](<{path}>)")
     if dataset.additions:
         parts += [f"### {TITLE_OF_ADDITIONS}", markdown(additions_table(dataset))]
     if dataset.agreement:
@@ -198,7 +196,7 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
     parts += ["### All fusions", *map(markdown, grid_tables(report, dataset)), markdown(tie_table(report, dataset))]
     if dataset.paper:
         ranks = dataset.paper.rank_correlation.items()
-        alike = ", ".join(f"{column_name(column)} {rank:.2f}" for column, rank in ranks)
+        alike = ", ".join(f"{aspect_name(aspect)} {rank:.2f}" for aspect, rank in ranks)
         parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
         parts += folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
     counted = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
@@ -209,18 +207,18 @@ def _dataset_markdown(report: Report, dataset: Dataset, figures: Mapping[str, st
 
 
 def _answer_markdown(dataset: Dataset) -> list[str]:
-    """The recommended cell beside each column's winner, and where it loses."""
+    """The recommended cell beside each aspect's winner, and where it loses."""
     if dataset.recommendation is None:
         return []
     name = cell_name(dataset.recommendation.cell)
     standings = dataset.recommendation.standings
     parts = [f"### Recommended: {escaped(name)}"]
     lines = [
-        f"{labels_of(one.column.label_group)}: {standing_line(one)}; {tie_line(dataset, one)}" for one in standings
+        f"{labels_of(one.aspect.label_group)}: {standing_line(one)}; {tie_line(dataset, one)}" for one in standings
     ]
     parts.append("".join(f"- {escaped(line)}\n" for line in lines))
     winners = winners_table(dataset)
-    parts += folded("The winner of each column", [markdown(winners)]) if winners else []
+    parts += folded("The winner in each aspect", [markdown(winners)]) if winners else []
     lines = [*loss_lines(dataset), *unseen_lines(dataset)]
     slices = [slice_table(dataset, one, by) for one in standings for by in SLICE_TABLES]
     if lines:

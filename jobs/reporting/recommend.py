@@ -13,9 +13,9 @@ from fusion.statistics.recommendation import recommend
 from fusion.statistics.significance import ranked_groups
 from jobs.reporting.bands import frequency_slices, text_slices
 from jobs.reporting.data import (
+    Aspect,
     Band,
     By,
-    Column,
     Comparison,
     Gain,
     Outcome,
@@ -45,48 +45,48 @@ def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> 
 
 
 def recommendation(
-    values: Mapping[Column, Mapping[Cell, Value]],
+    values: Mapping[Aspect, Mapping[Cell, Value]],
     gains: Sequence[Gain],
-    against_single: Mapping[Column, Mapping[Cell, Comparison]],
+    against_single: Mapping[Aspect, Mapping[Cell, Comparison]],
     bands: Mapping[str, Sequence[Band]],
     sizes: Mapping[By, Sequence[Mapping[str, Any]]],
     test: Test,
     alpha: float,
     unseen: Mapping[str, Band] | None = None,
 ) -> Recommendation | None:
-    """By losses to single retrievers and mean regret over all columns of the paper's protocol. `sizes`: the rows of
+    """By losses to single retrievers and mean regret over all aspects of the paper's protocol. `sizes`: the rows of
     text_sizes and text_lengths; `unseen`: by label group, the pairs whose label has no training text."""
     means = {
-        column: {cell: value.mean for cell, value in of_column.items()}
-        for column, of_column in values.items()
-        if column.ideal == ALL and any(cell.normalization != SINGLE for cell in of_column)
+        aspect: {cell: value.mean for cell, value in of_aspect.items()}
+        for aspect, of_aspect in values.items()
+        if aspect.ideal == ALL and any(cell.normalization != SINGLE for cell in of_aspect)
     }
     try:
         chosen = recommend(means)
     except InputError:
-        # No cell has a figure in every column.
+        # No cell has a figure in every aspect.
         return None
     standings = []
-    gain_of = {gain.column: gain for gain in gains}
+    gain_of = {gain.aspect: gain for gain in gains}
     # All labels matter most: that is what is deployed.
-    for group in sorted({column.label_group for column in means}, key=lambda group: (group != ALL, group_order(group))):
-        column = decisive(column for column in means if column.label_group == group)
-        gain = gain_of.get(column)
-        comparison = against_single.get(column, {}).get(chosen.cell)
-        verdict = verdict_of(comparison, len(values[column][chosen.cell].folds), test, alpha) if comparison else None
-        standing = _standing(column, chosen.cell, values[column], gain, comparison, verdict)
+    for group in sorted({aspect.label_group for aspect in means}, key=lambda group: (group != ALL, group_order(group))):
+        aspect = decisive(aspect for aspect in means if aspect.label_group == group)
+        gain = gain_of.get(aspect)
+        comparison = against_single.get(aspect, {}).get(chosen.cell)
+        verdict = verdict_of(comparison, len(values[aspect][chosen.cell].folds), test, alpha) if comparison else None
+        standing = _standing(aspect, chosen.cell, values[aspect], gain, comparison, verdict)
         without = [(unseen or {})[group]] if group in (unseen or {}) else []
         slices = {
             cell: (
                 *_by_frequency(without, cell, standing, alpha, "unseen"),
                 *_by_frequency(bands.get(group, ()), cell, standing, alpha, "frequency"),
-                *(one for by, rows in sizes.items() for one in text_slices(rows, column, cell, alpha, by)),
+                *(one for by, rows in sizes.items() for one in text_slices(rows, aspect, cell, alpha, by)),
             )
             for cell in {chosen.cell, standing.best}
         }
         of_best = slices[standing.best] if standing.best != chosen.cell else ()
         standings.append(replace(standing, slices=slices[chosen.cell], best_slices=of_best))
-    winners = {column: cells[0] for column, cells in chosen.winners.items()}
+    winners = {aspect: cells[0] for aspect, cells in chosen.winners.items()}
     return Recommendation(chosen.cell, chosen.mean_regret / 100, winners, tuple(standings))
 
 
@@ -98,7 +98,7 @@ def _by_frequency(bands: Sequence[Band], cell: Cell, standing: Standing, alpha: 
 
 
 def _standing(
-    column: Column,
+    aspect: Aspect,
     cell: Cell,
     values: Mapping[Cell, Value],
     gain: Gain | None,
@@ -108,7 +108,7 @@ def _standing(
     fused = {other: value for other, value in values.items() if other.normalization != SINGLE}
     bold = {shown_cell(other) for other, value in fused.items() if value.bold}
     return Standing(
-        column=column,
+        aspect=aspect,
         cell=cell,
         value=values[cell],
         best=next(other for other, value in fused.items() if value.best),
@@ -123,24 +123,24 @@ def _standing(
 
 
 def rankings(
-    values: Mapping[Column, Mapping[Cell, Value]],
-    pairs: Mapping[Column, Mapping[tuple[Cell, Cell], Comparison]],
+    values: Mapping[Aspect, Mapping[Cell, Value]],
+    pairs: Mapping[Aspect, Mapping[tuple[Cell, Cell], Comparison]],
     alpha: float,
 ) -> tuple[Ranking, ...]:
-    """Mean ranks over the folds in the decisive column of each label group; the tests of all texts say which differ."""
+    """Mean ranks over the folds in the decisive aspect of each label group; the tests of all texts say which differ."""
     rankings = []
-    for group in dict.fromkeys(column.label_group for column in pairs):
-        column = decisive(column for column in pairs if column.label_group == group)
-        cells = list(dict.fromkeys(cell for pair in pairs[column] for cell in pair))
-        folds = {cell: list(values[column][cell].folds.values()) for cell in cells}
-        tested = {pair: compared.p_queries for pair, compared in pairs[column].items()}
+    for group in dict.fromkeys(aspect.label_group for aspect in pairs):
+        aspect = decisive(aspect for aspect in pairs if aspect.label_group == group)
+        cells = list(dict.fromkeys(cell for pair in pairs[aspect] for cell in pair))
+        folds = {cell: list(values[aspect][cell].folds.values()) for cell in cells}
+        tested = {pair: compared.p_queries for pair, compared in pairs[aspect].items()}
         ranked = ranked_groups(folds, {pair: p for pair, p in tested.items() if p is not None}, alpha)
         mean = (
             f"the mean of {len(next(iter(folds.values())))} folds"
             if len(next(iter(folds.values()))) > 1
             else "one fold"
         )
-        over = f"{measure_name(column)}, {mean}. Tested over all texts, every two cells, Holm-corrected."
+        over = f"{measure_name(aspect)}, {mean}. Tested over all texts, every two cells, Holm-corrected."
         ordered = tuple(RankedCell(cell, rank) for cell, rank in ranked.mean_ranks.items())
         rankings.append(Ranking(group, ordered, tuple(ranked.groups), over))
     return tuple(rankings)

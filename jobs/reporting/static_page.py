@@ -37,7 +37,7 @@ def answer(dataset: Dataset) -> str:
     cards = "".join(_card(standing, dataset) for standing in recommendation.standings) if recommendation else ""
     winners = winners_table(dataset)
     table = (
-        f"<details><summary>The winner of each column</summary>{table_html(winners, dataset.name)}</details>"
+        f"<details><summary>The winner in each aspect</summary>{table_html(winners, dataset.name)}</details>"
         if winners
         else ""
     )
@@ -49,7 +49,7 @@ def answer(dataset: Dataset) -> str:
 
 
 def _card(standing: Standing, dataset: Dataset) -> str:
-    group = standing.column.label_group
+    group = standing.aspect.label_group
     sides = {standing.cell: standing.value}
     if standing.best != standing.cell:
         sides[standing.best] = standing.best_value
@@ -64,7 +64,7 @@ def _card(standing: Standing, dataset: Dataset) -> str:
         lines.append(f'<p class="loses"><a href="#losses">{more}</a></p>')
     return (
         '<div class="card">'
-        f"<h3>{escape(group)} labels <small>{measure_name(standing.column)}, {texts}</small></h3>"
+        f"<h3>{escape(group)} labels <small>{measure_name(standing.aspect)}, {texts}</small></h3>"
         f"{_bars(sides, standing.cell)}"
         f'<p><span class="verdict {outcome.replace(" ", "-")}" aria-hidden="true">{sign}</span> '
         f"{escape(standing_line(standing))}</p>"

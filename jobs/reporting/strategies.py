@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 from fusion.cells import SINGLE, Cell
 from fusion.statistics.significance import best_of, holm
 from fusion.tuning.strategies import CELL
-from jobs.reporting.data import Column, Comparison, Test, Value, Verdict
+from jobs.reporting.data import Aspect, Comparison, Test, Value, Verdict
 from jobs.reporting.recommend import verdict_of
 from jobs.reporting.tables import decisive, group_order
 
 OVERALL = -1
 """The fold of what was chosen over all folds, which is what the model file holds."""
 
-Values = Mapping[Column, Mapping[Cell, Value]]
-Pairs = Mapping[Column, Mapping[tuple[Cell, Cell], Comparison]]
+Values = Mapping[Aspect, Mapping[Cell, Value]]
+Pairs = Mapping[Aspect, Mapping[tuple[Cell, Cell], Comparison]]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Strategy:
     alike: int
     """Folds that chose the same."""
     folds: int
-    values: dict[Column, Value]
+    values: dict[Aspect, Value]
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class GroupStrategies:
 
     label_group: str
     objective: str
-    columns: tuple[Column, ...]
+    aspects: tuple[Aspect, ...]
     """The decisive one first; the tests are made in that one."""
     single: Cell | None
-    """The best retriever alone, by the decisive column."""
-    single_values: dict[Column, Value]
+    """The best retriever alone, by the decisive aspect."""
+    single_values: dict[Aspect, Value]
     strategies: tuple[Strategy, ...]
     tests: tuple[Tested, ...]
     optimism: Optimism | None
@@ -119,25 +119,25 @@ def _group(
     test: Test,
     alpha: float,
 ) -> GroupStrategies:
-    columns = _columns([column for column in values if column.label_group == group and column.ideal == "all"])
+    aspects = _aspects([aspect for aspect in values if aspect.label_group == group and aspect.ideal == "all"])
     cells = list(dict.fromkeys(_cell(row["strategy"]) for row in choices))
     strategies = tuple(
-        _strategy(cell, [row for row in choices if _cell(row["strategy"]) == cell], columns, values) for cell in cells
+        _strategy(cell, [row for row in choices if _cell(row["strategy"]) == cell], aspects, values) for cell in cells
     )
-    first = values[columns[0]] if columns else {}
+    first = values[aspects[0]] if aspects else {}
     singles = {cell: value.mean for cell, value in first.items() if cell.normalization == SINGLE}
     single = best_of(singles) if singles else None
     tests = (
-        _tests([cell for cell in cells if cell in first], single, columns[0], values, pairs, test, alpha)
-        if columns
+        _tests([cell for cell in cells if cell in first], single, aspects[0], values, pairs, test, alpha)
+        if aspects
         else ()
     )
     return GroupStrategies(
         group,
         str(choices[0]["objective"]),
-        columns,
+        aspects,
         single,
-        {column: values[column][single] for column in columns if single in values[column]} if single else {},
+        {aspect: values[aspect][single] for aspect in aspects if single in values[aspect]} if single else {},
         strategies,
         tests,
         _optimism(choices),
@@ -145,15 +145,15 @@ def _group(
     )
 
 
-def _columns(of_group: Sequence[Column]) -> tuple[Column, ...]:
-    """The decisive column, and that of the first place."""
+def _aspects(of_group: Sequence[Aspect]) -> tuple[Aspect, ...]:
+    """The decisive aspect, and that of the first place."""
     if not of_group:
         return ()
-    precisions = sorted((column for column in of_group if column.metric == "precision"), key=lambda column: column.k)
+    precisions = sorted((aspect for aspect in of_group if aspect.metric == "precision"), key=lambda aspect: aspect.k)
     return tuple(dict.fromkeys([decisive(of_group), *precisions[:1]]))
 
 
-def _strategy(cell: Cell, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], values: Values) -> Strategy:
+def _strategy(cell: Cell, rows: Sequence[Mapping[str, Any]], aspects: Sequence[Aspect], values: Values) -> Strategy:
     by_fold = {row["fold"]: str(row["choice"]) for row in rows}
     overall = by_fold.pop(OVERALL, next(iter(by_fold.values()), ""))
     alike = sum(choice == overall for choice in by_fold.values())
@@ -162,14 +162,14 @@ def _strategy(cell: Cell, rows: Sequence[Mapping[str, Any]], columns: Sequence[C
         overall,
         alike,
         len(by_fold),
-        {column: values[column][cell] for column in columns if cell in values[column]},
+        {aspect: values[aspect][cell] for aspect in aspects if cell in values[aspect]},
     )
 
 
 def _tests(
     cells: Sequence[Cell],
     single: Cell | None,
-    column: Column,
+    aspect: Aspect,
     values: Values,
     pairs: Pairs,
     test: Test,
@@ -178,14 +178,14 @@ def _tests(
     """Every two strategies, and each against the best retriever."""
     wanted = [(cell, other) for i, cell in enumerate(cells) for other in cells[:i]]
     wanted += [(cell, single) for cell in cells] if single else []
-    found = {pair: compared for pair in wanted if (compared := _between(pairs.get(column, {}), *pair)) is not None}
+    found = {pair: compared for pair in wanted if (compared := _between(pairs.get(aspect, {}), *pair)) is not None}
     queries = holm({pair: c.p_queries for pair, c in found.items() if c.p_queries is not None})
     signs = holm({pair: c.p_randomization for pair, c in found.items() if c.p_randomization is not None})
     found = {
         pair: replace(compared, p_queries=queries.get(pair), p_randomization=signs.get(pair))
         for pair, compared in found.items()
     }
-    folds = {cell: len(value.folds) for cell, value in values[column].items()}
+    folds = {cell: len(value.folds) for cell, value in values[aspect].items()}
     return tuple(
         Tested(*pair, compared, verdict_of(compared, folds[pair[0]], test, alpha)) for pair, compared in found.items()
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fusion.cells import LEARNED, Cell
 from fusion.tuning.strategies import CELL
 from jobs.reporting.bands import corrected_band_p
-from jobs.reporting.data import Band, Column, Dataset, Value
+from jobs.reporting.data import Aspect, Band, Dataset, Value
 from jobs.reporting.formats import (
     NOTHING,
     cell_name,
@@ -40,8 +40,8 @@ def strategies_meaning(dataset: Dataset) -> str:
 
 def strategy_table(dataset: Dataset) -> Table:
     """A block per label group: the best retriever, then every strategy."""
-    columns = (column for group in dataset.strategies for column in group.columns)
-    measures = list(dict.fromkeys(map(measure_name, columns)))
+    aspects = (aspect for group in dataset.strategies for aspect in group.aspects)
+    measures = list(dict.fromkeys(map(measure_name, aspects)))
     blocks = []
     for group in dataset.strategies:
         lines = [_line(group, strategy, measures) for strategy in group.strategies]
@@ -74,14 +74,14 @@ def _line(group: GroupStrategies, strategy: Strategy, measures: list[str]) -> li
     ]
 
 
-def _figures(values: Mapping[Column, Value], measures: list[str], group: GroupStrategies) -> list[Entry]:
+def _figures(values: Mapping[Aspect, Value], measures: list[str], group: GroupStrategies) -> list[Entry]:
     """The figures of a line, in bold where no other line of the group has a higher one."""
     every = [group.single_values, *(strategy.values for strategy in group.strategies)]
     entries = []
     for measure in measures:
-        column = next((column for column in values if measure_name(column) == measure), None)
-        highest = max((of[column].mean for of in every if column in of), default=0.0) if column else 0.0
-        value = values.get(column) if column else None
+        aspect = next((aspect for aspect in values if measure_name(aspect) == measure), None)
+        highest = max((of[aspect].mean for of in every if aspect in of), default=0.0) if aspect else 0.0
+        value = values.get(aspect) if aspect else None
         entries.append(Entry(figure(value), bold=value is not None and value.mean >= highest))
     return entries
 

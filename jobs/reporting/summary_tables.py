@@ -20,25 +20,25 @@ from jobs.reporting.formats import (
     verdict,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.tables import Entry, Table, columns_by_group, decisive, warnings
+from jobs.reporting.tables import Entry, Table, aspects_by_group, decisive, warnings
 
 
 def gain_table(report: Report, dataset: Dataset) -> Table:
     """Single retrievers and the best fusion side by side."""
     # Precision has no ideal ranking: its figures are the same under every ideal.
-    shown = [gain for gain in dataset.gains if gain.column.ideal == ALL or gain.column.metric != "precision"]
+    shown = [gain for gain in dataset.gains if gain.aspect.ideal == ALL or gain.aspect.metric != "precision"]
     singles = list(shown[0].singles) if shown else []
     blocks = []
-    for group, gains in groupby(shown, key=lambda gain: gain.column.label_group):
+    for group, gains in groupby(shown, key=lambda gain: gain.aspect.label_group):
         lines = []
         for gain in gains:
             against = gain.comparison
             values = [figure(value) for value in (*map(gain.singles.get, singles), gain.best_value)]
-            words = [group, measure_name(gain.column), *values, cell_name(gain.best), gained(against)]
+            words = [group, measure_name(gain.aspect), *values, cell_name(gain.best), gained(against)]
             words += [effect(against.effect), *(p_value(against.p(test)) for test in TESTS), verdict(gain.verdict)]
             lines.append([*map(Entry, words)])
         blocks.append(lines)
-    ideal = any(gain.column.ideal != ALL for gain in shown)
+    ideal = any(gain.aspect.ideal != ALL for gain in shown)
     return Table(
         "gain",
         f"{dataset.name}. The best fusion of each measure beside the single retrievers, in percent. Gain: over the "
@@ -62,14 +62,14 @@ def _rests_on(dataset: Dataset) -> str:
 
 
 def tie_table(report: Report, dataset: Dataset) -> Table:
-    """How many fusions each test leaves in the running, for the columns of the paper's protocol."""
-    columns = [column for of_group in columns_by_group(dataset).values() for column in of_group]
+    """How many fusions each test leaves in the running, for the aspects of the paper's protocol."""
+    aspects = [aspect for of_group in aspects_by_group(dataset).values() for aspect in of_group]
     cells = [row for row in dataset.rows if not row.single]
     lines = []
     for test, meaning in TESTS.items():
         line = [Entry(meaning, bold=test == dataset.test)]
-        for column in columns:
-            against = [row.values[column].against_best for row in cells if column in row.values]
+        for aspect in aspects:
+            against = [row.values[aspect].against_best for row in cells if aspect in row.values]
             ps = [None if comparison is None else comparison.p(test) for comparison in against]
             tested = [p for p in ps if p is not None]
             line.append(Entry(str(1 + sum(p >= report.alpha for p in tested)) if tested else NOTHING))
@@ -78,8 +78,8 @@ def tie_table(report: Report, dataset: Dataset) -> Table:
         "ties",
         f"Fusions, of {len(cells)}, that are best or not told apart from the best (alpha = {report.alpha:g}); "
         "the test in bold decides the bold face.",
-        [("", "test"), *((column.label_group, measure_name(column)) for column in columns)],
-        "l" + "r" * len(columns),
+        [("", "test"), *((aspect.label_group, measure_name(aspect)) for aspect in aspects)],
+        "l" + "r" * len(aspects),
         [lines],
     )
 
@@ -109,15 +109,15 @@ def paper_tables(dataset: Dataset) -> Iterator[Table]:
     paper = dataset.paper
     if paper is None:
         return
-    for group, columns in columns_by_group(dataset).items():
-        shown = [column for column in columns if column in paper.rank_correlation]
+    for group, aspects in aspects_by_group(dataset).items():
+        shown = [aspect for aspect in aspects if aspect in paper.rank_correlation]
         if not shown:
             continue
         lines = []
         for row in dataset.rows:
             entries = []
-            for column in shown:
-                ours, theirs = row.values.get(column), paper.values.get((row.cell, column))
+            for aspect in shown:
+                ours, theirs = row.values.get(aspect), paper.values.get((row.cell, aspect))
                 if ours and theirs:
                     difference = points(ours.mean - theirs[0])
                     entries.append(Entry(f"{percent(ours.mean)} / {percent(theirs[0])} / {difference}"))
@@ -125,12 +125,12 @@ def paper_tables(dataset: Dataset) -> Iterator[Table]:
                     entries.append(Entry(NOTHING))
             if any(entry.text != NOTHING for entry in entries):
                 lines.append([*map(Entry, row.cell), *entries])
-        ranks = [Entry(f"{paper.rank_correlation[column]:.2f}", bold=True) for column in shown]
+        ranks = [Entry(f"{paper.rank_correlation[aspect]:.2f}", bold=True) for aspect in shown]
         yield Table(
             f"paper-{group}",
             f"{group} labels: ours / the paper's ({paper.table}) / difference, in percent. Rank correlation: "
             f"Spearman's, over {paper.compared} fusions; left out: {paper.left_out or 'none'}.",
-            [("normalisation",), ("fusion",), *((measure_name(column),) for column in shown)],
+            [("normalisation",), ("fusion",), *((measure_name(aspect),) for aspect in shown)],
             "ll" + "r" * len(shown),
             [[[Entry("rank correlation", bold=True), Entry(""), *ranks]], lines],
         )
@@ -141,12 +141,12 @@ def overview_table(report: Report) -> Table:
     lines = []
     for dataset in report.datasets:
         for gain in dataset.gains:
-            column = gain.column
-            if column == decisive(other for other in dataset.columns if other.label_group == column.label_group):
+            aspect = gain.aspect
+            if aspect == decisive(other for other in dataset.aspects if other.label_group == aspect.label_group):
                 single = f"{gain.better_single} {figure(gain.singles[gain.better_single])}"
                 best = f"{cell_name(gain.best)} {figure(gain.best_value)}"
                 name = dataset.name + (" (!)" if warnings(dataset) else "")
-                words = (name, column.label_group, measure_name(column), single, best, gained(gain.comparison))
+                words = (name, aspect.label_group, measure_name(aspect), single, best, gained(gain.comparison))
                 lines.append([*map(Entry, words), Entry(verdict(gain.verdict))])
     header = ("dataset", "labels", "measure", "best single", "best fusion", "gain [95%]", "verdict")
     return Table("overview", "", [(name,) for name in header], "lllllrl", [lines])

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from fusion.grid import Cell
 from fusion.label_groups import ALL, HEAD, TAIL
 from fusion.metrics import decisiveness
-from jobs.reporting.data import Column, Dataset, Report, Row, Value
-from jobs.reporting.formats import TESTS, cell_name, column_name, count, cutoff, figure, metric_name, shown_cell
+from jobs.reporting.data import Aspect, Dataset, Report, Row, Value
+from jobs.reporting.formats import TESTS, aspect_name, cell_name, count, cutoff, figure, metric_name, shown_cell
 
 WIDEST = 12
-"""Columns of figures that fit on a page."""
+"""Aspects that fit beside each other on a page."""
 BEST = "\N{DAGGER}"
 
 
@@ -51,19 +51,19 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
     return files
 
 
-def decisive(columns: Iterable[Column]) -> Column:
-    """The column that ranks the cells where one has to do: the deepest nDCG, by the paper's protocol."""
-    return max(columns, key=lambda column: (column.ideal == ALL, *decisiveness(column.measure)))
+def decisive(aspects: Iterable[Aspect]) -> Aspect:
+    """The aspect that ranks the cells where one has to do: the deepest nDCG, by the paper's protocol."""
+    return max(aspects, key=lambda aspect: (aspect.ideal == ALL, *decisiveness(aspect.measure)))
 
 
-def columns_by_group(dataset: Dataset) -> dict[str, list[Column]]:
-    """The columns of the paper's protocol: tail, head, other groups, all; the cut-offs of a metric side by side."""
-    columns = [column for column in dataset.columns if column.ideal == ALL]
-    metrics = list(dict.fromkeys(column.metric for column in columns))
-    columns.sort(key=lambda column: (metrics.index(column.metric), column.k))
-    groups = dict.fromkeys(column.label_group for column in dataset.columns if column in columns)
+def aspects_by_group(dataset: Dataset) -> dict[str, list[Aspect]]:
+    """The aspects of the paper's protocol: tail, head, other groups, all; the cut-offs of a metric side by side."""
+    aspects = [aspect for aspect in dataset.aspects if aspect.ideal == ALL]
+    metrics = list(dict.fromkeys(aspect.metric for aspect in aspects))
+    aspects.sort(key=lambda aspect: (metrics.index(aspect.metric), aspect.k))
+    groups = dict.fromkeys(aspect.label_group for aspect in dataset.aspects if aspect in aspects)
     return {
-        group: [column for column in columns if column.label_group == group]
+        group: [aspect for aspect in aspects if aspect.label_group == group]
         for group in sorted(groups, key=group_order)
     }
 
@@ -112,39 +112,39 @@ def tested(dataset: Dataset) -> bool:
     return any(value.against_best and value.against_best.p(dataset.test) is not None for value in values)
 
 
-def out_of_order(dataset: Dataset, columns: Collection[Column]) -> str:
+def out_of_order(dataset: Dataset, aspects: Collection[Aspect]) -> str:
     """Explains a bold figure below a plain one, by the widest such case; nothing where there is none."""
     cases = []
-    for column in columns:
-        fused = [row for row in dataset.rows if not row.single and column in row.values]
-        if not any(row.values[column].bold for row in fused):
+    for aspect in aspects:
+        fused = [row for row in dataset.rows if not row.single and aspect in row.values]
+        if not any(row.values[aspect].bold for row in fused):
             continue
-        bold = min((row for row in fused if row.values[column].bold), key=lambda row: row.values[column].mean)
-        plain = max(fused, key=lambda row: (not row.values[column].bold, row.values[column].mean))
-        low, high = bold.values[column], plain.values[column]
+        bold = min((row for row in fused if row.values[aspect].bold), key=lambda row: row.values[aspect].mean)
+        plain = max(fused, key=lambda row: (not row.values[aspect].bold, row.values[aspect].mean))
+        low, high = bold.values[aspect], plain.values[aspect]
         if not high.bold and figure(high) != figure(low) and high.mean > low.mean:
-            cases.append((high.mean - low.mean, column, bold, plain))
+            cases.append((high.mean - low.mean, aspect, bold, plain))
     if not cases:
         return ""
-    _, column, bold, plain = max(cases, key=lambda case: case[0])
+    _, aspect, bold, plain = max(cases, key=lambda case: case[0])
     against = {"folds": "how much it varies from fold to fold", "queries": "how much it varies from text to text"}
     return (
-        f"{column_name(column)}: {figure(bold.values[column])} of {cell_name(bold.cell)} is bold and "
-        f"{figure(plain.values[column])} of {cell_name(plain.cell)} is not. The test weighs a cell's distance from the "
+        f"{aspect_name(aspect)}: {figure(bold.values[aspect])} of {cell_name(bold.cell)} is bold and "
+        f"{figure(plain.values[aspect])} of {cell_name(plain.cell)} is not. The test weighs a cell's distance from the "
         f"best against {against.get(dataset.test, against['queries'])}: a small but steady distance counts as a "
         "difference, a larger but unsteady one does not."
     )
 
 
 def distinct_rows(dataset: Dataset) -> list[Row]:
-    """Each distinct result once, the best of the most important column first: a fusion that reads only ranks gives the
+    """Each distinct result once, the best of the most important aspect first: a fusion that reads only ranks gives the
     same under every normalisation."""
     shown: dict[Cell, Row] = {}
     for row in dataset.rows:
         shown.setdefault(shown_cell(row.cell), Row(shown_cell(row.cell), row.values))
-    columns = [column for column in dataset.columns if column.label_group == ALL] or list(dataset.columns)
-    column = decisive(columns)
-    means = {cell: row.values[column].mean if column in row.values else -1.0 for cell, row in shown.items()}
+    aspects = [aspect for aspect in dataset.aspects if aspect.label_group == ALL] or list(dataset.aspects)
+    aspect = decisive(aspects)
+    means = {cell: row.values[aspect].mean if aspect in row.values else -1.0 for cell, row in shown.items()}
     return sorted(shown.values(), key=lambda row: -means[row.cell])
 
 
@@ -154,21 +154,21 @@ def grid_tables(report: Report, dataset: Dataset, rows: Sequence[Row] | None = N
     blocks = [list(rows)] if rows is not None else []
     if rows is None:
         blocks = [list(block) for _, block in groupby(dataset.rows, key=lambda row: row.cell.normalization)]
-    pages: list[dict[str, list[Column]]] = []
-    for group, columns in columns_by_group(dataset).items():
-        if not pages or group == ALL or sum(map(len, pages[-1].values())) + len(columns) > WIDEST:
+    pages: list[dict[str, list[Aspect]]] = []
+    for group, aspects in aspects_by_group(dataset).items():
+        if not pages or group == ALL or sum(map(len, pages[-1].values())) + len(aspects) > WIDEST:
             pages.append({})
-        pages[-1][group] = columns
+        pages[-1][group] = aspects
     for page in pages:
-        columns = [column for of_group in page.values() for column in of_group]
-        headings = [(f"{column.label_group} labels", metric_name(column.metric), cutoff(column)) for column in columns]
+        aspects = [aspect for of_group in page.values() for aspect in of_group]
+        headings = [(f"{aspect.label_group} labels", metric_name(aspect.metric), cutoff(aspect)) for aspect in aspects]
         yield Table(
             "-".join(["grid", *page]),
-            " ".join(filter(None, [legend(report, dataset, page), out_of_order(dataset, columns)])),
+            " ".join(filter(None, [legend(report, dataset, page), out_of_order(dataset, aspects)])),
             [("", "", "norm."), ("", "", "fusion"), *headings],
-            "ll" + "r" * len(columns),
+            "ll" + "r" * len(aspects),
             [
-                [[*map(Entry, row.cell), *(printed(row.values.get(column)) for column in columns)] for row in block]
+                [[*map(Entry, row.cell), *(printed(row.values.get(aspect)) for aspect in aspects)] for row in block]
                 for block in blocks
             ],
             warnings(dataset),

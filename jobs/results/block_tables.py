@@ -1,4 +1,4 @@
-"""The sums of blocks of texts, by which a later result can be compared with this one over the same texts."""
+"""The sums of sign blocks, by which a later result can be compared with this one over the same texts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def block_sums(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
 
 
 def block_texts(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
-    """One row per label group: how many texts each block has, and their fingerprints added up."""
+    """One row per label group: how many texts each sign block has, and their fingerprints added up."""
 
     def rows() -> Iterator[dict[str, Any]]:
         # Every measure of texts has the same texts.

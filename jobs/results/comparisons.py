@@ -23,7 +23,7 @@ from udfs.evaluation_plan import EvaluationPlan
 
 
 def comparisons(sums: PairedSums, metrics: pa.Table, evaluation: EvaluationPlan) -> pa.Table:
-    """Every cell and single retriever against the best cell of each column of figures, and against the retrievers."""
+    """Every cell and single retriever against the best cell of each aspect, and against the retrievers."""
     values: dict[Aspect, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in metrics.to_pylist():
         aspect = Aspect(row["label_group"], Measure(row["metric"], row["k"]), row["ideal"])

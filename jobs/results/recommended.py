@@ -18,7 +18,7 @@ from fusion.statistics.significance import best_of
 from fusion.statistics.summary import mean_std
 from udfs.evaluation_plan import EvaluationPlan
 
-Column = tuple[str, Measure]
+Aspect = tuple[str, Measure]
 """A label group and a measure of the paper's protocol."""
 
 
@@ -30,7 +30,7 @@ class Chosen(NamedTuple):
 
 
 def chosen_cells(metrics: pa.Table, evaluation: EvaluationPlan) -> dict[str, Chosen]:
-    """By label group. Where no cell has a figure in every column, each group's best cell stands in for it."""
+    """By label group. Where no cell has a figure in every aspect, each group's best cell stands in for it."""
     means = _means(metrics)
     recommended = _recommended(means)
     measure = decisive(evaluation.measures)
@@ -44,20 +44,20 @@ def chosen_cells(metrics: pa.Table, evaluation: EvaluationPlan) -> dict[str, Cho
     return chosen
 
 
-def _recommended(means: Mapping[Column, Mapping[Cell, float]]) -> Cell | None:
+def _recommended(means: Mapping[Aspect, Mapping[Cell, float]]) -> Cell | None:
     try:
         return recommend(means).cell
     except InputError:
         return None
 
 
-def _means(metrics: pa.Table) -> dict[Column, dict[Cell, float]]:
+def _means(metrics: pa.Table) -> dict[Aspect, dict[Cell, float]]:
     """Over the folds, by the paper's protocol."""
-    values: dict[Column, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
+    values: dict[Aspect, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in metrics.to_pylist():
         cell = Cell(row["normalization"], row["fusion"])
         # What strategies do differs by fold; one cell is to be shown.
         if row["ideal"] == ALL and row["value"] is not None and not cell.is_strategy:
-            column = row["label_group"], Measure(row["metric"], row["k"])
-            values[column][cell].append(row["value"])
-    return {column: {cell: mean_std(folds).mean for cell, folds in cells.items()} for column, cells in values.items()}
+            aspect = row["label_group"], Measure(row["metric"], row["k"])
+            values[aspect][cell].append(row["value"])
+    return {aspect: {cell: mean_std(folds).mean for cell, folds in cells.items()} for aspect, cells in values.items()}

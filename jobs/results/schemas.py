@@ -143,8 +143,8 @@ BLOCK_SUMS_SCHEMA = pa.schema(
         ("sums", pa.list_(pa.int64())),
     ]
 )
-"""The sum of a measure over the texts of each block, in whole numbers of 2^-18, under the ideal `all`. `cells` share
-the figures."""
+"""The sum of a measure over the texts of each sign block, in whole numbers of 2^-18, under the ideal `all`. `cells`
+share the figures."""
 BLOCK_TEXTS_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),
@@ -152,7 +152,7 @@ BLOCK_TEXTS_SCHEMA = pa.schema(
         ("fingerprints", pa.list_(pa.int64())),
     ]
 )
-"""The number of texts of each block, and the sum of their fingerprints modulo 2^64."""
+"""The number of texts of each sign block, and the sum of their fingerprints modulo 2^64."""
 LABELS_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),

@@ -9,7 +9,7 @@ from jobs.runtime.log import duration_text, live_line, log_progress
 
 
 class Progress:
-    """Counts what is done. What was done by an earlier run takes no time and does not change the estimate.
+    """Counts what is done. What was done by an earlier job takes no time and does not change the estimate.
 
     Within its `with` block, the line about it stays on the terminal and counts down between two reports.
     """

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,6 +25,10 @@ from udfs.stores.objects import children, flush_folder, put, read_bytes
 POINTER = ".current.json"
 CURRENT_LINK = ".current"
 """On a local disk, a link to the current version, so that all plain paths change at once."""
+NEW_LINK = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
+"""A link that is to replace another one."""
+LEFT_AFTER = 3600.0
+"""Seconds after which such a link is taken for one that a killed writer left."""
 STAGE_FILE, RESULT_FILE = "stage.json", ".complete.json"
 """The markers: of a stage, with its fingerprint and counts, and of a job's results."""
 HIDDEN = ".versions"
@@ -168,11 +173,15 @@ def link_plain_paths(root: str, name: str) -> None:
         _replace_link(folder / entry, f"{CURRENT_LINK}/{entry}")
     _replace_link(folder / CURRENT_LINK, name)
     for path in folder.iterdir():
-        # Hidden ones are links that another writer is about to put in place.
-        if path.name.startswith(".") or path.name in entries or not path.is_symlink():
+        if path.name in entries or not path.is_symlink():
             continue
         with suppress(FileNotFoundError):
-            if path.readlink().parts[:1] == (CURRENT_LINK,):
+            if NEW_LINK.fullmatch(path.name):
+                # A young one is about to be put in place by another writer, an old one was left by a killed writer.
+                gone = time.time() - path.lstat().st_mtime > LEFT_AFTER
+            else:
+                gone = not path.name.startswith(".") and path.readlink().parts[:1] == (CURRENT_LINK,)
+            if gone:
                 path.unlink()
 
 

@@ -15,8 +15,8 @@ Stages and results are folders with versions (jobs/runtime/versions.py); the pat
                  results             the figures of `run`
                  tuned               the figures of `tune`, and its model file
                  report              their report
-                 nightly             the figures of the last nightly run
-<work>/nightly/<run>                 the report and summary of one night
+                 nightly             the figures of the last night
+<work>/nightly/<night>               the report and summary of one night
        history                       the tables of all nights, and the lease of the one at work
 """
 
@@ -159,11 +159,11 @@ class Workspace:
 
     @property
     def nightly_results(self) -> str:
-        """The figures of the dataset as the last nightly run left them."""
+        """The figures of the dataset as the last night left them."""
         return f"{self.folder}/nightly"
 
     def night(self, run_id: str) -> str:
-        """What a nightly run publishes."""
+        """What a night publishes."""
         return f"{self._work}/nightly/{run_id}"
 
     @property

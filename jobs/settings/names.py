@@ -1,4 +1,4 @@
-"""Names of datasets and runs, which become parts of paths."""
+"""Names of datasets and nights, which become parts of paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the nightly run."""
+"""Settings of job `nightly`."""
 
 from __future__ import annotations
 

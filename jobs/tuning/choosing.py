@@ -1,4 +1,4 @@
-"""Choices among settings: for every fold, on the validation texts that serve it; and over all folds."""
+"""Choices among cells: for every fold, on the validation texts that serve it; and over all folds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Choice:
 
 @dataclass
 class Families:
-    """The settings of each tuned strategy: those that are tried for all folds, and those that the search for a fold
+    """The cells of each tuned strategy: those that are tried for all folds, and those that the search for a fold
     came to. Where other folds look is nothing that a fold may know: their validation texts may be its test texts."""
 
     cells: dict[Cell, list[Cell]]
@@ -68,7 +68,7 @@ class Families:
         return list(dict.fromkeys(cell for family in both for cell in family))
 
 
-def try_settings(
+def try_cells(
     engine: Engine,
     validation: Validation,
     evaluation: EvaluationPlan,
@@ -77,14 +77,14 @@ def try_settings(
     parting: Parting,
     settings: TuneSettings,
 ) -> Tried:
-    """Count all settings over the validation texts, then those around the best ones."""
+    """Count all cells over the validation texts, then those around the best ones."""
     tried = Tried(settings.goal, parting)
     wanted = families.every
     distance = FIRST_DISTANCE
     for number in range(settings.passes):
         if not wanted:
             break
-        log(f"pass {number + 1}: {len(wanted):,} settings on validation texts")
+        log(f"pass {number + 1}: {len(wanted):,} cells on validation texts")
         of_pass = replace(evaluation, cells=tuple(wanted))
         tried.passes.append((of_pass, count(engine, validation.lists, of_pass, parting, None)))
         known = set(families.every)
@@ -102,7 +102,7 @@ def _look_around(
     together: Mapping[str, tuple[str, ...]],
     distance: float,
 ) -> None:
-    """Add the neighbours of each fold's best settings to what is tried for that fold."""
+    """Add the neighbours of each fold's best cells to what is tried for that fold."""
     retrievers = validation.lists.layout.retrievers
     for fold, bases in validation.served.items():
         values = [tried.values(Texts(bases), views) for views in together.values()]

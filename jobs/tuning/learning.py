@@ -1,4 +1,4 @@
-"""Learned fusions: trained on validation texts, their settings chosen on halves of these."""
+"""Learned fusions: trained on validation texts, their options chosen on halves of these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that were tried on validation texts, and what they are worth on any part of these."""
+"""Cells that were tried on validation texts, and what they are worth on any part of these."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from jobs.inputs.training import training_propensities, training_texts
 from jobs.results.figures import needs_nonrelevant
 from jobs.runtime.engines import Engine
 from jobs.runtime.log import log
-from jobs.tuning.choosing import Choice, Families, choose, strategy_models, try_settings, views_together
+from jobs.tuning.choosing import Choice, Families, choose, strategy_models, try_cells, views_together
 from jobs.tuning.curve import Models, add_learned, add_tuned, class_limits, complete, curve_sizes
 from jobs.tuning.learning import Learned, Learner, kinds_of
 from jobs.tuning.model_file import model_json
@@ -94,7 +94,7 @@ class Tuner:
         sizes = curve_sizes(self.validation, settings.curve)
         limits = class_limits(self.validation, sizes)
         parting = replace(self.validation.parting, limits=limits)
-        tried = try_settings(
+        tried = try_cells(
             self.engine, self.validation, self.evaluation, self.families, self.together, parting, settings
         )
         choices = choose(tried, self.families, self.validation, self.together)

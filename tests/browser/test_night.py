@@ -1,4 +1,4 @@
-"""The pages of a real nightly run with a planted drop: the first screen says what happened."""
+"""The pages of a real night with a planted drop: the first screen says what happened."""
 
 from __future__ import annotations
 

@@ -11,17 +11,17 @@ from xml.etree import ElementTree
 import pytest
 
 from jobs.monitoring.trend import drawn, trends
-from jobs.reporting.data import Column, Comparison, Row
+from jobs.reporting.data import Aspect, Comparison, Row
 from jobs.reporting.formats import NOTHING, figure, gain, p_value, percent, points
 from jobs.reporting.tables import distinct_rows
 from tests.browser.conftest import written
-from tests.reports import COLUMNS, sample_night, sample_report
+from tests.reports import ASPECTS, sample_night, sample_report
 from tests.unit.test_night import NIGHTS, runs, watched
 
 GROUPS = ("all", "tail", "head")
-SHOWN = [column for group in GROUPS for column in COLUMNS if column.label_group == group and column.ideal == "all"]
+SHOWN = [aspect for group in GROUPS for aspect in ASPECTS if aspect.label_group == group and aspect.ideal == "all"]
 """The columns of the table, in its order."""
-ALL_NDCG_10, TAIL_NDCG_10 = Column("all", "ndcg", 10), Column("tail", "ndcg", 10)
+ALL_NDCG_10, TAIL_NDCG_10 = Aspect("all", "ndcg", 10), Aspect("tail", "ndcg", 10)
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
 
@@ -39,8 +39,8 @@ def head(page, number: int):
     return page.locator("#table thead tr:last-child th").nth(number + 2)
 
 
-def in_order(rows: list[Row], column: Column, descending: bool) -> list[tuple[str, str]]:
-    return [tuple(row.cell) for row in sorted(rows, key=lambda row: row.values[column].mean, reverse=descending)]
+def in_order(rows: list[Row], aspect: Aspect, descending: bool) -> list[tuple[str, str]]:
+    return [tuple(row.cell) for row in sorted(rows, key=lambda row: row.values[aspect].mean, reverse=descending)]
 
 
 def opened(page) -> None:
@@ -114,7 +114,7 @@ def test_filters_and_columns(page, report):
     controls.get_by_label("tail", exact=True).check()
     page.get_by_label("the group's labels").check()
     row = next(row for row in report.datasets[0].rows if tuple(row.cell) == names(page)[0])
-    assert column(page, 2)[0] == figure(row.values[Column("tail", "ndcg", 10, "group")])
+    assert column(page, 2)[0] == figure(row.values[Aspect("tail", "ndcg", 10, "group")])
 
 
 def test_values_tell_more_on_hover_and_focus(page, report):
@@ -139,7 +139,7 @@ def test_values_tell_more_on_hover_and_focus(page, report):
     assert tip.is_hidden()
 
 
-FIGURES = [
+CHARTS = [
     ("grid", 1, ["all nDCG@10", "to the best", "random signs"]),
     ("ranks", 0, ["zmuv+combmnz", "mean rank", "not told apart from"]),
     ("gain", 2, ["all nDCG@10: better", "zmuv+combmnz", "bm25 alone", "effect size", "folds"]),
@@ -151,8 +151,8 @@ FIGURES = [
 
 def test_figures_tell_values_on_hover_and_focus(page):
     tip = page.get_by_role("tooltip")
-    for figure_id, number, words in FIGURES:
-        mark = page.locator(f"#{figure_id} .mark").nth(number)
+    for chart_id, number, words in CHARTS:
+        mark = page.locator(f"#{chart_id} .mark").nth(number)
         mark.hover()
         hovered = tip.text_content()
         assert [word for word in words if word not in hovered] == []
@@ -160,7 +160,7 @@ def test_figures_tell_values_on_hover_and_focus(page):
         mark.focus()
         assert tip.text_content() == hovered
         assert mark.get_attribute("aria-label").startswith(tip.locator("strong").text_content())
-        assert page.locator(f'#{figure_id} .mark[tabindex="0"]').count() == 1
+        assert page.locator(f'#{chart_id} .mark[tabindex="0"]').count() == 1
 
 
 def test_every_point_by_frequency_has_its_interval(page):
@@ -200,10 +200,10 @@ def test_everything_can_be_taken_away(page, report):
     assert float(lines[0]["tail ndcg@10 ideal all mean"]) == pytest.approx(
         100 * row.values[TAIL_NDCG_10].mean, abs=1e-3
     )
-    for figure_id in ("grid", "ranks", "bands", "gain", "ceiling", "agreement"):
+    for chart_id in ("grid", "ranks", "bands", "gain", "ceiling", "agreement"):
         with page.expect_download() as download:
-            page.locator(f"#{figure_id}").get_by_role("button", name="SVG").click()
-        assert download.value.suggested_filename == f"eurlex-4k-{figure_id}.svg"
+            page.locator(f"#{chart_id}").get_by_role("button", name="SVG").click()
+        assert download.value.suggested_filename == f"eurlex-4k-{chart_id}.svg"
         drawing = ElementTree.fromstring(Path(download.value.path()).read_text(encoding="utf-8"))
         assert drawing.tag == "{http://www.w3.org/2000/svg}svg" and len(list(drawing.iter())) > 20
     opened(page)
@@ -288,8 +288,8 @@ def test_says_what_is_missing(visit, tmp_path):
     for section in ("#answer", "#results", "#run"):
         assert "folds 1, 3 are missing" in page.locator(section).text_content()
     assert page.locator("#bands .plot").text_content() == "These results hold no counts by label frequency."
-    for figure_id in ("#agreement", "#ceiling"):
-        assert "hold no counts" in page.locator(f"{figure_id} .plot").text_content()
+    for chart_id in ("#agreement", "#ceiling"):
+        assert "hold no counts" in page.locator(f"{chart_id} .plot").text_content()
     assert "hold no comparison" in page.locator("#compared").text_content()
     assert page.get_by_label("the paper's numbers").count() == 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fusion.grid import SINGLE, Cell
-from jobs.reporting.data import Column
+from jobs.reporting.data import Aspect
 from tests.browser.conftest import written
 from tests.reports import sample_report
 
@@ -33,7 +33,7 @@ def test_tables_need_no_script(visit, whole, report):
     assert page.locator(".scripted:visible").count() == 0
     for dataset in report.datasets:
         best = next(row for row in dataset.rows if row.cell == dataset.recommendation.cell)
-        value = best.values[Column("tail", "ndcg", 10)]
+        value = best.values[Aspect("tail", "ndcg", 10)]
         table = page.locator(f'table[data-name="{dataset.name} grid-tail-head"]')
         assert table.is_visible()
         assert table.locator("tbody tr").count() == 42
@@ -71,9 +71,9 @@ def test_broken_address_shows_the_usual_view(visit, whole, address):
 
 def test_compares_two_cells(page, report):
     dataset = report.datasets[0]
-    column = Column("tail", "ndcg", 10)
+    aspect = Aspect("tail", "ndcg", 10)
     one, other = Cell("min-max", "combsum"), Cell(SINGLE, "dense")
-    comparison = dataset.pairs[column][one, other]
+    comparison = dataset.pairs[aspect][one, other]
     controls = page.locator("#compare-controls")
 
     def figures(first: str, second: str) -> list[str]:

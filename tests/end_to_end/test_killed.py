@@ -1,4 +1,4 @@
-"""Nightly runs that are killed, and two at once: what is left is whole, and a rerun goes on."""
+"""Nights that are killed, and two at once: what is left is whole, and a rerun goes on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.lists import random_relevant, random_texts, write_tables
 
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
-    """A nightly run on the command line."""
+    """A night on the command line."""
     rng = np.random.default_rng(0)
     settings = write_tables(tmp_path, random_texts(rng, 150), random_relevant(rng, 150), folds=2)
     inputs = {key.split(".")[1]: value for key, value in settings.items()}

@@ -39,7 +39,7 @@ def run(work: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Any
 
 @pytest.fixture
 def pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
-    """The figures that a notebook shows, each drawn to a file."""
+    """The charts that a notebook shows, each drawn to a file."""
     shown: list[Any] = []
 
     def keep(figure: Any) -> None:
@@ -111,7 +111,7 @@ def test_databricks_shows_widgets_tables_and_pages(monkeypatch: pytest.MonkeyPat
     show(pd.DataFrame({"a": [1, 2]}), rows=1)
     (tmp_path / "page.html").write_text("<p>seen</p>")
     show_page(str(tmp_path / "page.html"))
-    figure = chart(pd.DataFrame({"a": [1, 2], "b": [3, 4]}), "a", "b", "A figure", kind="line")
+    figure = chart(pd.DataFrame({"a": [1, 2], "b": [3, 4]}), "a", "b", "A chart", kind="line")
     show_figure(figure)
     assert shown[0].to_dict("list") == {"a": [1]} and shown[1:] == ["<p>seen</p>", figure, figure]
 

@@ -81,7 +81,7 @@ def test_slack_and_teams(night: Night) -> None:
     assert slack["text"].startswith("Night bad: Regression: ")
     assert slack["blocks"][0]["type"] == "header"
     code = slack["blocks"][1]["text"]["text"]
-    assert code.startswith("```run bad: exit code 10") and code.count("```") == 2 and len(code) <= 3000
+    assert code.startswith("```night bad: exit code 10") and code.count("```") == 2 and len(code) <= 3000
     assert "gone &lt;&amp;&gt;" in code
     card = teams["attachments"][0]
     assert card["contentType"] == "application/vnd.microsoft.card.adaptive"

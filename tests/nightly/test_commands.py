@@ -51,7 +51,7 @@ def test_status_show_and_compare(site: Site, capsys: pytest.CaptureFixture[str])
 def test_what_is_asked_wrongly(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no night 'never'" in told(site, capsys, "show", "never", code=2)
     assert "there is no night 'never'" in told(site, capsys, "compare", "good", "never", code=2)
-    assert "expected one of status, show RUN, compare RUN RUN" in told(site, capsys, "compare", "good", code=2)
+    assert "expected one of status, show NIGHT, compare NIGHT NIGHT" in told(site, capsys, "compare", "good", code=2)
     assert "say why" in told(site, capsys, "accept", "bad", code=2)
     assert "nothing to accept in good: sample: ok" in told(site, capsys, "accept", "good", "--because", "x", code=2)
     assert "no night 'bad' of other" in told(
@@ -96,7 +96,7 @@ def test_a_night_is_made_again_from_what_was_recorded(site: Site, capsys: pytest
     assert first is not None
     site.dataset.unlink()
     assert main(shlex.split(f"nightly rerun bad --dataset sample --work {site.work}")) == 10
-    assert "alarm: run bad: exit code 10" in capsys.readouterr().err
+    assert "alarm: night bad: exit code 10" in capsys.readouterr().err
     again = site.history().read("watched", ["bad"])
     assert again is not None
     assert again.drop_columns(["attempt"]).sort_by(SORTED).equals(first.drop_columns(["attempt"]).sort_by(SORTED))

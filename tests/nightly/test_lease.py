@@ -45,7 +45,7 @@ def test_one_holder_at_a_time(storage: DeltaTables, tmp_path: Path) -> None:
     with held_lease(storage, "first", 30) as lease:
         assert lease.number == 1
         other = DeltaTables(str(tmp_path / "history"))
-        with pytest.raises(OutputError, match=r"run first \(process \d+ on .*\) is at work since 20"):
+        with pytest.raises(OutputError, match=r"night first \(process \d+ on .*\) is at work since 20"):
             held_lease(other, "second", 30).__enter__()
     with held_lease(storage, "second", 30) as lease:
         assert lease.number == 2
@@ -81,7 +81,7 @@ def test_the_dead_are_succeeded(storage: DeltaTables, capsys: pytest.CaptureFixt
     leave(storage)
     with held_lease(storage, "new", 30) as lease:
         assert lease.number == 2
-    assert "run old is taken over" in capsys.readouterr().err
+    assert "night old is taken over" in capsys.readouterr().err
 
 
 def test_the_dead_of_another_machine_are_succeeded_when_their_lease_has_run_out(storage: DeltaTables) -> None:
@@ -96,7 +96,7 @@ def test_the_dead_of_another_machine_are_succeeded_when_their_lease_has_run_out(
 
 def test_a_lock_is_broken_by_its_name_only(storage: DeltaTables) -> None:
     leave(storage, host="elsewhere")
-    with pytest.raises(OutputError, match="run old"), held_lease(storage, "new", 30, broken="another"):
+    with pytest.raises(OutputError, match="night old"), held_lease(storage, "new", 30, broken="another"):
         pass
     with held_lease(storage, "new", 30, broken="old"):
         pass
@@ -112,7 +112,7 @@ def test_a_full_disk_leaves_nobody_locked_out(storage: DeltaTables, tmp_path: Pa
     holder = leave(storage, host="elsewhere", run_id="far")
     (tmp_path / "history" / LEASE_FILE).write_text(content)
     assert storage.holder() == holder
-    with pytest.raises(OutputError, match="run far"), held_lease(storage, "new", 30):
+    with pytest.raises(OutputError, match="night far"), held_lease(storage, "new", 30):
         pass
 
 
@@ -172,7 +172,7 @@ def test_a_paused_holder_is_fenced(tmp_path: Path) -> None:
         storage.beat(silent)
         with held_lease(storage, "fast", 30) as lease:
             fast.commit([{**row, "run_id": "fast", "attempt": lease.number, "started": "2"}])
-            with pytest.raises(FencedError, match=r"run fast \(process \d+ on .*\) has taken the history"):
+            with pytest.raises(FencedError, match=r"night fast \(process \d+ on .*\) has taken the history"):
                 slow.commit([{**row, "run_id": "slow", "attempt": lost.number, "started": "1"}])
             with pytest.raises(FencedError):
                 slow.storage.beat(lost.holder)

@@ -1,4 +1,4 @@
-"""Histories of earlier versions: folders of Parquet files, partitioned by run and dataset."""
+"""Histories of earlier versions: folders of Parquet files, partitioned by night and dataset."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_drop_is_seen_across_the_versions(site: Site) -> None:
 
 def test_it_happens_once(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     site.run("night-3")
-    assert "of an earlier version was taken over: 2 runs" in capsys.readouterr().err
+    assert "of an earlier version was taken over: 2 nights" in capsys.readouterr().err
     rows = site.history().storage.read("metrics")
     assert rows is not None
     counted = len(rows)

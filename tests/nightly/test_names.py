@@ -1,4 +1,4 @@
-"""Names of datasets and runs: refused at the door, or the same everywhere."""
+"""Names of datasets and nights: refused at the door, or the same everywhere."""
 
 from __future__ import annotations
 

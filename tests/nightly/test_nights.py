@@ -120,7 +120,7 @@ def test_a_planted_drop_is_caught_and_told(tmp_path: Path, texts: Texts) -> None
     assert (again.exit_code, again.baselines["sample"]["run_id"]) == (10, "bad")
     assert {watched.against for watched in again.changes} == {"bad", "good"}
     assert {watched.against for watched in again.fallen} == {"good"}
-    with pytest.raises(ConfigError, match="no complete run 'nowhere'"):
+    with pytest.raises(ConfigError, match="no complete night 'nowhere'"):
         site.run("x", nightly__baseline="nowhere")
     assert 'class="alarm"' in (site.work / "nightly" / "again" / "trend.html").read_text()
 
@@ -269,7 +269,7 @@ def test_old_runs_are_removed_but_never_the_baseline(tmp_path: Path, texts: Text
 
 
 def test_retention_removes_no_folder_outside(tmp_path: Path, texts: Texts) -> None:
-    """A history may hold names that no run of this version would have."""
+    """A history may hold names that no night of this version would have."""
     site = Site(tmp_path, texts)
     site.run("1")
     history = site.history()
@@ -339,7 +339,7 @@ def test_texts_that_are_judged_otherwise_are_no_regression(tmp_path: Path, texts
         assert change.new > 0 and change.gone > 0
 
 
-def test_a_missing_dataset_keeps_its_last_good_run(tmp_path: Path, texts: Texts) -> None:
+def test_a_missing_dataset_keeps_its_last_good_night(tmp_path: Path, texts: Texts) -> None:
     site = Site(tmp_path, texts)
     other = tmp_path / "other.yaml"
     other.write_text(site.dataset.read_text().replace("dataset: sample", "dataset: other"))
@@ -375,7 +375,7 @@ def test_the_pinned_run_can_be_run_again(site: Site) -> None:
 
 def test_two_at_once(site: Site) -> None:
     with held_lease(site.history().storage, "other", 30):
-        with pytest.raises(OutputError, match=r"run other \(process \d+ on .*\) is at work since 20"):
+        with pytest.raises(OutputError, match=r"night other \(process \d+ on .*\) is at work since 20"):
             site.run("second")
         assert site.run("third", nightly__break_lock="other").exit_code == 0
 
@@ -393,7 +393,7 @@ def test_exit_codes_of_the_command(tmp_path: Path, texts: Texts, capsys: pytest.
     options = [word for setting in chosen for word in ("--set", setting)]
     places = ["--datasets", str(site.dataset), "--work", str(site.work)]
     assert main(["nightly", "--run-id", "good", *places, *options]) == 0
-    assert "run good: exit code 0" in capsys.readouterr().out
+    assert "night good: exit code 0" in capsys.readouterr().out
     site.degrade(0.5)
     assert main(["nightly", "--run-id", "bad", *places, *options]) == 10
-    assert "alarm: run bad: exit code 10" in capsys.readouterr().err
+    assert "alarm: night bad: exit code 10" in capsys.readouterr().err

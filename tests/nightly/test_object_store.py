@@ -25,7 +25,7 @@ from tests.servers import server
 
 PLACE = "s3://nights/history"
 AT_WORK = "engine: local|up to date"
-"""What a nightly run says once it has the lease."""
+"""What a night says once it has the lease."""
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "x",
     "AWS_SECRET_ACCESS_KEY": "y",
@@ -68,7 +68,8 @@ def test_a_history_in_an_object_store(store: None, tmp_path: Path) -> None:
     assert [run_id for run_id, _, _ in site.verdicts()] == ["2", "4"]
     # The lock belongs to the history: another work folder is refused.
     other = Site(tmp_path / "other", good_texts(60))
-    with held_lease(History(PLACE).storage, "first", 30), pytest.raises(OutputError, match=r"run first .* is at work"):
+    busy = pytest.raises(OutputError, match=r"night first .* is at work")
+    with held_lease(History(PLACE).storage, "first", 30), busy:
         other.run("second", nightly__history=PLACE)
 
 
@@ -128,7 +129,7 @@ def two_machines() -> Iterator[tuple[str, str, str]]:
 def start(
     namespace: str, site: Site, run_id: str, environment: dict[str, str], lease: int = 3
 ) -> subprocess.Popen[str]:
-    """A nightly run on a machine of its own: another network, another host name."""
+    """A night on a machine of its own: another network, another host name."""
     chosen = ["grid.cells=[zmuv+combmnz]", "report.figures=false", "evaluate.randomizations=0", "evaluate.examples=0"]
     chosen += [f"nightly.history={PLACE}", f"nightly.lease={lease}"]
     options = [word for setting in chosen for word in ("--set", setting)]
@@ -166,7 +167,7 @@ def test_two_machines_and_one_history(tmp_path: Path, monkeypatch: pytest.Monkey
         refused = start(second, sites[1], "refused", environment, lease=600)
         error = refused.communicate(timeout=300)[1]
         assert refused.returncode == 4, error
-        assert f"run winner (process {winner.pid} on {first}) is at work" in error
+        assert f"night winner (process {winner.pid} on {first}) is at work" in error
         os.killpg(winner.pid, signal.SIGCONT)
         error = winner.communicate(timeout=300)[1]
         assert winner.returncode == 0, error
@@ -178,12 +179,11 @@ def test_two_machines_and_one_history(tmp_path: Path, monkeypatch: pytest.Monkey
         other = start(second, sites[1], "other", environment)
         error = other.communicate(timeout=300)[1]
         assert other.returncode == 0, error
-        assert (
-            f"the lease of run paused (process {paused.pid} on {first}) is taken over: it has been silent for" in error
-        )
+        silent = f"the lease of night paused (process {paused.pid} on {first}) is taken over: it has been silent for"
+        assert silent in error
         os.killpg(paused.pid, signal.SIGCONT)
         error = paused.communicate(timeout=300)[1]
         assert paused.returncode == 4, error
-        assert f"run other (process {other.pid} on {second}) has taken the history {PLACE} over" in error
+        assert f"night other (process {other.pid} on {second}) has taken the history {PLACE} over" in error
         names = [row["run_id"] for row in History(PLACE).runs()]
         assert names == ["winner", "other"]

@@ -128,10 +128,10 @@ def test_no_recommended_fusion_loses_to_its_best_retriever(spark, cold_dataset, 
     evaluate(spark, evaluated)
     recommended = assemble(read_results([evaluated.output.path])[0], "queries", 0.05).recommendation
     assert recommended is not None
-    assert {standing.column.label_group for standing in recommended.standings} == {"tail", "head", "all"}
+    assert {standing.aspect.label_group for standing in recommended.standings} == {"tail", "head", "all"}
     for standing in recommended.standings:
         best = max(value.mean for value in standing.singles.values())
-        assert standing.value.mean >= best, (standing.column, recommended.cell)
+        assert standing.value.mean >= best, (standing.aspect, recommended.cell)
 
 
 def test_cold_labels_are_found_by_their_words(cold_dataset, candidates) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,3 +77,16 @@ def test_a_driver_that_dies_at_any_step(tmp_path: Path, monkeypatch: pytest.Monk
         assert seen(path) == NEW
         dies_before += 1
     assert dies_before > 8
+
+
+def test_links_of_a_killed_writer_go_after_an_hour(tmp_path: Path) -> None:
+    write(tmp_path, OLD)
+    old, young = tmp_path / ".gone.csv.0123456789ab.tmp", tmp_path / "..current.ba9876543210.tmp"
+    users = tmp_path / ".mine"
+    for link, minutes in ((old, 61), (young, 59), (users, 61)):
+        link.symlink_to(".current/gone.csv")
+        then = time.time() - 60 * minutes
+        os.utime(link, (then, then), follow_symlinks=False)
+    write(tmp_path, NEW)
+    assert [link.is_symlink() for link in (old, young, users)] == [False, True, True]
+    assert seen(tmp_path) == NEW

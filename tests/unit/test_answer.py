@@ -10,7 +10,7 @@ from fusion.grid import Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting.answer import headline, loss_lines, ranges, slice_table, standing_line, tie_line, winners_table
 from jobs.reporting.bands import frequency_slices, joined, text_slices
-from jobs.reporting.data import Band, Column, Comparison, Dataset, Outcome, Share, Slice, Verdict
+from jobs.reporting.data import Aspect, Band, Comparison, Dataset, Outcome, Share, Slice, Verdict
 from jobs.reporting.formats import percent
 from tests.reports import band_test, sample_report
 
@@ -79,9 +79,9 @@ def test_winners_beside_the_recommended_cell() -> None:
     assert table is not None and "smallest mean regret" in table.caption
     assert len(table.blocks[0]) == 18
     values = {row.cell: row.values for row in dataset.rows}
-    for line, column in zip(table.blocks[0], dataset.recommendation.winners, strict=True):  # type: ignore[union-attr]
-        best = max(found[column].mean for cell, found in values.items() if cell.normalization != "single")
-        regret = best - values[dataset.recommendation.cell][column].mean  # type: ignore[union-attr]
+    for line, aspect in zip(table.blocks[0], dataset.recommendation.winners, strict=True):  # type: ignore[union-attr]
+        best = max(found[aspect].mean for cell, found in values.items() if cell.normalization != "single")
+        regret = best - values[dataset.recommendation.cell][aspect].mean  # type: ignore[union-attr]
         assert abs(float(line[5].text.replace("\N{MINUS SIGN}", "-"))) == pytest.approx(100 * regret, abs=0.05)
 
 
@@ -116,14 +116,14 @@ def test_losses_are_tested() -> None:
 
 
 def test_losses_by_the_number_of_labels() -> None:
-    column = Column("all", "ndcg", 10)
-    row = {**column._asdict(), **CELL._asdict(), "retriever": "dense", "value": 0.4, "retriever_value": 0.5}
+    aspect = Aspect("all", "ndcg", 10)
+    row = {**aspect._asdict(), **CELL._asdict(), "retriever": "dense", "value": 0.4, "retriever_value": 0.5}
     rows = [
         {**row, "fewest": 1, "most": 1, "queries": 80, "difference": -0.1, "p": 0.01},
         {**row, "fewest": 11, "most": None, "queries": 9, "difference": -0.1, "p": 0.04},
         {**row, "metric": "precision", "fewest": 1, "most": 1, "queries": 80, "difference": -0.1, "p": 0.0},
     ]
-    found = text_slices(rows, column, CELL, 0.05)
+    found = text_slices(rows, aspect, CELL, 0.05)
     assert [(one.low, one.high, one.outcome) for one in found] == [(1, 1, "worse"), (11, None, "worse")]
     assert [one.p for one in found] == pytest.approx([0.02, 0.04])
 

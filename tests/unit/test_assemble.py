@@ -15,13 +15,13 @@ from fusion.errors import ConfigError, InputError
 from fusion.grid import Cell
 from jobs.config import load_config
 from jobs.reporting.assemble import assemble
-from jobs.reporting.data import Column, Verdict
+from jobs.reporting.data import Aspect, Verdict
 from jobs.reporting.formats import verdict
 from jobs.reporting.paper import paper_figures
 from jobs.results.schemas import COMPARISONS_SCHEMA, METRICS_SCHEMA
 from jobs.results.stored import read_results
 
-COLUMN = Column("tail", "ndcg", 10)
+ASPECT = Aspect("tail", "ndcg", 10)
 BEST, NEAR, FAR, LUCKY = (
     Cell("zmuv", "combmnz"),
     Cell("zmuv", "combsum"),
@@ -73,7 +73,7 @@ def _write(path: Path, rows: list[tuple[Any, ...]], schema: pa.Schema) -> None:
 
 def values(path: str, test: Any = "folds") -> dict[Cell, Any]:
     dataset = assemble(read_results([path])[0], test, 0.05)
-    return {row.cell: row.values[COLUMN] for row in dataset.rows}
+    return {row.cell: row.values[ASPECT] for row in dataset.rows}
 
 
 def test_bold_face_is_the_best_and_its_ties(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_with_one_fold_the_texts_decide(tmp_path: Path, test: Any) -> None:
     assert dataset.test == ("queries" if test == "folds" else test)
     assert dataset.gains[0].verdict == Verdict("better", 1, 50)
     assert verdict(dataset.gains[0].verdict) == "better (tested over 50 texts)"
-    found = {row.cell: row.values[COLUMN] for row in dataset.rows}
+    found = {row.cell: row.values[ASPECT] for row in dataset.rows}
     assert found[NEAR].std is None
     assert found[NEAR].against_best.p_folds is None
     assert {cell for cell, value in found.items() if value.bold} == {BEST, NEAR, LUCKY}
@@ -130,7 +130,7 @@ def test_with_one_fold_the_texts_decide(tmp_path: Path, test: Any) -> None:
     (tmp_path / "r" / "comparisons.parquet").unlink()
     dataset = assemble(read_results([str(tmp_path / "r")])[0], test, 0.05)
     assert dataset.gains[0].verdict.outcome == "not tested"
-    assert {row.cell for row in dataset.rows if row.values[COLUMN].bold} == {BEST}
+    assert {row.cell for row in dataset.rows if row.values[ASPECT].bold} == {BEST}
 
 
 def test_missing_folds_are_told(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_folds_of_one_dataset_from_several_folders(tmp_path: Path) -> None:
 
 
 def values_of(results: Any) -> dict[Cell, Any]:
-    return {row.cell: row.values[COLUMN] for row in assemble(results, "folds", 0.05).rows}
+    return {row.cell: row.values[ASPECT] for row in assemble(results, "folds", 0.05).rows}
 
 
 def test_mixed_up_results_are_refused(tmp_path: Path) -> None:
@@ -193,10 +193,10 @@ def test_the_papers_figures() -> None:
     found = paper_figures("eurlex-4k", {})
     assert found is not None
     assert len(found.values) == 60 * 12
-    assert found.values[BEST, Column("tail", "ndcg", 1)] == pytest.approx((0.515, 0.017))
-    ours: dict[Column, dict[Cell, float]] = {}
-    for (cell, column), (mean, _) in found.values.items():
-        ours.setdefault(column, {})[cell] = mean
+    assert found.values[BEST, Aspect("tail", "ndcg", 1)] == pytest.approx((0.515, 0.017))
+    ours: dict[Aspect, dict[Cell, float]] = {}
+    for (cell, aspect), (mean, _) in found.values.items():
+        ours.setdefault(aspect, {})[cell] = mean
     again = paper_figures("Eurlex-4K", ours)
     assert again is not None
     assert list(again.rank_correlation.values()) == pytest.approx([1] * 12)

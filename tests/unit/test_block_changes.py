@@ -1,4 +1,4 @@
-"""Changes between two results by blocks of texts, against the texts themselves."""
+"""Changes between two results by sign blocks, against the texts themselves."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from jobs.cli import main
 from jobs.reporting.change_page import change_markdown, change_page
 from jobs.reporting.change_words import headline, notes, terminal
 from jobs.reporting.changes import SideBySide, short_names, side_by_side
-from jobs.reporting.data import Column
+from jobs.reporting.data import Aspect
 from tests.lists import random_relevant, random_texts, whole
 
 TEXTS = 200
@@ -56,14 +56,14 @@ def test_changes_are_those_of_the_texts(folders: tuple[str, str]) -> None:
     figures = [{(row["normalization"], row["fusion"], row["text_id"]): row for row in rows} for rows in tables]
     assert len(found.changes) == 2 * 5  # two measures; two fused cells, one of all normalisations, two retrievers
     for change in found.changes:
-        key = f"{change.column.metric}@{change.column.k}"
+        key = f"{change.aspect.metric}@{change.aspect.k}"
         cell = (*change.cell,) if change.cell.normalization != "(any)" else ("zmuv", change.cell.fusion)
         differences = [figures[1][(*cell, text)][key] - figures[0][(*cell, text)][key] for text in JUDGEMENTS]
         assert change.tested is not None and change.p is not None
         assert change.tested.difference == pytest.approx(np.mean(differences), abs=1e-5)
         assert change.tested.low < np.mean(differences) + 1e-9 and change.tested.high > np.mean(differences) - 1e-9
         assert change.after - change.before == pytest.approx(change.tested.difference, abs=1e-5)
-    outcome = {(change.cell, change.column.metric): change.outcome for change in found.changes}
+    outcome = {(change.cell, change.aspect.metric): change.outcome for change in found.changes}
     assert outcome[DENSE, "ndcg"] == "worse" and outcome[Cell("single", "bm25"), "ndcg"] == "not told apart"
     same = next(change for change in found.changes if change.cell == Cell("single", "bm25"))
     assert same.same and same.tested == (0, 0, 0, 1)
@@ -84,7 +84,8 @@ def test_blocks_with_other_texts_or_judgements_are_left_out(folders: tuple[str, 
     assert (texts.before, texts.after, texts.refused) == (TEXTS, TEXTS - 1, "")
     assert TEXTS - 12 < texts.common <= TEXTS - 2
     assert all(change.tested is not None and change.tested.difference == 0 for change in found.changes)
-    assert any(f"tested over {texts.common} texts in blocks that are the same in both" in note for note in notes(found))
+    tested = f"tested over {texts.common} texts in sign blocks that are the same in both"
+    assert any(tested in note for note in notes(found))
 
 
 def test_other_texts_are_refused(folders: tuple[str, str], tmp_path: Path) -> None:
@@ -92,13 +93,11 @@ def test_other_texts_are_refused(folders: tuple[str, str], tmp_path: Path) -> No
     judgements = {f"x{text}": labels for text, labels in JUDGEMENTS.items()}
     found = compared(folders[0], saved(tmp_path / "renamed", renamed, judgements))
     assert not found.tested and {change.outcome for change in found.changes} == {"not tested"}
-    assert "Not tested: no block of texts is the same in both: the texts, or their judgements, differ." in headline(
-        found
-    )
+    assert "Not tested: no sign block is the same in both: the texts, or their judgements, differ." in headline(found)
     blocks = compared(folders[0], saved(tmp_path / "blocks", settings={"evaluate.blocks": 64}))
-    assert "1,024 blocks in the first and 64 in the second" in blocks.texts["all"].refused
+    assert "1,024 sign blocks in the first and 64 in the second" in blocks.texts["all"].refused
     without = compared(folders[0], saved(tmp_path / "without", settings={"evaluate.details": False}))
-    assert "holds no sums by block of texts" in without.texts["all"].refused
+    assert "holds no sums by sign block" in without.texts["all"].refused
     assert "Settings that differ: evaluate.details." in notes(without)
     (line,) = [line for line in terminal(without).splitlines() if line.startswith("evaluate.details")]
     assert line.split() == ["evaluate.details", "True", "False"]
@@ -109,7 +108,7 @@ def test_other_cells_and_measures(folders: tuple[str, str], tmp_path: Path) -> N
     """A fusion that reads ranks is the same under any normalisation; what one side lacks is named."""
     other = saved(tmp_path / "other", normalizations="max", fusions="combsum,isr", metrics="ndcg@5,ndcg@10")
     found = compared(folders[0], other)
-    assert {change.column for change in found.changes} == {Column("all", "ndcg", 5)}
+    assert {change.aspect for change in found.changes} == {Aspect("all", "ndcg", 5)}
     assert {change.cell.fusion for change in found.changes} == {"isr", "bm25", "dense"}
     lines = notes(found)
     assert f"Only in {found.after.name}: max+combsum." in lines

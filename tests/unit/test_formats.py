@@ -7,7 +7,7 @@ import math
 import pytest
 
 from fusion.grid import Cell
-from jobs.reporting.data import Column, Comparison, Value, Verdict
+from jobs.reporting.data import Aspect, Comparison, Value, Verdict
 from jobs.reporting.formats import (
     MINUS,
     NOTHING,
@@ -71,7 +71,7 @@ def test_names() -> None:
     assert cell_name(Cell("zmuv", "gone")) == "zmuv+gone"
     assert shown_cell(Cell("zmuv", "isr")) == Cell("(any)", "isr")
     assert shown_cell(Cell("single", "isr")) == Cell("single", "isr")
-    assert measure_name(Column("tail", "ndcg", 5, "group")) == "nDCG@5 (group)"
+    assert measure_name(Aspect("tail", "ndcg", 5, "group")) == "nDCG@5 (group)"
 
 
 def test_counts() -> None:

@@ -111,7 +111,7 @@ def test_alarms_stand_at_what_fell_and_come_first() -> None:
     assert fell < other
     assert "7 are new or judged otherwise, 2 gone. Means over different texts do not compare by themselves." in html
     assert "2026-03-01: no figures, failed: disk" in html
-    assert html.count(">run</text>") == html.count("nDCG@10 (%)</text>") == 2
+    assert html.count(">night</text>") == html.count("nDCG@10 (%)</text>") == 2
 
 
 def test_a_history_that_did_not_keep_what_fell() -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from fusion.grid import SINGLE, Cell
 from jobs.reporting.answer import facts, headline, loss_lines
-from jobs.reporting.data import Column, DatasetNight, NightVerdict, Report
+from jobs.reporting.data import Aspect, DatasetNight, NightVerdict, Report
 from jobs.reporting.formats import cell_name, figure, shown_cell
 from jobs.reporting.page import page
 from jobs.reporting.static_page import scale
 from jobs.reporting.tables import distinct_rows
-from tests.reports import COLUMNS, sample_report
+from tests.reports import ASPECTS, sample_report
 
 HOSTILE = '</script><script>alert(1)</script><!-- & "quoted" ü'
 
@@ -42,7 +42,7 @@ def test_holds_every_value(report):
     shown = data(page(report))
     assert [dataset["name"] for dataset in shown["datasets"]] == [dataset.name for dataset in report.datasets]
     for dataset, found in zip(report.datasets, shown["datasets"], strict=True):
-        assert [tuple(column) for column in found["columns"]] == list(dataset.columns)
+        assert [tuple(aspect) for aspect in found["aspects"]] == list(dataset.aspects)
         rows = distinct_rows(dataset)
         assert len(found["rows"]) == len(rows) == 42
         for row, cells in zip(rows, found["rows"], strict=True):
@@ -62,11 +62,11 @@ def test_holds_every_value(report):
 
 
 def test_each_distinct_result_is_one_row(report):
-    """Fusions that read only ranks stand once; the best of the most important column stands first."""
+    """Fusions that read only ranks stand once; the best of the most important aspect stands first."""
     dataset = report.datasets[0]
     rows = distinct_rows(dataset)
     assert sum(row.cell.normalization == "(any)" for row in rows) == 4
-    means = [row.values[Column("all", "ndcg", 10)].mean for row in rows]
+    means = [row.values[Aspect("all", "ndcg", 10)].mean for row in rows]
     assert means == sorted(means, reverse=True)
 
 
@@ -75,7 +75,7 @@ def test_holds_gains_bands_pairs_and_the_paper(report):
     found = data(page(report))["datasets"][1]
     cells = [row.cell for row in distinct_rows(dataset)]
     for gain, shown in zip(dataset.gains, found["gains"], strict=True):
-        assert dataset.columns[shown["column"]] == gain.column
+        assert dataset.aspects[shown["aspect"]] == gain.aspect
         assert cells[shown["best"]] == shown_cell(gain.best)
         assert cells[shown["better_single"]] == (SINGLE, gain.better_single)
         assert shown["told"] == gain.verdict.told_apart
@@ -85,18 +85,18 @@ def test_holds_gains_bands_pairs_and_the_paper(report):
         shown = found["bands"]["head"][1]["found"][str(cells.index(shown_cell(cell)))]
         assert all(close(shown[str(k)][0], share.value, 1e-3) for k, share in shares.items())
     pairs = {(cells[a], cells[b]): rest for a, b, *rest in found["pairs"][0]["list"]}
-    column = dataset.columns[found["pairs"][0]["column"]]
+    aspect = dataset.aspects[found["pairs"][0]["aspect"]]
     assert len(pairs) == 42 * 41 / 2
-    for (one, other), compared in dataset.pairs[column].items():
+    for (one, other), compared in dataset.pairs[aspect].items():
         assert close(pairs[shown_cell(one), shown_cell(other)][0], compared.difference, 1e-3)
     assert [len(ranking["cells"]) for ranking in found["rankings"]] == [42] * 3
     for agreement, shown in zip(dataset.agreement, found["agreement"], strict=True):
         assert (shown["found"], shown["alone"]) == (pytest.approx(agreement.found), pytest.approx(agreement.alone))
-        assert [share is not None for share in shown["ceiling"]] == [column in agreement.ceiling for column in COLUMNS]
-    assert found["paper"]["rank_correlation"][0] == pytest.approx(dataset.paper.rank_correlation[COLUMNS[0]], rel=1e-5)
+        assert [share is not None for share in shown["ceiling"]] == [aspect in agreement.ceiling for aspect in ASPECTS]
+    assert found["paper"]["rank_correlation"][0] == pytest.approx(dataset.paper.rank_correlation[ASPECTS[0]], rel=1e-5)
     first = Cell("min-max", "isr")
     shown = found["paper"]["rows"][cells.index(shown_cell(first))][0]
-    assert shown == pytest.approx(dataset.paper.values[first, COLUMNS[0]], rel=1e-5)
+    assert shown == pytest.approx(dataset.paper.values[first, ASPECTS[0]], rel=1e-5)
 
 
 def test_names_cannot_break_out(report):
@@ -114,7 +114,7 @@ def test_names_cannot_break_out(report):
 def test_what_is_not_a_number_is_null(report):
     dataset = report.datasets[0]
     row = dataset.rows[2]
-    values = {column: replace(value, mean=math.nan, std=math.inf) for column, value in row.values.items()}
+    values = {aspect: replace(value, mean=math.nan, std=math.inf) for aspect, value in row.values.items()}
     changed = replace(dataset, rows=(*dataset.rows[:2], replace(row, values=values), *dataset.rows[3:]))
     shown = data(page(replace(report, datasets=(changed,))))["datasets"][0]["rows"]
     mean, std, *_ = next(found for found in shown if found["name"] == "min-max+combmin")["values"][0]
@@ -131,8 +131,8 @@ def test_answers_without_a_script(report):
     for line in loss_lines(dataset):
         assert line in text
     for row in distinct_rows(dataset):
-        for column in (Column("tail", "ndcg", 10), Column("all", "precision", 1)):
-            assert figure(row.values[column]) in text
+        for aspect in (Aspect("tail", "ndcg", 10), Aspect("all", "precision", 1)):
+            assert figure(row.values[aspect]) in text
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ def test_a_scale_that_does_not_start_at_zero_says_so(report):
 def test_a_page_stays_below_three_megabytes():
     """Many datasets, measures and texts: details go, figures stay."""
     measures = [(metric, k) for metric in ("ndcg", "precision") for k in (1, 3, 5, 10, 20, 50)]
-    columns = [Column(group, *measure) for group in ("tail", "head", "all") for measure in measures]
+    aspects = [Aspect(group, *measure) for group in ("tail", "head", "all") for measure in measures]
     sample = sample_report(4)
     dataset = sample.datasets[3]
     rows = tuple(
-        replace(row, values={column: row.values[COLUMNS[i % len(COLUMNS)]] for i, column in enumerate(columns)})
+        replace(row, values={aspect: row.values[ASPECTS[i % len(ASPECTS)]] for i, aspect in enumerate(aspects)})
         for row in dataset.rows
     )
-    wide = replace(dataset, columns=tuple(columns), rows=rows, gains=(), paper=None, agreement=(), pairs={})
+    wide = replace(dataset, aspects=tuple(aspects), rows=rows, gains=(), paper=None, agreement=(), pairs={})
     wide = replace(wide, recommendation=None)
     many = tuple(replace(wide, name=f"set {i}") for i in range(8))
     html = page(replace(sample, datasets=(*sample.datasets, *many)))

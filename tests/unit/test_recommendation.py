@@ -13,10 +13,10 @@ SPARSE = Cell(SINGLE, "bm25")
 
 
 def test_smallest_mean_regret() -> None:
-    """A wins neither column, and loses least."""
+    """A wins in neither aspect, and loses least."""
     found = recommend({"tail": {A: 0.48, B: 0.50, C: 0.40, SPARSE: 0.99}, "head": {A: 0.79, B: 0.70, C: 0.80}})
     assert found.cell == A
-    assert (found.mean_regret, found.worst_regret, found.worst_column) == (1.5, 2.0, "tail")
+    assert (found.mean_regret, found.worst_regret, found.worst_aspect) == (1.5, 2.0, "tail")
     assert found.winners == {"tail": (B,), "head": (C,)}
     assert found.regrets == {
         A: {"tail": 2, "head": 1},
@@ -32,7 +32,7 @@ def test_ties_go_to_the_smaller_worst_regret_then_to_the_first() -> None:
     found = recommend(figures)
     assert (found.cell, found.mean_regret, found.worst_regret) == (C, 1, 1)
     assert found.tied == (B,)
-    assert found.worst_column == "tail"
+    assert found.worst_aspect == "tail"
 
 
 def test_a_cell_that_loses_to_no_retriever_comes_first() -> None:
@@ -43,7 +43,7 @@ def test_a_cell_that_loses_to_no_retriever_comes_first() -> None:
     }
     found = recommend(figures)
     assert (found.cell, found.mean_regret, found.lost) == (C, 5, ())
-    # Where every cell loses somewhere, the fewest columns count.
+    # Where every cell loses somewhere, the fewest aspects count.
     figures["all"] = {A: 0.6, B: 0.7, C: 0.6, SPARSE: 0.8}
     assert (recommend(figures).cell, recommend(figures).lost) == (C, ("all",))
 
@@ -57,5 +57,5 @@ def test_cells_that_share_the_first_place_all_win() -> None:
 def test_a_cell_must_have_all_figures() -> None:
     assert recommend({"tail": {A: 0.9, B: 0.5}, "head": {B: 0.5}}).cell == B
     for figures in ({}, {"tail": {A: 0.9}, "head": {B: 0.5}}, {"tail": {SPARSE: 0.5}}):
-        with pytest.raises(InputError, match="every column"):
+        with pytest.raises(InputError, match="every aspect"):
             recommend(figures)

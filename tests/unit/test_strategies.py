@@ -9,7 +9,7 @@ import pytest
 
 from fusion.cells import SINGLE, Cell
 from fusion.tuning.strategies import CELL, LAMBDAMART, LOGISTIC, WEIGHTS
-from jobs.reporting.data import Column, Comparison, Report
+from jobs.reporting.data import Aspect, Comparison, Report
 from jobs.reporting.formats import objective_name
 from jobs.reporting.page import page
 from jobs.reporting.printing import dataset_latex, report_markdown
@@ -27,7 +27,7 @@ def report() -> Report:
 def test_strategies_stand_against_each_other_and_the_best_retriever(report: Report) -> None:
     for group in report.datasets[0].strategies:
         assert [strategy.cell for strategy in group.strategies] == list(GAIN)
-        rows = {row.cell: row.values[group.columns[0]].mean for row in report.datasets[0].rows if row.single}
+        rows = {row.cell: row.values[group.aspects[0]].mean for row in report.datasets[0].rows if row.single}
         assert group.single == max(rows, key=lambda cell: rows[cell])
         # The pair stands in the table the other way round: its sign is turned, and its interval with it.
         test = group.test(LOGISTIC, CELL)
@@ -41,13 +41,13 @@ def test_strategies_stand_against_each_other_and_the_best_retriever(report: Repo
 
 
 def test_p_values_are_corrected_over_the_group() -> None:
-    column, single = Column("tail", "ndcg", 10), Cell(SINGLE, "dense")
+    aspect, single = Aspect("tail", "ndcg", 10), Cell(SINGLE, "dense")
     dataset = sample_report().datasets[0]
-    base = next(row for row in dataset.rows if row.cell == Cell("zmuv", "combmnz")).values[column]
-    values = {column: dict.fromkeys((CELL, WEIGHTS, single), base)}
+    base = next(row for row in dataset.rows if row.cell == Cell("zmuv", "combmnz")).values[aspect]
+    values = {aspect: dict.fromkeys((CELL, WEIGHTS, single), base)}
     compared = Comparison(0.01, 0.0, 0.02, 0.1, 0.01, 0.02, 0.02, 100)
     same = replace(compared, difference=0.0, p_folds=float("nan"), p_queries=float("nan"), p_randomization=float("nan"))
-    pairs = {column: {(CELL, WEIGHTS): same, (CELL, single): compared, (WEIGHTS, single): compared}}
+    pairs = {aspect: {(CELL, WEIGHTS): same, (CELL, single): compared, (WEIGHTS, single): compared}}
     choices = [
         row for row in choice_rows((0, 1), ["tail"], {"tail": 0.5}) if row["strategy"] in (str(CELL), str(WEIGHTS))
     ]

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from fusion.grid import SINGLE, Cell
-from jobs.reporting.data import Column, Comparison, Dataset, Report, Test, Verdict
+from jobs.reporting.data import Aspect, Comparison, Dataset, Report, Test, Verdict
 from jobs.reporting.formats import MINUS, NOTHING, points
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.printing import dataset_csv, dataset_latex, latex, latex_document, markdown, report_markdown
 from jobs.reporting.summary_tables import gain_table, paper_tables, tie_table
-from jobs.reporting.tables import WIDEST, columns_by_group, file_names, grid_tables, warnings
-from tests.reports import CELLS, COLUMNS, sample_report
+from jobs.reporting.tables import WIDEST, aspects_by_group, file_names, grid_tables, warnings
+from tests.reports import ASPECTS, CELLS, sample_report
 
 
 def renamed(report: Report, old: str, new: str) -> Report:
@@ -33,15 +33,15 @@ def renamed(report: Report, old: str, new: str) -> Report:
     return replace(report, datasets=(replace(dataset, rows=rows, gains=gains, name="R&D_{1}"),))
 
 
-def of_group(dataset: Dataset, *groups: str) -> list[Column]:
-    return [column for group in groups for column in columns_by_group(dataset)[group]]
+def of_group(dataset: Dataset, *groups: str) -> list[Aspect]:
+    return [aspect for group in groups for aspect in aspects_by_group(dataset)[group]]
 
 
-def expected(dataset: Dataset, columns: list[Column]) -> list[list[tuple[str, bool, bool]]]:
+def expected(dataset: Dataset, aspects: list[Aspect]) -> list[list[tuple[str, bool, bool]]]:
     """Text, bold and best of every figure, line by line."""
     lines = []
     for row in dataset.rows:
-        values = [row.values[column] for column in columns]
+        values = [row.values[aspect] for aspect in aspects]
         lines.append([(f"{100 * v.mean:.1f}({100 * (v.std or 0):.1f})", v.bold, v.best) for v in values])
     return lines
 
@@ -52,14 +52,14 @@ def test_markdown_marks_exactly_what_is_flagged() -> None:
     tables = list(grid_tables(report, dataset))
     assert [table.name for table in tables] == ["grid-tail-head", "grid-all"]
     for table, groups in zip(tables, (("tail", "head"), ("all",)), strict=True):
-        columns = of_group(dataset, *groups)
+        aspects = of_group(dataset, *groups)
         lines = [line for line in markdown(table).splitlines() if line.startswith("| ")]
         header, _, *body = [[word.strip() for word in line.strip("|").split("|")] for line in lines]
-        assert header[2:] == [f"{c.label_group} labels {'nDCG' if c.metric == 'ndcg' else 'P'}@{c.k}" for c in columns]
+        assert header[2:] == [f"{c.label_group} labels {'nDCG' if c.metric == 'ndcg' else 'P'}@{c.k}" for c in aspects]
         body = [line for line in body if any(line)]
         assert [Cell(*line[:2]) for line in body] == [row.cell for row in dataset.rows]
         read = [[(w.strip("*†"), w.startswith("**"), w.endswith("†")) for w in line[2:]] for line in body]
-        assert read == expected(dataset, columns)
+        assert read == expected(dataset, aspects)
         assert any(bold and not best for line in read for _, bold, best in line)
 
 
@@ -79,11 +79,11 @@ def test_latex_marks_exactly_what_is_flagged() -> None:
 
 
 def test_tables_are_no_wider_than_a_page() -> None:
-    columns = tuple(Column(group, "ndcg", k) for group in ("tail", "head", "all") for k in (10, 5, 1))
-    report = sample_report(columns=columns)
+    aspects = tuple(Aspect(group, "ndcg", k) for group in ("tail", "head", "all") for k in (10, 5, 1))
+    report = sample_report(aspects=aspects)
     assert [table.name for table in grid_tables(report, report.datasets[0])] == ["grid-tail-head", "grid-all"]
-    many = tuple(Column(f"group {i}", "ndcg", k) for i in range(5) for k in (1, 5, 10))
-    dataset = replace(report.datasets[0], columns=many, queries={f"group {i}": 9 for i in range(5)})
+    many = tuple(Aspect(f"group {i}", "ndcg", k) for i in range(5) for k in (1, 5, 10))
+    dataset = replace(report.datasets[0], aspects=many, queries={f"group {i}": 9 for i in range(5)})
     tables = list(grid_tables(report, dataset))
     assert [len(table.header) - 2 for table in tables] == [WIDEST, 3]
     assert [heading[2] for heading in tables[0].header[2:5]] == ["@1", "@5", "@10"]
@@ -119,7 +119,7 @@ def test_one_fold(test: Test) -> None:
 def test_nothing_tested_is_said() -> None:
     report = sample_report(folds=1)
     rows = tuple(
-        replace(row, values={column: replace(value, against_best=None) for column, value in row.values.items()})
+        replace(row, values={aspect: replace(value, against_best=None) for aspect, value in row.values.items()})
         for row in report.datasets[0].rows
     )
     gains = tuple(replace(gain, verdict=Verdict("not tested", 1)) for gain in report.datasets[0].gains)
@@ -130,17 +130,17 @@ def test_nothing_tested_is_said() -> None:
 
 
 def test_a_bold_figure_below_a_plain_one_is_explained() -> None:
-    column = Column("tail", "precision", 10)
-    report = sample_report(columns=[column])
+    aspect = Aspect("tail", "precision", 10)
+    report = sample_report(aspects=[aspect])
     dataset = report.datasets[0]
     last, first = CELLS[0], Cell("zmuv", "combsum")
     changes = {last: (0.1292, True), first: (0.1301, False)}
     rows = []
     for row in dataset.rows:
-        mean, bold = changes.get(row.cell, (0.135, row.values[column].best))
-        value = replace(row.values[column], mean=mean, std=0.002, bold=bold)
+        mean, bold = changes.get(row.cell, (0.135, row.values[aspect].best))
+        value = replace(row.values[aspect], mean=mean, std=0.002, bold=bold)
         if row.single or value.best or row.cell in changes:
-            rows.append(replace(row, values={**row.values, column: value}))
+            rows.append(replace(row, values={**row.values, aspect: value}))
     for plain, explained in ((rows, True), ([row for row in rows if row.cell != last], False)):
         changed = replace(dataset, rows=tuple(plain))
         caption = next(iter(grid_tables(report, changed))).caption
@@ -185,8 +185,8 @@ def test_ties_by_each_test() -> None:
     report = sample_report()
     dataset = report.datasets[0]
     folds, queries, _ = tie_table(report, dataset).blocks[0]
-    columns = of_group(dataset, "tail", "head", "all")
-    bold = [sum(row.values[column].bold for row in dataset.rows) for column in columns]
+    aspects = of_group(dataset, "tail", "head", "all")
+    bold = [sum(row.values[aspect].bold for row in dataset.rows) for aspect in aspects]
     assert [int(entry.text) for entry in folds[1:]] == bold
     assert folds[0].bold and not queries[0].bold
     one_fold = sample_report(folds=1)
@@ -201,10 +201,10 @@ def test_the_paper_beside_ours() -> None:
     tables = list(paper_tables(dataset))
     assert [table.name for table in tables] == ["paper-tail", "paper-head"]
     (correlations,), lines = tables[1].blocks
-    column = Column("head", "ndcg", 1)
-    assert correlations[2].text == f"{dataset.paper.rank_correlation[column]:.2f}"
+    aspect = Aspect("head", "ndcg", 1)
+    assert correlations[2].text == f"{dataset.paper.rank_correlation[aspect]:.2f}"
     assert [Cell(line[0].text, line[1].text) for line in lines] == CELLS
-    ours, theirs = dataset.rows[2].values[column].mean, dataset.paper.values[CELLS[0], column][0]
+    ours, theirs = dataset.rows[2].values[aspect].mean, dataset.paper.values[CELLS[0], aspect][0]
     assert lines[0][2].text == f"{100 * ours:.1f} / {100 * theirs:.1f} / {points(ours - theirs)}"
     assert "Table 3" in tables[0].caption and "unsorted lists" in tables[0].caption
     assert not list(paper_tables(replace(dataset, paper=None)))
@@ -217,20 +217,20 @@ def test_csv_has_every_figure_in_full() -> None:
     assert len(lines) == len(dataset.rows)
     for line, row in zip(lines, dataset.rows, strict=True):
         assert (line["dataset"], line["normalization"], line["fusion"]) == (dataset.name, *row.cell)
-        value = row.values[Column("tail", "ndcg", 10)]
+        value = row.values[Aspect("tail", "ndcg", 10)]
         assert float(line["tail_ndcg@10_mean"]) == value.mean
         assert float(line["tail_ndcg@10_std"]) == value.std
         assert (line["tail_ndcg@10_bold"], line["tail_ndcg@10_best"]) == (str(int(value.bold)), str(int(value.best)))
-        assert float(line["head_ndcg@5_ideal-group_mean"]) == row.values[Column("head", "ndcg", 5, "group")].mean
-        theirs = dataset.paper.values.get((row.cell, Column("head", "precision", 5)))
+        assert float(line["head_ndcg@5_ideal-group_mean"]) == row.values[Aspect("head", "ndcg", 5, "group")].mean
+        theirs = dataset.paper.values.get((row.cell, Aspect("head", "precision", 5)))
         assert line["head_precision@5_paper_mean"] == (str(theirs[0]) if theirs else "")
     assert "paper" not in dataset_csv(replace(dataset, paper=None))
 
 
 def test_the_whole_report() -> None:
     report = sample_report(2)
-    figures = {"eurlex-4k_gain": "figures/eurlex-4k_gain.svg", "wiki10-31k_grid-tail": "figures/wiki10.svg"}
-    head, first, second, reading = report_markdown(report, figures).split("\n## ")
+    charts = {"eurlex-4k_gain": "figures/eurlex-4k_gain.svg", "wiki10-31k_grid-tail": "figures/wiki10.svg"}
+    head, first, second, reading = report_markdown(report, charts).split("\n## ")
     assert head.count("**Deploy ") == 2
     assert "texts" in reading and "t-test" not in head
     assert "](<figures/eurlex-4k_gain.svg>)" in first and "wiki10.svg" not in first
@@ -238,7 +238,7 @@ def test_the_whole_report() -> None:
     for text in (first, second):
         for part in ("### All fusions", "### Beside the paper", "found by bm25", "seed: 42"):
             assert part in text
-    bare = report_markdown(sample_report(columns=COLUMNS[-1:], paper=False, agreement=False, bands=False))
+    bare = report_markdown(sample_report(aspects=ASPECTS[-1:], paper=False, agreement=False, bands=False))
     assert "Beside the paper" not in bare and "Agreement" not in bare
     assert report_markdown(report) == report_markdown(sample_report(2))
 

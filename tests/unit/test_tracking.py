@@ -1,4 +1,4 @@
-"""Nightly runs in MLflow: a real store, in a folder."""
+"""Nights in MLflow: a real store, in a folder."""
 
 from __future__ import annotations
 

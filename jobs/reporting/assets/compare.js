@@ -1,8 +1,8 @@
 // ---- Any two cells
 
-/** Two rows in a column, the first less the second; null where the results do not hold it. */
-function comparisonOf(set, one, other, column) {
-  const list = set.pairs.find((pairs) => pairs.column === column.index)?.list ?? [];
+/** Two rows in an aspect, the first less the second; null where the results do not hold it. */
+function comparisonOf(set, one, other, aspect) {
+  const list = set.pairs.find((pairs) => pairs.aspect === aspect.index)?.list ?? [];
   for (const [a, b, ...figures] of list) {
     if (a === one.index && b === other.index) return asComparison(figures);
     if (a === other.index && b === one.index) {
@@ -14,7 +14,7 @@ function comparisonOf(set, one, other, column) {
   return null;
 }
 
-const pairColumns = (set) => set.pairs.map((pairs) => set.columns[pairs.column]).sort((a, b) => byGroup(a.group, b.group));
+const pairAspects = (set) => set.pairs.map((pairs) => set.aspects[pairs.aspect]).sort((a, b) => byGroup(a.group, b.group));
 
 /** A table of words: heads, then lines; numbers to the right from the second column on. */
 function wordTable(name, heads, lines) {
@@ -53,21 +53,21 @@ function comparedWords(comparison) {
 function renderCompare() {
   const set = dataset();
   const [one, other] = [set.rows[state.one], set.rows[state.other]];
-  const columns = pairColumns(set);
-  if (!columns.length) {
+  const aspects = pairAspects(set);
+  if (!aspects.length) {
     const why = report.left_out ? "Left out to keep this page small; the results' table pairs.parquet has it." : "These results hold no comparison of every two cells.";
     return at("compared").replaceChildren(h("p", { class: "small" }, why));
   }
   if (!one || !other || one === other) return at("compared").replaceChildren(h("p", { class: "small" }, "Choose two different cells."));
-  const line = (column) => {
-    const comparison = comparisonOf(set, one, other, column);
-    const [a, b] = [one, other].map((row) => row.values[column.index]);
-    if (!comparison || !a || !b) return [columnName(column), ...Array(8).fill(NONE)];
-    return [columnName(column), figure(a), figure(b), gained(comparison), effectSize(comparison.effect),
+  const line = (aspect) => {
+    const comparison = comparisonOf(set, one, other, aspect);
+    const [a, b] = [one, other].map((row) => row.values[aspect.index]);
+    if (!comparison || !a || !b) return [aspectName(aspect), ...Array(8).fill(NONE)];
+    return [aspectName(aspect), figure(a), figure(b), gained(comparison), effectSize(comparison.effect),
       ...Object.keys(TESTS).map((test) => pValue(comparison.p[test])), comparedWords(comparison)];
   };
   const heads = ["measure", one.name, other.name, "difference [95%]", "effect", ...Object.values(TESTS).map((name) => `p ${name}`), "verdict"];
-  const tables = [wordTable(`${one.name} against ${other.name}, in percent`, heads, columns.map(line))];
+  const tables = [wordTable(`${one.name} against ${other.name}, in percent`, heads, aspects.map(line))];
   for (const group of GROUPS) {
     const lines = bandLines(set, group, one, other);
     const name = `${group} labels by frequency: relevant labels found, with 95% intervals`;
@@ -80,6 +80,6 @@ function renderCompare() {
 /** The recommended cell and the retriever it is measured by: compared until the reader chooses others. */
 function usualPair() {
   const set = dataset();
-  const gain = set.gains.find(({ column }) => set.columns[column].group === GROUPS[0]) ?? set.gains[0];
+  const gain = set.gains.find(({ aspect }) => set.aspects[aspect].group === GROUPS[0]) ?? set.gains[0];
   return { one: set.recommended, other: gain ? gain.better_single : singlesOf(set)[0]?.index ?? null };
 }

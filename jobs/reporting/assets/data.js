@@ -32,21 +32,21 @@ function asValue(list) {
 const pValues = ({ p }) => Object.entries(TESTS).map(([test, name]) => `${name}\u00a0${pValue(p[test])}`).join(" · ");
 
 for (const set of report.datasets) {
-  set.columns = set.columns.map(([group, metric, k, ideal], index) => ({ group, metric, k, ideal, index }));
+  set.aspects = set.aspects.map(([group, metric, k, ideal], index) => ({ group, metric, k, ideal, index }));
   set.rows.forEach((row, index) => Object.assign(row, { index, values: row.values.map(asValue) }));
   set.gains.forEach((gain) => Object.assign(gain, {
     comparison: asComparison(gain.comparison), best: set.rows[gain.best], single: set.rows[gain.better_single],
   }));
 }
 
-const COLUMNS = report.datasets.flatMap((set) => set.columns);
-const IDEALS = distinct(COLUMNS.map((column) => column.ideal));
+const ASPECTS = report.datasets.flatMap((set) => set.aspects);
+const IDEALS = distinct(ASPECTS.map((aspect) => aspect.ideal));
 /** All labels first: that is what is deployed. */
-const GROUPS = distinct(COLUMNS.map((column) => column.group)).sort((a, b) => (b === "all") - (a === "all"));
+const GROUPS = distinct(ASPECTS.map((aspect) => aspect.group)).sort((a, b) => (b === "all") - (a === "all"));
 const byGroup = (one, other) => GROUPS.indexOf(one) - GROUPS.indexOf(other);
 /** The groups that share out the labels. */
 const PARTS = GROUPS.length > 1 ? GROUPS.filter((group) => group !== "all") : GROUPS;
-const MEASURES = [...new Map(COLUMNS.map((column) => [measureName(column), column])).values()];
+const MEASURES = [...new Map(ASPECTS.map((aspect) => [measureName(aspect), aspect])).values()];
 const DECISIVE = MEASURES.find((measure) => measureName(measure) === "nDCG@10") ??
   MEASURES.filter((measure) => measure.metric === "ndcg").at(-1) ?? MEASURES.at(-1);
 const NARROW = innerWidth < 640;
@@ -70,20 +70,19 @@ const state = {
   allRanks: false,
   one: null,
   other: null,
-  pairColumn: null,
 };
 const dataset = () => report.datasets[state.dataset];
 
-/** The column of a group and a measure with the chosen ideal, or with that of all labels where it has no other. */
-function columnOf(set, group, { metric, k }) {
-  const found = set.columns.filter((column) => column.group === group && column.metric === metric && column.k === k);
-  return found.find((column) => column.ideal === state.ideal) ?? found.find((column) => column.ideal === "all");
+/** The aspect of a group and a measure with the chosen ideal, or with that of all labels where it has no other. */
+function aspectOf(set, group, { metric, k }) {
+  const found = set.aspects.filter((aspect) => aspect.group === group && aspect.metric === metric && aspect.k === k);
+  return found.find((aspect) => aspect.ideal === state.ideal) ?? found.find((aspect) => aspect.ideal === "all");
 }
-const columnsOf = (set, groups, measures = MEASURES) =>
-  groups.flatMap((group) => measures.map((measure) => columnOf(set, group, measure)).filter(Boolean));
-const gainOf = (set, column) => set.gains.find((gain) => gain.column === column.index);
-const bestOf = (set, column) => set.rows.find((row) => row.values[column.index]?.best);
+const aspectsOf = (set, groups, measures = MEASURES) =>
+  groups.flatMap((group) => measures.map((measure) => aspectOf(set, group, measure)).filter(Boolean));
+const gainOf = (set, aspect) => set.gains.find((gain) => gain.aspect === aspect.index);
+const bestOf = (set, aspect) => set.rows.find((row) => row.values[aspect.index]?.best);
 const singlesOf = (set) => set.rows.filter((row) => row.single);
 const fusedOf = (set) => set.rows.filter((row) => !row.single);
 /** Sorted by the decisive measure of the most important group. */
-const usualSort = () => ({ key: columnOf(dataset(), GROUPS[0], DECISIVE)?.index ?? 0, descending: true });
+const usualSort = () => ({ key: aspectOf(dataset(), GROUPS[0], DECISIVE)?.index ?? 0, descending: true });

@@ -32,5 +32,5 @@ const gained = (comparison, digits = 1) => [points(comparison.difference, digits
 const pValue = (p) => (!known(p) ? NONE : p < 0.001 ? "<0.001" : p.toFixed(3));
 const effectSize = (effect) => (known(effect) ? effect.toFixed(2).replace("-", "−") : NONE);
 const measureName = ({ metric, k }) => `${METRICS[metric] ?? metric}${k ? `@${k}` : ""}`;
-const columnName = (column) => `${column.group} ${measureName(column)}`;
+const aspectName = (aspect) => `${aspect.group} ${measureName(aspect)}`;
 const spanOf = (low, high) => (low === high ? count(low) : `${count(low)}–${count(high)}`);

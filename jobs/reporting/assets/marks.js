@@ -87,16 +87,16 @@ function watchMarks() {
   document.addEventListener("scroll", onScroll, { capture: true, passive: true });
 }
 
-/** What is known of a row's figure in a column. */
-function valueLines(set, row, column) {
-  const { mean, std, folds, best, bold, against } = row.values[column.index];
-  const theirs = set.paper?.rows[row.index][column.index];
+/** What is known of a row's figure in an aspect. */
+function valueLines(set, row, aspect) {
+  const { mean, std, folds, best, bold, against } = row.values[aspect.index];
+  const theirs = set.paper?.rows[row.index][aspect.index];
   const deviation = known(std) ? ` (std ${percent(std, 2)})` : " (one fold: no standard deviation)";
   return [
-    `${row.name} · ${columnName(column)}`,
+    `${row.name} · ${aspectName(aspect)}`,
     ["mean", percent(mean, 2) + deviation],
     ...(folds.length ? [["folds", set.folds.map((fold, i) => `${fold}:\u00a0${percent(folds[i])}`).join(" · ")]] : []),
-    ...(best ? [["", "the best cell of this column"]] : bold ? [["", "not told apart from the best"]] : []),
+    ...(best ? [["", "the best cell here"]] : bold ? [["", "not told apart from the best"]] : []),
     ...(against ? [["to the best", gained(against, 2)], ...effectLines(against)] : []),
     ...(theirs ? [["paper", `${percent(theirs[0])}(${percent(theirs[1])}), ours ${points(mean - theirs[0])}`]] : []),
   ];

@@ -68,13 +68,13 @@ function buildTableControls() {
 
 function buildFigureControls() {
   at("grid").querySelector(".controls").append(
-    select("Labels", itself(GROUPS), state.gridGroup, choose("gridGroup", () => renderFigure("grid"))),
-    select("Measure", itself(MEASURES.map(measureName)), state.gridMeasure, choose("gridMeasure", () => renderFigure("grid"))),
+    select("Labels", itself(GROUPS), state.gridGroup, choose("gridGroup", () => renderChart("grid"))),
+    select("Measure", itself(MEASURES.map(measureName)), state.gridMeasure, choose("gridMeasure", () => renderChart("grid"))),
   );
   const ranked = distinct(report.datasets.flatMap((set) => set.rankings.map((ranking) => ranking.label_group)));
   if (ranked.length) at("ranks").querySelector(".controls").append(
-    select("Labels", itself(ranked), state.rankGroup, choose("rankGroup", () => renderFigure("ranks"))),
-    check("all cells", state.allRanks, choose("allRanks", () => renderFigure("ranks"))),
+    select("Labels", itself(ranked), state.rankGroup, choose("rankGroup", () => renderChart("ranks"))),
+    check("all cells", state.allRanks, choose("allRanks", () => renderChart("ranks"))),
   );
   const bands = report.datasets.flatMap((set) => Object.values(set.bands).flat());
   const cuts = distinct(bands.flatMap((band) => Object.values(band.found).flatMap(Object.keys)));
@@ -82,8 +82,8 @@ function buildFigureControls() {
   USUAL.bandCut = cuts.at(-1);
   state.bandCut = cuts.includes(state.bandCut) ? state.bandCut : cuts.at(-1);
   at("bands").querySelector(".controls").append(
-    select("Labels", itself(distinct([...GROUPS, PARTS.join(" and ")])), state.bandGroups, choose("bandGroups", () => renderFigure("bands"))),
-    select("Among the first", itself(cuts), state.bandCut, choose("bandCut", () => renderFigure("bands"))),
+    select("Labels", itself(distinct([...GROUPS, PARTS.join(" and ")])), state.bandGroups, choose("bandGroups", () => renderChart("bands"))),
+    select("Among the first", itself(cuts), state.bandCut, choose("bandCut", () => renderChart("bands"))),
   );
 }
 
@@ -120,12 +120,12 @@ function buildTheme() {
 function renderAll() {
   renderTable();
   renderCompare();
-  renderFigures();
+  renderCharts();
 }
 
 function start() {
   buildTheme();
-  if (!COLUMNS.length) return;
+  if (!ASPECTS.length) return;
   readView();
   Object.assign(USUAL, usualPair());
   state.one ??= USUAL.one;
@@ -139,7 +139,7 @@ function start() {
   watchMarks();
   let width = innerWidth;
   addEventListener("resize", () => {
-    if (innerWidth !== width) renderFigures();
+    if (innerWidth !== width) renderCharts();
     width = innerWidth;
   });
   addEventListener("hashchange", () => (location.hash.includes("=") ? location.reload() : keepView()));

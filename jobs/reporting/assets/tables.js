@@ -1,9 +1,9 @@
 // ---- The table
 
 const shownMeasures = () => MEASURES.filter((measure) => state.measures.includes(measureName(measure)));
-const shownColumns = () => columnsOf(dataset(), GROUPS.filter((group) => state.groups.includes(group)), shownMeasures());
+const shownAspects = () => aspectsOf(dataset(), GROUPS.filter((group) => state.groups.includes(group)), shownMeasures());
 const warnings = (set) => set.warnings.map((text) => h("span", { class: "warning" }, `⚠ ${text}`));
-const theirsOf = (row, column) => (state.paper ? dataset().paper?.rows[row.index][column.index] : null);
+const theirsOf = (row, aspect) => (state.paper ? dataset().paper?.rows[row.index][aspect.index] : null);
 
 function shownRows() {
   const words = state.words.toLowerCase().split(/\s+/).filter(Boolean);
@@ -27,42 +27,42 @@ function sortBy(key) {
   keepView();
 }
 
-const startsGroup = (columns, i) => columns[i - 1]?.group !== columns[i].group;
+const startsGroup = (aspects, i) => aspects[i - 1]?.group !== aspects[i].group;
 
 function renderHead() {
-  const columns = shownColumns();
+  const aspects = shownAspects();
   const head = (key, text, attributes) =>
     h("th", { scope: "col", "data-key": key, ...attributes }, h("button", { type: "button", click: () => sortBy(key) }, text));
   const group = (name) => {
-    const colspan = columns.filter((column) => column.group === name).length;
+    const colspan = aspects.filter((aspect) => aspect.group === name).length;
     return h("th", { class: "first", scope: "colgroup", colspan }, h("span", {}, `${name} labels`));
   };
   at("table").tHead.replaceChildren(
-    h("tr", {}, h("th", { class: "name", colspan: 2, scope: "colgroup" }, dataset().name), distinct(columns.map((column) => column.group)).map(group)),
+    h("tr", {}, h("th", { class: "name", colspan: 2, scope: "colgroup" }, dataset().name), distinct(aspects.map((aspect) => aspect.group)).map(group)),
     h("tr", {},
       head("normalization", "norm.", { class: "name", title: "normalisation" }),
       head("fusion", "fusion", { class: "name" }),
-      columns.map((column, i) => head(column.index, measureName(column), { class: startsGroup(columns, i) && "first" }))));
+      aspects.map((aspect, i) => head(aspect.index, measureName(aspect), { class: startsGroup(aspects, i) && "first" }))));
 }
 
-function tableCell(row, column, first) {
-  const value = row.values[column.index];
+function tableCell(row, aspect, first) {
+  const value = row.values[aspect.index];
   if (!value) return h("td", { class: first && "first" }, NONE);
   const classes = ["value", first && "first", value.bold && "bold", value.best && "best"].filter(Boolean).join(" ");
   const deviation = known(value.std) && h("span", { class: "sd" }, `(${percent(value.std)})`);
-  const theirs = theirsOf(row, column);
+  const theirs = theirsOf(row, aspect);
   const beside = theirs && h("span", { class: "theirs" }, `${percent(theirs[0])} `, h("b", {}, points(value.mean - theirs[0])));
-  return mark(h("td", { class: classes }, percent(value.mean), deviation || "", beside), () => valueLines(dataset(), row, column));
+  return mark(h("td", { class: classes }, percent(value.mean), deviation || "", beside), () => valueLines(dataset(), row, aspect));
 }
 
 function renderBody() {
-  const [columns, rows] = [shownColumns(), shownRows()];
+  const [aspects, rows] = [shownAspects(), shownRows()];
   const name = (text, title) => h("th", { class: "name", scope: "row", title: title ?? text }, text);
   const line = (row) => h("tr", { class: row.single && "single" },
     name(row.normalization, row.normalization === "(any)" ? "reads only ranks: the same under every normalisation" : null),
     name(row.fusion, row.single ? row.name : null),
-    columns.map((column, i) => tableCell(row, column, startsGroup(columns, i))));
-  const none = h("tr", {}, h("td", { class: "empty", colspan: columns.length + 2 }, "No row fits. Clear a filter."));
+    aspects.map((aspect, i) => tableCell(row, aspect, startsGroup(aspects, i))));
+  const none = h("tr", {}, h("td", { class: "empty", colspan: aspects.length + 2 }, "No row fits. Clear a filter."));
   at("table").tBodies[0].replaceChildren(...(rows.length ? rows.map(line) : [none]));
   for (const head of at("table").tHead.querySelectorAll("[data-key]")) {
     const { key, descending } = state.sort ?? usualSort();
@@ -76,7 +76,7 @@ function renderBody() {
 function renderFoot() {
   const { paper } = dataset();
   const correlations = () => h("tr", {}, h("th", { class: "name", colspan: 2, scope: "row" }, "rank correlation"),
-    shownColumns().map((column, i, columns) => h("td", { class: startsGroup(columns, i) && "first" }, known(paper.rank_correlation[column.index]) ? paper.rank_correlation[column.index].toFixed(2) : NONE)));
+    shownAspects().map((aspect, i, aspects) => h("td", { class: startsGroup(aspects, i) && "first" }, known(paper.rank_correlation[aspect.index]) ? paper.rank_correlation[aspect.index].toFixed(2) : NONE)));
   at("table").tFoot.replaceChildren(...(state.paper && paper ? [correlations()] : []));
   at("paper-note").textContent = !state.paper ? "" : !paper ? "The paper has no table of this dataset."
     : `Second line of a value: the paper's (${paper.table}), and ours less the paper's. Rank correlation of the two: Spearman's, ` +
@@ -84,7 +84,7 @@ function renderFoot() {
 }
 
 function renderTable() {
-  const sorted = typeof state.sort?.key === "string" || shownColumns().some((column) => column.index === state.sort?.key);
+  const sorted = typeof state.sort?.key === "string" || shownAspects().some((aspect) => aspect.index === state.sort?.key);
   if (!sorted) state.sort = null;
   at("out-of-order").textContent = dataset().out_of_order;
   at("table-name").textContent = `Results of ${dataset().name}`;
@@ -101,22 +101,22 @@ function renderTable() {
 function tableLines() {
   const number = (share) => (known(share) ? Number((100 * share).toFixed(4)) : "");
   const kinds = ["mean", "std", ...(state.paper && dataset().paper ? ["paper mean", "paper std"] : [])];
-  const figures = (row, column) => {
-    const [value, theirs] = [row.values[column.index], theirsOf(row, column)];
+  const figures = (row, aspect) => {
+    const [value, theirs] = [row.values[aspect.index], theirsOf(row, aspect)];
     return [value?.mean, value?.std, theirs?.[0], theirs?.[1]].slice(0, kinds.length).map(number);
   };
-  const heads = shownColumns().flatMap(({ group, metric, k, ideal }) => kinds.map((kind) => `${group} ${metric}${k ? `@${k}` : ""} ideal ${ideal} ${kind}`));
+  const heads = shownAspects().flatMap(({ group, metric, k, ideal }) => kinds.map((kind) => `${group} ${metric}${k ? `@${k}` : ""} ideal ${ideal} ${kind}`));
   const lines = shownRows().map((row) =>
-    [dataset().name, row.normalization, row.fusion, ...shownColumns().flatMap((column) => figures(row, column))]);
+    [dataset().name, row.normalization, row.fusion, ...shownAspects().flatMap((aspect) => figures(row, aspect))]);
   return [["dataset", "normalization", "fusion", ...heads], ...lines];
 }
 
 /** The same as a LaTeX table, for \\usepackage{booktabs}. */
 function tableLatex() {
-  const columns = shownColumns();
+  const aspects = shownAspects();
   const tex = (text) => text.replace(/[&%$#_{}]/g, "\\$&").replaceAll("–", "--").replaceAll("−", "$-$");
-  const groups = distinct(columns.map((column) => column.group));
-  const heads = groups.map((group) => `\\multicolumn{${columns.filter((column) => column.group === group).length}}{c}{${tex(group)} labels}`);
+  const groups = distinct(aspects.map((aspect) => aspect.group));
+  const heads = groups.map((group) => `\\multicolumn{${aspects.filter((aspect) => aspect.group === group).length}}{c}{${tex(group)} labels}`);
   const cell = (value) => {
     if (!value) return "--";
     const mean = value.bold ? `\\textbf{${percent(value.mean)}}` : percent(value.mean);
@@ -124,9 +124,9 @@ function tableLatex() {
   };
   const line = (words) => `${words.join(" & ")} \\\\`;
   return [
-    `\\begin{tabular}{ll${"r".repeat(columns.length)}}`, "\\toprule",
-    line(["", "", ...heads]), line(["norm.", "fusion", ...columns.map((column) => tex(measureName(column)))]), "\\midrule",
-    ...shownRows().map((row) => line([tex(row.normalization), tex(row.fusion), ...columns.map((column) => cell(row.values[column.index]))])),
+    `\\begin{tabular}{ll${"r".repeat(aspects.length)}}`, "\\toprule",
+    line(["", "", ...heads]), line(["norm.", "fusion", ...aspects.map((aspect) => tex(measureName(aspect)))]), "\\midrule",
+    ...shownRows().map((row) => line([tex(row.normalization), tex(row.fusion), ...aspects.map((aspect) => cell(row.values[aspect.index]))])),
     "\\bottomrule", "\\end{tabular}", "",
   ].join("\n");
 }

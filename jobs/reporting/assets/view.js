@@ -67,9 +67,9 @@ const downloadTable = () => download(fileName(dataset().name, "csv"), "text/csv"
 
 const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight", "font-family", "opacity"];
 
-/** A figure as a file of its own, with the colours it has here. */
-function svgText(figure) {
-  const drawn = figure.querySelector(".plot svg");
+/** A chart as a file of its own, with the colours it has here. */
+function svgText(chart) {
+  const drawn = chart.querySelector(".plot svg");
   const copy = drawn.cloneNode(true);
   const [from, to] = [[drawn, ...drawn.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
   from.forEach((node, i) => {
@@ -79,7 +79,7 @@ function svgText(figure) {
   });
   if (copy.querySelector('[style*="#hatch"]')) copy.prepend(at("svg").querySelector("defs").cloneNode(true));
   copy.setAttribute("xmlns", SVG);
-  const ground = s("rect", { width: "100%", height: "100%", style: `fill:${getComputedStyle(figure).backgroundColor}` });
+  const ground = s("rect", { width: "100%", height: "100%", style: `fill:${getComputedStyle(chart).backgroundColor}` });
   copy.prepend(ground);
   return new XMLSerializer().serializeToString(copy);
 }
@@ -101,11 +101,11 @@ async function copyLatex(button) {
   setTimeout(() => { button.textContent = "Copy as LaTeX"; }, 1500);
 }
 
-/** Every figure and every table can be taken away. */
+/** Every chart and every table can be taken away. */
 function buildDownloads() {
-  for (const figure of document.querySelectorAll("figure[id]")) {
-    const save = () => figure.querySelector(".plot svg") && download(fileName(`${dataset().name} ${figure.id}`, "svg"), "image/svg+xml", svgText(figure));
-    figure.querySelector(".controls").append(h("button", { type: "button", class: "take", click: save }, "SVG"));
+  for (const chart of document.querySelectorAll("figure[id]")) {
+    const save = () => chart.querySelector(".plot svg") && download(fileName(`${dataset().name} ${chart.id}`, "svg"), "image/svg+xml", svgText(chart));
+    chart.querySelector(".controls").append(h("button", { type: "button", class: "take", click: save }, "SVG"));
   }
   for (const table of document.querySelectorAll(".answer table.plain, #strategies table.plain, #losses table.plain, .night table.plain")) {
     const save = () => download(fileName(table.dataset.name, "csv"), "text/csv", csvOf(table));

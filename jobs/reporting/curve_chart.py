@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jobs.reporting.chart_style import COLOURS, DASHES, MARKS, ONE_COLUMN, TWO_COLUMNS, new_chart
 from jobs.reporting.data import Dataset
-from jobs.reporting.figure_style import COLOURS, DASHES, MARKS, ONE_COLUMN, TWO_COLUMNS, new_figure
 from jobs.reporting.formats import count, objective_name
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ def draw_curve(dataset: Dataset) -> Figure:
     """A panel per label group; every strategy is a line with its colour, mark and dashes."""
     groups = [group for group in dataset.strategies if group.curve]
     cells = list(dict.fromkeys(cell for group in groups for cell in group.curve))
-    figure, axes = new_figure(
+    chart, axes = new_chart(
         ONE_COLUMN if len(groups) == 1 else TWO_COLUMNS, 2.5, ncols=len(groups), sharey=True, sharex=True
     )
     for ax, group in zip(axes, groups, strict=True):
@@ -48,10 +48,10 @@ def draw_curve(dataset: Dataset) -> Figure:
         ax.set_title(f"{group.label_group} labels")
         ax.grid(axis="y", color="0.9", linewidth=0.4)
     axes[0].set_ylabel(f"gain in {objective_name(groups[0].objective)}, in points")
-    figure.supxlabel("validation texts per fold", size=7)
+    chart.supxlabel("validation texts per fold", size=7)
     handles, labels = axes[0].get_legend_handles_labels()
     place: dict[str, Any] = {"loc": "outside upper center", "ncols": 2 if len(groups) == 1 else 5}
     over = "gain over the cell chosen on all validation texts;"
     title = f"{dataset.name}: {over}{chr(10) if len(groups) == 1 else ' '}bars: from the lowest to the highest fold"
-    figure.legend(handles, labels, title=title, title_fontsize=7, **place)
-    return figure
+    chart.legend(handles, labels, title=title, title_fontsize=7, **place)
+    return chart

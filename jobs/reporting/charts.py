@@ -1,4 +1,4 @@
-"""The figures of a report, for papers: one or two columns wide, to be read in grey print and by the colour-blind."""
+"""The charts of a report, for papers: one or two columns wide, to be read in grey print and by the colour-blind."""
 
 from __future__ import annotations
 
@@ -12,66 +12,66 @@ import numpy as np
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from jobs.reporting.additions import Contribution
-from jobs.reporting.curve_figure import draw_curve
-from jobs.reporting.data import Agreement, Column, Dataset, Ranking, Report, Row, Share, Value
-from jobs.reporting.figure_style import COLOURS, DASHES, MARKS, ONE_COLUMN, TWO_COLUMNS, new_figure, style
+from jobs.reporting.chart_style import COLOURS, DASHES, MARKS, ONE_COLUMN, TWO_COLUMNS, new_chart, style
+from jobs.reporting.curve_chart import draw_curve
+from jobs.reporting.data import Agreement, Aspect, Dataset, Ranking, Report, Row, Share, Value
 from jobs.reporting.formats import ANY, cell_name, measure_name, percent, span
-from jobs.reporting.tables import columns_by_group, decisive, distinct_rows, file_names
+from jobs.reporting.tables import aspects_by_group, decisive, distinct_rows, file_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 RANKS_SHOWN = 16
-"""Cells of a figure of mean ranks; the page has all."""
+"""Cells of a chart of mean ranks; the page has all."""
 
 
-def figures(report: Report) -> Iterator[tuple[str, Figure]]:
-    """Every figure with its name, DATASET_KIND or DATASET_KIND-GROUP; those without data are left out."""
+def charts(report: Report) -> Iterator[tuple[str, Figure]]:
+    """Every chart with its name, DATASET_KIND or DATASET_KIND-GROUP; those without data are left out."""
     names = file_names(dataset.name for dataset in report.datasets)
     for dataset in report.datasets:
         for kind, draw in _drawings(dataset):
             with style():
-                figure = draw()
-            yield f"{names[dataset.name]}_{kind}", figure
+                chart = draw()
+            yield f"{names[dataset.name]}_{kind}", chart
 
 
-def save(figure: Figure, suffix: Literal["svg", "png"]) -> bytes:
-    """The file's bytes: the same for the same figure and version of matplotlib."""
+def save(chart: Figure, suffix: Literal["svg", "png"]) -> bytes:
+    """The file's bytes: the same for the same chart and version of matplotlib."""
     written = io.BytesIO()
     unsaid = {"svg": ("Date", "Creator"), "png": ("Software",)}[suffix]
     with style():
-        figure.savefig(written, format=suffix, metadata=dict.fromkeys(unsaid))
+        chart.savefig(written, format=suffix, metadata=dict.fromkeys(unsaid))
     return written.getvalue()
 
 
 def _drawings(dataset: Dataset) -> Iterator[tuple[str, Callable[[], Figure]]]:
-    columns = columns_by_group(dataset)
-    files = file_names(columns)
+    aspects = aspects_by_group(dataset)
+    files = file_names(aspects)
     if any(in_grid(row) for row in dataset.rows):
-        for group in columns:
-            yield f"grid-{files[group]}", partial(_grid, dataset, group, columns[group])
-    if any(gain.column.ideal == ALL for gain in dataset.gains):
-        yield "gain", partial(_gain, dataset, columns)
-    if any(dataset.bands.get(group) for group in columns):
-        yield "frequency", partial(_frequency, dataset, columns)
+        for group in aspects:
+            yield f"grid-{files[group]}", partial(_grid, dataset, group, aspects[group])
+    if any(gain.aspect.ideal == ALL for gain in dataset.gains):
+        yield "gain", partial(_gain, dataset, aspects)
+    if any(dataset.bands.get(group) for group in aspects):
+        yield "frequency", partial(_frequency, dataset, aspects)
     if any(group.curve for group in dataset.strategies):
         yield "curve", partial(draw_curve, dataset)
     for ranking in dataset.rankings:
-        if ranking.label_group in columns:
+        if ranking.label_group in aspects:
             yield f"ranks-{files[ranking.label_group]}", partial(_ranks, dataset, ranking)
-    for group in dict.fromkeys(one.to_most.column.label_group for one in dataset.additions):
-        mine = [one for one in dataset.additions if one.to_most.column.label_group == group]
+    for group in dict.fromkeys(one.to_most.aspect.label_group for one in dataset.additions):
+        mine = [one for one in dataset.additions if one.to_most.aspect.label_group == group]
         yield f"additions-{files[group]}", partial(_additions, dataset, group, mine)
     for agreement in dataset.agreement:
-        if agreement.label_group in columns:
+        if agreement.label_group in aspects:
             group = agreement.label_group
-            yield f"agreement-{files[group]}", partial(_agreement, dataset, agreement, columns[group])
+            yield f"agreement-{files[group]}", partial(_agreement, dataset, agreement, aspects[group])
 
 
-def _best(dataset: Dataset, column: Column) -> tuple[Cell, Value] | None:
-    of_column = ((row.cell, row.values[column]) for row in dataset.rows if column in row.values)
-    return next(((cell, value) for cell, value in of_column if value.best), None)
+def _best(dataset: Dataset, aspect: Aspect) -> tuple[Cell, Value] | None:
+    of_aspect = ((row.cell, row.values[aspect]) for row in dataset.rows if aspect in row.values)
+    return next(((cell, value) for cell, value in of_aspect if value.best), None)
 
 
 def in_grid(row: Row) -> bool:
@@ -79,31 +79,31 @@ def in_grid(row: Row) -> bool:
     return not row.single and not row.cell.subset and not row.cell.is_strategy
 
 
-def _grid(dataset: Dataset, group: str, columns: list[Column]) -> Figure:
+def _grid(dataset: Dataset, group: str, aspects: list[Aspect]) -> Figure:
     """A heat map of the decisive measure, and one of the first place, each with the bar of its colours."""
-    precisions = [column for column in columns if column.metric == "precision"]
-    shown = list(dict.fromkeys([decisive(columns), *precisions[:1]]))
+    precisions = [aspect for aspect in aspects if aspect.metric == "precision"]
+    shown = list(dict.fromkeys([decisive(aspects), *precisions[:1]]))
     whole = [row.cell for row in dataset.rows if in_grid(row)]
     normalizations = list(dict.fromkeys(cell.normalization for cell in whole))
     width = TWO_COLUMNS if len(shown) > 1 else ONE_COLUMN
-    figure, axes = new_figure(width, 1.35 + 0.21 * len(normalizations), ncols=len(shown), sharey=True)
-    for ax, column in zip(axes, shown, strict=True):
-        _heat_map(figure, ax, dataset, column, normalizations)
+    chart, axes = new_chart(width, 1.35 + 0.21 * len(normalizations), ncols=len(shown), sharey=True)
+    for ax, aspect in zip(axes, shown, strict=True):
+        _heat_map(chart, ax, dataset, aspect, normalizations)
         ax.set_title(f"{dataset.name}, {group} labels")
         ax.set_xlabel("fusion")
     axes[0].set_ylabel("normalisation")
     axes[0].invert_yaxis()
-    return figure
+    return chart
 
 
-def _heat_map(figure: Figure, ax: Axes, dataset: Dataset, column: Column, normalizations: list[str]) -> None:
+def _heat_map(chart: Figure, ax: Axes, dataset: Dataset, aspect: Aspect, normalizations: list[str]) -> None:
     """What is the same under every normalisation fills its whole column, once."""
     from matplotlib import cm, colormaps, colors
     from matplotlib.patches import Rectangle
 
     shown = [row for row in distinct_rows(dataset) if in_grid(row)]
     fusions = list(dict.fromkeys(row.cell.fusion for row in shown))
-    values = {row.cell: row.values[column] for row in shown if column in row.values}
+    values = {row.cell: row.values[aspect] for row in shown if aspect in row.values}
     means = np.array([value.mean for value in values.values()])
     # The median has the middle colour: a few bad cells do not use up the scale.
     scale = cm.ScalarMappable(colors.Normalize(2 * np.median(means) - means.max(), means.max()), colormaps["cividis"])
@@ -128,9 +128,9 @@ def _heat_map(figure: Figure, ax: Axes, dataset: Dataset, column: Column, normal
     ax.set_yticks(np.arange(len(normalizations)) + 0.5, normalizations)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    bar = figure.colorbar(scale, ax=ax, orientation="horizontal", shrink=0.6, aspect=40, pad=0.02)
+    bar = chart.colorbar(scale, ax=ax, orientation="horizontal", shrink=0.6, aspect=40, pad=0.02)
     bar.ax.xaxis.set_major_formatter(lambda share, _: percent(share))
-    bar.set_label(f"{measure_name(column)} (%); all that is lower has the darkest colour")
+    bar.set_label(f"{measure_name(aspect)} (%); all that is lower has the darkest colour")
     bar.outline.set_visible(False)
 
 
@@ -138,7 +138,7 @@ def _ranks(dataset: Dataset, ranking: Ranking) -> Figure:
     """The cells by their mean rank; a bar on the right joins those that are not told apart."""
     shown = ranking.cells[:RANKS_SHOWN]
     names = [cell_name(ranked.cell) for ranked in shown]
-    figure, (ax,) = new_figure(ONE_COLUMN, 0.7 + 0.14 * len(shown))
+    chart, (ax,) = new_chart(ONE_COLUMN, 0.7 + 0.14 * len(shown))
     for y, ranked in enumerate(shown):
         alone = ranked.cell.normalization == SINGLE
         ax.plot([0, ranked.rank], [y, y], color="0.85", linewidth=0.4, zorder=0)
@@ -155,22 +155,22 @@ def _ranks(dataset: Dataset, ranking: Ranking) -> Figure:
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("mean rank; bars join cells\nthat are not told apart")
     ax.set_title(f"{dataset.name}, {ranking.label_group} labels")
-    return figure
+    return chart
 
 
-def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
+def _gain(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
     """The best fusion against the best single retriever, by measure and label group."""
-    gains = {gain.column: gain for gain in dataset.gains}
-    measures = list(dict.fromkeys(measure_name(column) for of_group in columns.values() for column in of_group))
-    figure, (ax,) = new_figure(ONE_COLUMN, 0.9 + 0.13 * len(measures) * len(columns))
-    for i, (group, of_group) in enumerate(columns.items()):
-        shift = 0.7 * ((i + 0.5) / len(columns) - 0.5)
+    gains = {gain.aspect: gain for gain in dataset.gains}
+    measures = list(dict.fromkeys(measure_name(aspect) for of_group in aspects.values() for aspect in of_group))
+    chart, (ax,) = new_chart(ONE_COLUMN, 0.9 + 0.13 * len(measures) * len(aspects))
+    for i, (group, of_group) in enumerate(aspects.items()):
+        shift = 0.7 * ((i + 0.5) / len(aspects) - 0.5)
         colour, mark = COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)]
-        for column in of_group:
-            if column not in gains:
+        for aspect in of_group:
+            if aspect not in gains:
                 continue
-            against, verdict = gains[column].comparison, gains[column].verdict
-            y = measures.index(measure_name(column)) + shift
+            against, verdict = gains[aspect].comparison, gains[aspect].verdict
+            y = measures.index(measure_name(aspect)) + shift
             if against.low is not None and against.high is not None:
                 ax.plot([100 * against.low, 100 * against.high], [y, y], color=colour, solid_capstyle="butt")
             face = colour if verdict.told_apart else "white"
@@ -186,19 +186,19 @@ def _gain(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
         "gain over the best single retriever, in points, with\n95% interval; hollow: not told apart, or not tested"
     )
     ax.set_title(dataset.name)
-    figure.legend(loc="outside upper center", ncols=3, handletextpad=0.2, columnspacing=1)
-    return figure
+    chart.legend(loc="outside upper center", ncols=3, handletextpad=0.2, columnspacing=1)
+    return chart
 
 
-def _frequency(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
+def _frequency(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
     """Single retrievers and the recommended cell, from the rarest labels to the most frequent, with intervals."""
-    groups = [group for group in columns if dataset.bands.get(group)]
+    groups = [group for group in aspects if dataset.bands.get(group)]
     k = max(k for group in groups for band in dataset.bands[group] for of in band.found.values() for k in of)
     lines = [row.cell for row in dataset.rows if row.single]
     lines += [dataset.recommendation.cell] if dataset.recommendation else []
     ratios = [max(len(dataset.bands[group]), 4) for group in groups]
     width = ONE_COLUMN if len(groups) == 1 else TWO_COLUMNS
-    figure, axes = new_figure(width, 2.5, ncols=len(groups), sharey=True, width_ratios=ratios)
+    chart, axes = new_chart(width, 2.5, ncols=len(groups), sharey=True, width_ratios=ratios)
     for ax, group in zip(axes, groups, strict=True):
         bands = dataset.bands[group]
         for i, cell in enumerate(lines):
@@ -210,12 +210,12 @@ def _frequency(dataset: Dataset, columns: dict[str, list[Column]]) -> Figure:
         ax.grid(axis="y", color="0.9", linewidth=0.4)
     axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel(f"found in the first {k} (%)")
-    figure.supxlabel("texts that carry the label", size=7)
+    chart.supxlabel("texts that carry the label", size=7)
     handles, labels = axes[0].get_legend_handles_labels()
     place: dict[str, Any] = {"loc": "outside upper center", "ncols": 2 if len(groups) == 1 else 4}
     title = f"{dataset.name}: relevant labels found, with 95% intervals"
-    figure.legend(handles, labels, title=title, title_fontsize=7, **place)
-    return figure
+    chart.legend(handles, labels, title=title, title_fontsize=7, **place)
+    return chart
 
 
 def _band_line(ax: Axes, number: int, cell: Cell, shares: Sequence[Share], aside: float) -> None:
@@ -233,7 +233,7 @@ def _band_line(ax: Axes, number: int, cell: Cell, shares: Sequence[Share], aside
 def _additions(dataset: Dataset, group: str, contributions: list[Contribution]) -> Figure:
     """What each retriever adds to the others, and to every subset of them."""
     names = [one.to_most.retriever for one in contributions]
-    figure, (ax,) = new_figure(ONE_COLUMN, 0.9 + 0.2 * len(names))
+    chart, (ax,) = new_chart(ONE_COLUMN, 0.9 + 0.2 * len(names))
     for y, one in enumerate(contributions):
         added = one.to_most.comparison
         each = [100 * other.comparison.difference for other in one.to_each]
@@ -248,20 +248,20 @@ def _additions(dataset: Dataset, group: str, contributions: list[Contribution]) 
     ax.set_ylim(len(names) - 0.5, -0.5)
     first = contributions[0].to_most
     ax.set_xlabel(
-        f"{measure_name(first.column)} added to the others, in points, with\n95% interval; strokes: added to each "
+        f"{measure_name(first.aspect)} added to the others, in points, with\n95% interval; strokes: added to each "
         "subset of them;\nhollow: not told apart, or not tested"
     )
     ax.set_title(f"{dataset.name}, {group} labels, {cell_name(first.cell)}")
-    return figure
+    return chart
 
 
-def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) -> Figure:
+def _agreement(dataset: Dataset, agreement: Agreement, aspects: list[Aspect]) -> Figure:
     """What each retriever finds, with others and alone; and the best fusions beside what any could reach."""
-    ceilings = [column for column in columns if column in agreement.ceiling and _best(dataset, column)]
+    ceilings = [aspect for aspect in aspects if aspect in agreement.ceiling and _best(dataset, aspect)]
     retrievers = list(agreement.found)
     bars = max(len(retrievers) + 1, len(ceilings))
     panels = 2 if ceilings else 1
-    figure, axes = new_figure(ONE_COLUMN * panels, 0.85 + 0.2 * bars, ncols=panels)
+    chart, axes = new_chart(ONE_COLUMN * panels, 0.85 + 0.2 * bars, ncols=panels)
     listed = [100 * agreement.found[name] for name in retrievers]
     alone = [100 * agreement.alone.get(name, 0) for name in retrievers]
     shared = [a - b for a, b in zip(listed, alone, strict=True)]
@@ -276,9 +276,9 @@ def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) ->
     axes[0].set_xlabel("relevant labels found (%)" + (common[0] if len(common) == 1 else ""))
     axes[0].set_title(f"{dataset.name}, {agreement.label_group} labels")
     if ceilings:
-        names = [measure_name(column) for column in ceilings]
-        tops = [100 * agreement.ceiling[column] for column in ceilings]
-        bests = [100 * best[1].mean for column in ceilings if (best := _best(dataset, column))]
+        names = [measure_name(aspect) for aspect in ceilings]
+        tops = [100 * agreement.ceiling[aspect] for aspect in ceilings]
+        bests = [100 * best[1].mean for aspect in ceilings if (best := _best(dataset, aspect))]
         axes[1].barh(names, tops, color="white", hatch="/////", label="ceiling of any fusion", **bar)
         axes[1].barh(names, bests, color=COLOURS[0], label="best fusion", **{**bar, "height": 0.4})
         _say(axes[1], tops, [f"{best:.1f} of {top:.1f}" for best, top in zip(bests, tops, strict=True)])
@@ -286,8 +286,8 @@ def _agreement(dataset: Dataset, agreement: Agreement, columns: list[Column]) ->
     for ax in axes:
         ax.invert_yaxis()
         ax.tick_params(axis="y", length=0)
-    figure.legend(loc="outside upper center", ncols=5 if ceilings else 2, columnspacing=1)
-    return figure
+    chart.legend(loc="outside upper center", ncols=5 if ceilings else 2, columnspacing=1)
+    return chart
 
 
 def _say(ax: Axes, ends: list[float], words: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""How the figures of a report look: sizes, colours, marks, and matplotlib's settings."""
+"""How the charts of a report look: sizes, colours, marks, and matplotlib's settings."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def style() -> AbstractContextManager[None]:
     try:
         from matplotlib import style as styles
     except ImportError:
-        raise SetupError("the figures need the package matplotlib: pip install 'xmtc-fusion[report]'") from None
+        raise SetupError("the charts need the package matplotlib: pip install 'xmtc-fusion[report]'") from None
     return styles.context(["default", STYLE])
 
 
-def new_figure(width: float, height: float, **subplots: Any) -> tuple[Figure, Sequence[Axes]]:
-    """A figure with its axes."""
+def new_chart(width: float, height: float, **subplots: Any) -> tuple[Figure, Sequence[Axes]]:
+    """A chart with its axes."""
     from matplotlib.figure import Figure
 
-    figure = Figure((width, height), layout="constrained")
-    return figure, figure.subplots(squeeze=False, **subplots).ravel()
+    chart = Figure((width, height), layout="constrained")
+    return chart, chart.subplots(squeeze=False, **subplots).ravel()

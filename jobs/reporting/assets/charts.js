@@ -8,14 +8,14 @@ const text = (x, y, content, attributes = {}) => s("text", { x, y, ...attributes
 const box = (x, y, width, height, attributes = {}) => s("rect", { x, y, width: Math.max(0, width), height, ...attributes });
 const line = (x1, y1, x2, y2, attributes) => s("line", { x1, y1, x2, y2, ...attributes });
 
-/** The width of the widest of some words, as the figures print them. */
+/** The width of the widest of some words, as the charts print them. */
 function widest(words) {
   const pen = (widest.pen ??= document.createElement("canvas").getContext("2d"));
   pen.font = `bold 12px ${getComputedStyle(document.body).fontFamily}`;
   return Math.max(0, ...words.map((word) => pen.measureText(word ?? "").width));
 }
 
-/** Draws a figure: `draw(dataset, width)` gives the height, the nodes and what follows, or says why there is nothing. */
+/** Draws a chart: `draw(dataset, width)` gives the height, the nodes and what follows, or says why there is nothing. */
 function plot(id, draw) {
   const place = at(id).querySelector(".plot");
   const width = place.clientWidth;
@@ -62,7 +62,7 @@ function rowChart(width, rows, low, high, unit, title, tickText = (tick) => tick
 /** A heading for each group, then a row for each of its measures. */
 function rowsByGroup(set, row) {
   return GROUPS.flatMap((group, i) => {
-    const rows = columnsOf(set, [group]).map((column) => row(column, i)).filter(Boolean);
+    const rows = aspectsOf(set, [group]).map((aspect) => row(aspect, i)).filter(Boolean);
     return rows.length ? [{ head: `${group} labels` }, ...rows] : [];
   });
 }
@@ -104,11 +104,11 @@ function heatBar(left, y, low, high, lowest, title, below) {
 }
 
 function drawGrid(set, width) {
-  const column = columnOf(set, state.gridGroup, MEASURES.find((measure) => measureName(measure) === state.gridMeasure));
-  const value = (row) => row.values[column.index];
-  const cells = column ? fusedOf(set).filter((row) => value(row) && set.fusions.includes(row.fusion)) : [];
+  const aspect = aspectOf(set, state.gridGroup, MEASURES.find((measure) => measureName(measure) === state.gridMeasure));
+  const value = (row) => row.values[aspect.index];
+  const cells = aspect ? fusedOf(set).filter((row) => value(row) && set.fusions.includes(row.fusion)) : [];
   if (!cells.length) return "This dataset has no such figures.";
-  const shown = column;
+  const shown = aspect;
   const [low, high] = heatScale(cells.map((row) => value(row).mean));
   const [down, across] = width < 640 ? ["fusion", "normalization"] : ["normalization", "fusion"];
   const [names, heads] = [down, across].map((key) => set[`${key}s`]);
@@ -133,7 +133,7 @@ function drawGrid(set, width) {
   };
   const end = top + names.length * tall + 12;
   const titles = { normalization: "normalisation", fusion: "fusion" };
-  const barTitle = `${columnName(column)} (%)`;
+  const barTitle = `${aspectName(aspect)} (%)`;
   const below = left + 176 + widest([barTitle]) > width;
   return [end + (below ? 48 : 30), [
     text(left + (width - left) / 2, 12, titles[across], { class: "soft", "text-anchor": "middle" }),
@@ -181,13 +181,13 @@ function drawRanks(set, width) {
 
 // ---- Gains, ceilings, agreement
 
-function gainRow(set, column, i) {
-  const gain = gainOf(set, column);
+function gainRow(set, aspect, i) {
+  const gain = gainOf(set, aspect);
   if (!gain) return null;
   const { comparison, best, verdict, told, single } = gain;
   const { difference, low, high } = comparison;
   return {
-    label: measureName(column),
+    label: measureName(aspect),
     note: points(difference),
     strong: told,
     draw: (x, y) => [
@@ -195,9 +195,9 @@ function gainRow(set, column, i) {
       shape(i, x(difference), y, { stroke: colour(i), "stroke-width": 2, fill: told ? colour(i) : "var(--panel)" }),
     ],
     lines: () => [
-      `${columnName(column)}: ${verdict}`,
-      ["best cell", `${best.name} ${figure(best.values[column.index])}`],
-      ["alone", `${single.name} ${figure(single.values[column.index])}`],
+      `${aspectName(aspect)}: ${verdict}`,
+      ["best cell", `${best.name} ${figure(best.values[aspect.index])}`],
+      ["alone", `${single.name} ${figure(single.values[aspect.index])}`],
       ["gain", gained(comparison, 2)],
       ...effectLines(comparison),
     ],
@@ -205,29 +205,29 @@ function gainRow(set, column, i) {
 }
 
 function drawGain(set, width) {
-  const shown = columnsOf(set, GROUPS).map((column) => gainOf(set, column)?.comparison).filter(Boolean);
+  const shown = aspectsOf(set, GROUPS).map((aspect) => gainOf(set, aspect)?.comparison).filter(Boolean);
   if (!shown.length) return "These results hold no single retriever.";
   const ends = shown.flatMap(({ difference, low, high }) => [low ?? difference, high ?? difference]);
   const [low, high] = [Math.min(0, ...ends), Math.max(0.001, ...ends)];
-  const rows = rowsByGroup(set, (column, i) => gainRow(set, column, i));
+  const rows = rowsByGroup(set, (aspect, i) => gainRow(set, aspect, i));
   return rowChart(width, rows, low - 0.04 * (high - low), high + 0.04 * (high - low), "", "gain over the best single retriever, in points");
 }
 
 const NO_LISTS = "These results hold no counts of the retrievers' lists.";
 
 function drawCeiling(set, width) {
-  const rows = rowsByGroup(set, (column) => {
-    const ceiling = set.agreement.find((one) => one.label_group === column.group)?.ceiling[column.index];
-    const best = bestOf(set, column);
+  const rows = rowsByGroup(set, (aspect) => {
+    const ceiling = set.agreement.find((one) => one.label_group === aspect.group)?.ceiling[aspect.index];
+    const best = bestOf(set, aspect);
     if (!known(ceiling) || !best) return null;
-    const { mean } = best.values[column.index];
+    const { mean } = best.values[aspect.index];
     return {
-      label: measureName(column),
+      label: measureName(aspect),
       note: `${percent(mean)} of ${percent(ceiling)}`,
       draw: (x, y) => [box(x(0), y - 5, x(mean) - x(0), 10, { class: "bar-fill" }), line(x(ceiling), y - 8, x(ceiling), y + 8, { class: "stroke" })],
       lines: () => [
-        columnName(column),
-        ["best cell", `${best.name} ${figure(best.values[column.index])}`],
+        aspectName(aspect),
+        ["best cell", `${best.name} ${figure(best.values[aspect.index])}`],
         ["ceiling", percent(ceiling)],
         ["reached", ceiling ? `${percent(mean / ceiling)}% of it` : NONE],
       ],
@@ -336,6 +336,6 @@ function drawBands(set, width) {
   return [bottom + 6, nodes, bandLegend(panels)];
 }
 
-const FIGURES = { curve: drawCurve, grid: drawGrid, ranks: drawRanks, gain: drawGain, ceiling: drawCeiling, bands: drawBands, agreement: drawAgreement };
-const renderFigure = (id) => plot(id, FIGURES[id]);
-const renderFigures = () => Object.keys(FIGURES).filter(at).forEach(renderFigure);
+const CHARTS = { curve: drawCurve, grid: drawGrid, ranks: drawRanks, gain: drawGain, ceiling: drawCeiling, bands: drawBands, agreement: drawAgreement };
+const renderChart = (id) => plot(id, CHARTS[id]);
+const renderCharts = () => Object.keys(CHARTS).filter(at).forEach(renderChart);
