@@ -1,11 +1,11 @@
-"""Cells beyond the paper's 60: what they cost, whether the 60 got slower, and all subsets of eight retrievers.
+"""Cells beyond the paper's 60: what they cost, and all subsets of eight retrievers.
 
-    python -m benchmarks.cells [--texts 512] [--subset-texts 20000] [--against FOLDER]
+    python -m benchmarks.cells [--texts 512] [--subset-texts 20000]
 
 Kernel: 2 retrievers x 2 label groups x 64 labels per text; tail, head and all labels are ranked. Seconds are those of
-one core's work, the least of several rounds. `--against`: a checkout of another version, measured in turn with this
-one, so that both see the same machine. Subsets: the engine `local`, ten cells over each of the 247 subsets of two or
-more of eight retrievers, nDCG@10 of tail, head and all labels; in a process of its own, whose memory is measured.
+one core's work, the least of several rounds; benchmarks/compare.py compares them with another version. Subsets: the
+engine `local`, ten cells over each of the 247 subsets of two or more of eight retrievers, nDCG@10 of tail, head and all
+labels; in a process of its own, whose memory is measured.
 """
 
 from __future__ import annotations
@@ -77,10 +77,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=512)
     parser.add_argument("--subset-texts", type=int, default=20_000)
-    parser.add_argument("--against", type=Path)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "xmtc-fusion-bench")
     arguments = parser.parse_args()
-    lines = [*kernel_lines(arguments.texts, arguments.against), ""]
+    lines = [*kernel_lines(arguments.texts), ""]
     if arguments.subset_texts:
         lines += subset_lines(arguments.subset_texts, arguments.data)
     RESULTS.mkdir(exist_ok=True)
@@ -88,25 +87,17 @@ def main() -> None:
     print("\n".join(lines))
 
 
-def kernel_lines(texts: int, against: Path | None) -> list[str]:
-    """What a text costs in the kernel, by choice of cells; beside another version, if one is given."""
-    measured: dict[str, list[list[float]]] = {"all": [], "everything": [], "other": []}
+def kernel_lines(texts: int) -> list[str]:
+    """What a text costs in the kernel, by choice of cells."""
+    measured: dict[str, list[list[float]]] = {"all": [], "everything": []}
     for _ in range(3):
-        for chosen in ("all", "everything"):
-            measured[chosen].append(run(ROOT, KERNEL, str(texts), chosen, str(ROUNDS)))
-        if against is not None:
-            measured["other"].append(run(against, KERNEL, str(texts), "all", str(ROUNDS)))
-    cost = {name: min(seconds for seconds, *_ in rows) / texts * 1e6 for name, rows in measured.items() if rows}
+        for chosen, rows in measured.items():
+            rows.append(run(KERNEL, str(texts), chosen, str(ROUNDS)))
     lines = ["| cells | distinct | microseconds of a core per text |", "|---|---|---|"]
-    for chosen in ("all", "everything"):
-        _, cells, columns = measured[chosen][0]
-        lines.append(f"| `{chosen}`, {cells:.0f} | {columns:.0f} | {cost[chosen]:.0f} |")
-    if "other" in cost:
-        ratio = cost["all"] / cost["other"]
-        lines += [
-            "",
-            f"The 60 cells take {ratio:.3f} of the time of the other version ({cost['other']:.0f} microseconds).",
-        ]
+    for chosen, rows in measured.items():
+        _, cells, columns = rows[0]
+        cost = min(seconds for seconds, *_ in rows) / texts * 1e6
+        lines.append(f"| `{chosen}`, {cells:.0f} | {columns:.0f} | {cost:.0f} |")
     return lines
 
 
@@ -122,19 +113,19 @@ def subset_lines(texts: int, data: Path) -> list[str]:
     }
     small = write_data(data / "20-eight", 20, retrievers=EIGHT)
     # A few texts first, so that compiling is not measured.
-    run(ROOT, SUBSETS, json.dumps({**settings, **small}))
-    seconds, work, peak, cells = run(ROOT, SUBSETS, json.dumps(settings))
+    run(SUBSETS, json.dumps({**settings, **small}))
+    seconds, work, peak, cells = run(SUBSETS, json.dumps(settings))
     return [
         f"Eight retrievers, all 247 subsets of two or more, ten cells each ({cells:,.0f} with the single retrievers), "
         f"{texts:,} texts: {seconds:,.0f} s, of which {work:,.0f} s of a core's work; at most {peak / 2**20:,.0f} MiB.",
     ]
 
 
-def run(folder: Path, code: str, *arguments: str) -> list[float]:
-    """What code prints as JSON, run with the packages of a folder."""
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+def run(code: str, *arguments: str) -> list[float]:
+    """What code prints as JSON, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     found: list[float] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fusion import FUSIONS, NORMALIZATIONS, __version__
 from fusion import METRICS as KNOWN_METRICS
+from fusion.registry import TextMetric
 from jobs.command_line.options import (
     EXPLAIN,
     FUSED,
@@ -226,15 +227,21 @@ def _epilog(about: JobHelp) -> str:
     lines = [f"example{'s' * (len(about.examples) > 1)}:", *(f"  xmtc-fusion {words}" for words in about.examples)]
     settings = {shortcut.setting for shortcut in about.shortcuts}
     if "evaluate.metrics" in settings:
-        lines += ["", "metrics, each at a cut-off (ndcg@10) where it has one:"]
-        lines += wrap(", ".join(KNOWN_METRICS.names()), 100, initial_indent="  ", subsequent_indent="  ")
-    if "grid.normalizations" in settings:
+        lines += ["", "metrics, each at a cut-off (ndcg@10) where it has one:", *_indented(KNOWN_METRICS.names())]
+    if "nightly.datasets" in settings:
+        of_texts = [entry.name for entry in KNOWN_METRICS if isinstance(entry, TextMetric)]
+        lines += ["", "metrics that can be watched (nightly.watch.metrics):", *_indented(of_texts)]
+    if settings & {"grid.normalizations", "explain.cell"}:
         lines += ["", *_listed("normalizations: ", [entry.usage for entry in NORMALIZATIONS])]
-    if "grid.fusions" in settings:
         lines += _listed("fusions:        ", [entry.usage for entry in FUSIONS])
+    if "grid.fusions" in settings:
         lines += _listed("all:            ", ["the paper's six normalisations or ten fusions, which come first here"])
         lines += _listed("everything:     ", ["all that need no training"])
     return "\n".join(lines)
+
+
+def _indented(names: Sequence[str]) -> list[str]:
+    return wrap(", ".join(names), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _listed(title: str, names: Sequence[str]) -> list[str]:

@@ -139,31 +139,40 @@ def additions_table(dataset: Dataset) -> Table:
     blocks: list[list[list[Entry]]] = []
     for group in dict.fromkeys(one.to_most.aspect.label_group for one in dataset.additions):
         lines = []
-        for one in dataset.additions:
+        mine = [one for one in dataset.additions if one.to_most.aspect.label_group == group]
+        names = [one.to_most.retriever for one in mine]
+        for one in mine:
             aspect, added = one.to_most.aspect, one.to_most.comparison
-            if aspect.label_group != group:
-                continue
-            words = [group, measure_name(aspect), one.to_most.retriever, joined(list(one.to_most.others))]
+            words = [group, measure_name(aspect), one.to_most.retriever, _others(one.to_most, names)]
             words += [percent(one.to_most.without), percent(one.to_most.value), gained(added)]
             words += [p_value(added.p_folds), p_value(added.p_queries), verdict(one.verdict)]
-            words += [_extreme(one.least), _extreme(one.most)]
+            words += [_extreme(one.least, names), _extreme(one.most, names)]
             lines.append([*map(Entry, words)])
         blocks.append(lines)
-    names = ("labels", "measure", "retriever", "added to", "without it", "with it", "adds", "p folds", "p texts")
+    heads = ("labels", "measure", "retriever", "added to", "without it", "with it", "adds", "p folds", "p texts")
     cells = dict.fromkeys(cell_name(one.to_most.cell) for one in dataset.additions)
     return Table(
         "additions",
         f"{dataset.name}. {joined(list(cells))} over all retrievers beside the same without one of them, in percent; "
         "what the one adds, in points, with its 95% interval over the texts. p is Holm-corrected over the retrievers. "
         "Least and most: over every subset of the others that was evaluated.",
-        [(name,) for name in (*names, "verdict", "least, added to", "most, added to")],
+        [(name,) for name in (*heads, "verdict", "least, added to", "most, added to")],
         "llllrrrrrlll",
         blocks,
     )
 
 
-def _extreme(addition: Addition) -> str:
-    return f"{points(addition.comparison.difference)}, {joined(list(addition.others))}"
+def _others(addition: Addition, retrievers: Sequence[str]) -> str:
+    """Those that it was added to, of all retrievers; where that is shorter, those that are left out."""
+    names = list(addition.others)
+    left_out = [name for name in retrievers if name != addition.retriever and name not in names]
+    if len(names) <= max(2, len(left_out)):
+        return joined(names)
+    return f"all others but {joined(left_out)}" if left_out else f"all {len(names)} others"
+
+
+def _extreme(addition: Addition, retrievers: Sequence[str]) -> str:
+    return f"{points(addition.comparison.difference)}, {_others(addition, retrievers)}"
 
 
 def addition_lines(dataset: Dataset) -> list[str]:

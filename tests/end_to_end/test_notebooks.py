@@ -164,8 +164,10 @@ def test_bring_your_own_runs(run: Any, work: Path, pictures: list[Any], capsys: 
     assert f"(tested over {texts} texts)" in printed and "not tested" not in printed
     assert f"tested over {texts} texts" in page.read_text() and "not tested (one fold" not in page.read_text()
     assert left["result"].engine == "local"
-    assert list(left["reached"].without) == ["nothing", "words", "names", "popular"]
-    assert left["choice"].ndcg_at_10 == left["reached"].ndcg_at_10.max() > 0.3
+    added = left["every_subset"].details["additions"].to_pandas()
+    assert set(added.retriever) == {"words", "names", "popular"}
+    assert added.value.max() == left["every_subset"].best("ndcg@10").mean > 0.3
+    assert left["choice"] == left["every_subset"].best("ndcg@10").cell
     assert left["fused"].text_id.nunique() == left["result"].input_counts["judged_texts"]
     assert left["fused"].groupby("text_id").size().max() == 10
     assert "broken.trec" in left["message"] and "use::printing" in left["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,13 +76,28 @@ def test_everything_that_is_written_shows_it(result: xf.Evaluation, dataset: Dat
     page = Path(result.report(str(tmp_path / "report"))).read_text()
     written = (tmp_path / "report" / "report.md").read_text()
     for name in ("bm25", "dense", "noise"):
-        assert f">{name}</text>" in page and f"| {name} |" in written
+        assert f"<b>{name}</b>" in page and f"| {name} |" in written
     assert 'id="additions"' in page and 'href="#additions"' in page
     assert "### What each retriever adds to the others" in written
     assert list((tmp_path / "report").rglob("*additions-all.png"))
     (line,) = addition_lines(dataset)
     assert "bm25 adds +" in line and line.replace("\N{MINUS SIGN}", "-") in result.table()
     assert result.plot("additions").axes
+
+
+def test_many_others_are_named_by_those_left_out(dataset: Dataset) -> None:
+    """Lists of seven names would make the table too wide to read."""
+    names = [f"r{number}" for number in range(8)]
+
+    def told(*others: str) -> list[str]:
+        one = dataset.additions[0]
+        most = replace(one.to_most, retriever="r0", others=others)
+        shown = [replace(one, to_most=replace(most, retriever=name), to_each=(most,)) for name in names]
+        return [entry.text for entry in additions_table(replace(dataset, additions=tuple(shown))).blocks[0][0]]
+
+    assert told(*names[1:])[3] == "all 7 others"
+    assert told(*names[1:6])[3] == "all others but r6 and r7"
+    assert told(*names[1:4])[3] == "r1, r2 and r3" and told(*names[1:4])[-1].endswith(", r1, r2 and r3")
 
 
 def test_the_figure_has_a_row_per_retriever(result: xf.Evaluation) -> None:

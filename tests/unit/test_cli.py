@@ -43,7 +43,7 @@ def test_help_of_a_job_has_examples_that_work(capsys: pytest.CaptureFixture[str]
         arguments = make_parser().parse_args(shlex.split(example.partition(" > ")[0])[1:])
         assert arguments.job == job
         load_config(None, settings_of(arguments))
-    chooses = job in ("evaluate", "fuse", "config")
+    chooses = job in ("evaluate", "fuse", "explain", "config")
     assert ("borda-prose" in text and "condorcet" in text) == chooses
 
 

@@ -26,7 +26,24 @@ folder, package, module = sys.argv[1:]
 importlib.import_module(package).__path__.append(folder)
 importlib.import_module(f"{package}.{module}")
 """
-ALGORITHMS = """
+TOLD = """
+import contextlib, io
+from benchmarks.registry_tables import algorithm_tables, metric_tables
+from jobs.cli import main
+
+def told(job, name):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        main([job, "--help"])
+    assert name in printed.getvalue(), (job, name)
+
+def reported(result, name):
+    from jobs.reporting.page import page
+    assert name in page(result._report)
+"""
+ALGORITHMS = (
+    TOLD
+    + """
 import math
 import xmtc_fusion as xf
 from fusion import reference
@@ -38,6 +55,7 @@ def agree(cell, normalization, fusion):
     assert [label for label, _ in plain] == list(fused), (plain, fused)
     assert all(math.isclose(score, fused[label], rel_tol=1e-6, abs_tol=1e-7) for label, score in plain)
 """
+)
 FUSION = """
 agree("power", "rank", "power")
 agree("power(p=0.5)", "rank", "power(p=0.5)")
@@ -47,15 +65,27 @@ try:
     xf.fuse(runs, "power(p=11)")
 except xf.ConfigError as error:
     assert "p must be from 0 to 10" in str(error)
-print(len(xf.evaluate({"t": ["l3"]}, runs, normalizations="all", fusions="power", metrics="ndcg@3").metrics))
+for job in ("evaluate", "fuse", "explain"):
+    told(job, "power(p=1)")
+assert "| `power(p=1)` + | sum(r^-p) |" in algorithm_tables()["fusions of ranks"]
+result = xf.evaluate({"t": ["l3"]}, runs, normalizations="all", fusions="power", metrics="ndcg@3")
+reported(result, "power")
+print(len(result.metrics))
 """
 NORMALIZATION = """
 agree("bounded+combsum", "bounded", "combsum")
 agree("bounded(b=0.5)+combsum", "bounded(b=0.5)", "combsum")
 chosen = dict(normalizations="bounded(b=[1,2])", fusions="combsum", metrics="ndcg@3")
-print(len(xf.evaluate({"t": ["l3"]}, runs, **chosen).metrics))
+for job in ("evaluate", "fuse", "explain"):
+    told(job, "bounded(b=2)")
+assert "| `bounded(b=2)` + |" in algorithm_tables()["normalizations"]
+result = xf.evaluate({"t": ["l3"]}, runs, **chosen)
+reported(result, "bounded(b=1)+combsum")
+print(len(result.metrics))
 """
-METRIC = """
+METRIC = (
+    TOLD
+    + """
 import xmtc_fusion as xf
 from jobs.config import load_config
 
@@ -66,8 +96,13 @@ result = xf.evaluate(judgements, {"x": run, "y": run}, metrics=["RBP", "rbp@1"],
 assert load_config(None, {"nightly.watch.metrics": ["rbp"]}).nightly.watch.measures[0].metric == "rbp"
 assert "rbp" in {row["metric"] for row in result.details["comparisons"].to_pylist()}
 assert "rbp" in result.table()
+for job in ("evaluate", "run", "tune", "nightly"):
+    told(job, " rbp")
+assert "| `rbp` | 0.2 times" in metric_tables()["metrics of texts"]
+reported(result, "rbp@1")
 print(*(row["value"] for row in result.metrics.to_pylist() if row["fusion"] == "x"))
 """
+)
 
 
 def followed(file: str, folder: Path, use: str) -> str:
