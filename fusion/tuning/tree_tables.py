@@ -194,18 +194,21 @@ def _find_slots(bits, multiplier, slot):  # type: ignore[no-untyped-def]
 @compiled
 def _add_leaves(slot, value, candidates, total):  # type: ignore[no-untyped-def]
     """The sum of the values in the order of the trees; of eight candidates at a time, none waits for another."""
-    for first in range(0, candidates, 8):
-        of = slot[:, first : first + 8]
+    words = slot.view(np.uint64)
+    for group in range((candidates + 7) // 8):
+        of_trees = words[:, group]
         a = b = c = d = e = f = g = h = 0.0
         for t in range(value.shape[0]):
-            a += value[t, of[t, 0]]
-            b += value[t, of[t, 1]]
-            c += value[t, of[t, 2]]
-            d += value[t, of[t, 3]]
-            e += value[t, of[t, 4]]
-            f += value[t, of[t, 5]]
-            g += value[t, of[t, 6]]
-            h += value[t, of[t, 7]]
-        eight = total[first : first + 8]
+            # The slots of the eight are the bytes of a word.
+            word, leaf = of_trees[t], value[t]
+            a += leaf[word & 255]
+            b += leaf[(word >> 8) & 255]
+            c += leaf[(word >> 16) & 255]
+            d += leaf[(word >> 24) & 255]
+            e += leaf[(word >> 32) & 255]
+            f += leaf[(word >> 40) & 255]
+            g += leaf[(word >> 48) & 255]
+            h += leaf[word >> 56]
+        eight = total[8 * group : 8 * group + 8]
         eight[0], eight[1], eight[2], eight[3] = a, b, c, d
         eight[4], eight[5], eight[6], eight[7] = e, f, g, h
