@@ -164,7 +164,7 @@ def model_from_json(described: Mapping[str, Any], cell: Cell | None, source: str
 @compiled
 def _score_linear(source, pools, wanted, rows, sum_of, coefficients, intercept, width, scores):  # type: ignore[no-untyped-def]
     # One order of summation, whatever the block: the same scores everywhere. Features add to four sums in turn.
-    x = np.zeros((wanted.size, width))
+    x = np.empty((wanted.size, width))
     sums = np.empty((4, width))
     total = np.empty(width)
     first = 0
@@ -203,7 +203,7 @@ def _add_one(feature, coefficient, candidates, total):  # type: ignore[no-untype
 @compiled
 def _score_by_walking(source, pools, wanted, first_node, first_leaf, row, threshold, left, right, value, width, scores):  # type: ignore[no-untyped-def]
     """For trees with too many leaves for tables: every candidate goes from node to node."""
-    x, total = np.zeros((wanted.size, width)), np.empty(width)
+    x, total = np.empty((wanted.size, width)), np.empty(width)
     first = 0
     while first < pools.size:
         behind, candidates = fill_features(source, pools, first, wanted, x)

@@ -113,16 +113,18 @@ def _lay_out(first_node, first_leaf, left, right, mask, place):  # type: ignore[
 @compiled
 def score_by_tables(source, pools, wanted, tables, rows, width, scores) -> Any:  # type: ignore[no-untyped-def]
     """The scores of the candidates of some pools. `rows`: where the features that the trees use stand among all."""
-    x = np.zeros((wanted.size, width))
-    code = np.zeros((tables.used.size, width), tables.level.dtype)
+    x = np.empty((wanted.size, width))
+    code = np.empty((tables.used.size, width), tables.level.dtype)
     bits = np.empty(width, tables.mask.dtype)
-    slot = np.zeros((tables.first_node.size - 1, width), np.uint8)
+    slot = np.empty((tables.first_node.size - 1, width), np.uint8)
     total = np.empty(width)
     first = 0
     while first < pools.size:
         behind, candidates = fill_features(source, pools, first, wanted, x)
         for f in range(rows.size):
             _count_cuts(x[rows[f], :candidates], tables.cut[tables.first_cut[f] : tables.first_cut[f + 1]], code[f])
+        # Leaves are added for eight candidates at a time, also where there are fewer.
+        slot[:, candidates : (candidates + 7) // 8 * 8] = 0
         for t in range(slot.shape[0]):
             _pass_nodes(code, tables, tables.first_node[t], tables.first_node[t + 1], bits[:candidates])
             _find_slots(bits[:candidates], tables.multiplier, slot[t])
