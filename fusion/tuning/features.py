@@ -6,12 +6,14 @@ Of a list that lacks the label all features are 0, but for its length and its be
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from fusion.kernel.compiled import compiled
 from fusion.kernel.pools import Pools
-from fusion.types import EPS, Floats
+from fusion.tuning.feature_filling import fill_features
+from fusion.types import EPS, Array, Floats, Int32s, Ints
 
 OF_LIST = (
     "score",
@@ -38,6 +40,8 @@ UNSEEN_OF_LIST = ("unseen_min-max", "unseen_reciprocal_rank")
 """Per retriever: two of its features for a label without training texts, which some retrievers cannot list; else 0."""
 
 
+AT_ONCE = 2048
+"""Candidates that are scored together, a multiple of 8: few enough for their features to stay in the caches."""
 LOGARITHMS = np.log(np.arange(1.0, 4097.0))
 """Of small whole numbers, which ranks and frequencies mostly are: looked up, they cost less."""
 
@@ -49,71 +53,67 @@ def feature_names(retrievers: Sequence[str], trained: bool) -> tuple[str, ...]:
     return (*of_lists, *OF_CANDIDATE, *((*OF_TRAINING, *unseen) if trained else ()))
 
 
-def feature_matrix(pools: Pools) -> Floats:
-    """The features of all candidates of a text block (candidates x features)."""
-    retrievers, candidates = pools.position.shape
-    trained = pools.train_texts is not None
-    table, row = (np.zeros((1, 1), np.int32), np.zeros(len(pools.source), np.int64))
-    if pools.train_texts is not None:
-        table, row = pools.train_texts
-    names = retrievers * len(OF_LIST) + len(OF_CANDIDATE)
-    names += len(OF_TRAINING) + retrievers * len(UNSEEN_OF_LIST) if trained else 0
-    matrix = np.zeros((candidates, names))
+MADE_OF = {
+    "combmnz": "zmuv",
+    "combsum": "min-max",
+    "unseen_min-max": "min-max",
+    "unseen_reciprocal_rank": "reciprocal_rank",
+}
+"""Features of a candidate that are made of another one of its lists."""
+
+
+class FeatureSource(NamedTuple):
+    """What features are computed from: a block of pools, as compiled code reads it."""
+
+    offset: Ints
+    position: Int32s
+    score: Floats
+    figures: Floats
+    """Size, minimum, maximum, sum, mean, deviation and number of candidates (figure x pool x list)."""
+    label: Int32s
+    train_texts: Int32s
+    train_row: Ints
+    logs: Floats
+    eps: float
+
+
+def feature_source(pools: Pools) -> FeatureSource:
+    table, row = pools.train_texts or (np.zeros((1, 1), np.int32), np.zeros(len(pools.source), np.int64))
     s = pools.statistics
     figures = np.stack([s.size, s.low, s.high, s.total, s.mean, s.std, s.candidates])
-    _fill(pools.offset, pools.position, pools.score, figures, pools.label, table, row, trained, EPS, LOGARITHMS, matrix)
-    return matrix
+    position, score = np.ascontiguousarray(pools.position), np.ascontiguousarray(pools.score)
+    return FeatureSource(pools.offset, position, score, figures, pools.label, table, row, LOGARITHMS, EPS)
 
 
-@compiled
-def _fill(offset, position, score, figures, label, table, row, trained, eps, logs, matrix):  # type: ignore[no-untyped-def]
-    retrievers = position.shape[0]
-    width = 13
-    common = retrievers * width
-    for p in range(offset.size - 1):
-        for r in range(retrievers):
-            n, low, high, total, mean, std, pooled = figures[:, p, r]
-            if n == 0:
-                continue
-            spread, share, deviation = max(high - low, eps), max(total - n * low, eps), max(std, eps)
-            top, length = max(high, eps), np.log(1.0 + n)
-            missing = 0.5 - (n - 1) / (2 * pooled)
-            for c in range(offset[p], offset[p + 1]):
-                at = r * width
-                matrix[c, at + 10] = length
-                matrix[c, at + 11] = high
-                i = position[r, c]
-                if i < 0:
-                    matrix[c, at + 6] = missing
-                    continue
-                x = score[r, c]
-                matrix[c, at] = x
-                matrix[c, at + 1] = (x - low) / spread
-                matrix[c, at + 2] = x / top
-                matrix[c, at + 3] = (x - low) / share
-                matrix[c, at + 4] = (x - mean) / deviation
-                matrix[c, at + 5] = 1 - i / n
-                matrix[c, at + 6] = 1 - i / pooled
-                matrix[c, at + 7] = 1 / (i + 1)
-                matrix[c, at + 8] = logs[i] if i < logs.size else np.log(i + 1.0)
-                matrix[c, at + 9] = 1
-                matrix[c, at + 12] = high - x
-        many = np.log(1.0 + offset[p + 1] - offset[p])
-        for c in range(offset[p], offset[p + 1]):
-            held, by_deviation, by_spread = 0, 0.0, 0.0
-            for r in range(retrievers):
-                held += position[r, c] >= 0
-                by_deviation += matrix[c, r * width + 4]
-                by_spread += matrix[c, r * width + 1]
-            matrix[c, common] = held
-            matrix[c, common + 1] = held * by_deviation
-            matrix[c, common + 2] = by_spread
-            matrix[c, common + 3] = many
-            if trained:
-                texts = table[row[p], label[c]] if label[c] < table.shape[1] else 0
-                matrix[c, common + 4] = logs[texts] if texts < logs.size else np.log(1.0 + texts)
-                if texts == 0:
-                    matrix[c, common + 5] = 1
-                    for r in range(retrievers):
-                        matrix[c, common + 6 + 2 * r] = matrix[c, r * width + 1]
-                        matrix[c, common + 7 + 2 * r] = matrix[c, r * width + 7]
+class Features:
+    """The features of a block's candidates, which models compute as far as they read them."""
+
+    def __init__(self, pools: Pools, retrievers: Sequence[str]) -> None:
+        self.source = feature_source(pools)
+        self._all = feature_names(retrievers, pools.train_texts is not None)
+
+    def rows(self, names: tuple[str, ...]) -> tuple[Ints, Array]:
+        """Where some features stand among all, and which have to be computed so that these can be read."""
+        return _rows(self._all, names)
+
+    def width(self, pools: Ints) -> int:
+        """Room for as many candidates as are to be scored at once, and for the largest of the pools."""
+        largest = int(np.diff(self.source.offset)[pools].max(initial=0))
+        return max(AT_ONCE, (largest + 7) // 8 * 8)
+
+
+@lru_cache(maxsize=1024)
+def _rows(every: tuple[str, ...], read: tuple[str, ...]) -> tuple[Ints, Array]:
+    kinds = {MADE_OF[name.split(".")[-1]] for name in read if name.split(".")[-1] in MADE_OF}
+    wanted = [name in read or name.split(".")[-1] in kinds for name in every]
+    return np.array([every.index(name) for name in read], np.int64), np.array(wanted)
+
+
+def feature_matrix(pools: Pools) -> Floats:
+    """The features of all candidates of a text block (candidates x features)."""
+    trained = pools.train_texts is not None
+    retrievers, candidates = pools.position.shape
+    names = feature_names([str(r) for r in range(retrievers)], trained)
+    x = np.empty((len(names), candidates))
+    fill_features(feature_source(pools), np.arange(len(pools.source)), 0, np.ones(len(names), np.bool_), x)
+    return np.ascontiguousarray(x.T)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ import numpy as np
 from fusion.cells import Cell
 from fusion.errors import InputError
 from fusion.kernel.compiled import compiled
-from fusion.types import Floats, Int32s
+from fusion.tuning.feature_filling import fill_features
+from fusion.tuning.features import Features
+from fusion.tuning.tree_tables import MOST_LEAVES, TreeTables, put_scores, score_by_tables, tree_tables
+from fusion.types import Floats, Int32s, Ints
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,22 @@ class LinearModel:
         shown = ", ".join(f"{name} {value:+.3g}" for name, value in largest)
         return f"l2={self.l2:g}: {shown}, ..."
 
-    def scores(self, matrix: Floats) -> Floats:
-        """Of candidates by their features (candidates x features)."""
-        return np.asarray(_linear(matrix, np.array(self.coefficients), self.intercept))
+    def score(self, features: Features, pools: Ints, scores: Floats) -> None:
+        """Fill in the scores of the candidates of some pools."""
+        names, sum_of, coefficients = self._terms
+        rows, wanted = features.rows(names)
+        width = features.width(pools)
+        _score_linear(features.source, pools, wanted, rows, sum_of, coefficients, self.intercept, width, scores)
+
+    @cached_property
+    def _terms(self) -> tuple[tuple[str, ...], Ints, Floats]:
+        """The features that have a coefficient, which of the four sums each adds to by its place among all, and the
+        coefficients; sum after sum."""
+        used = np.flatnonzero(self.coefficients)
+        sum_of = np.where(used < len(self.features) // 4 * 4, used % 4, 0)
+        order = np.argsort(sum_of, kind="stable")
+        used, sum_of = used[order], sum_of[order]
+        return tuple(self.features[n] for n in used), sum_of, np.array(self.coefficients)[used]
 
     def to_json(self) -> dict[str, Any]:
         coefficients = dict(zip(self.features, self.coefficients, strict=True))
@@ -71,9 +88,22 @@ class TreeModel:
         leaves, trees = self.size
         return f"{trees} trees of {leaves} leaves"
 
-    def scores(self, matrix: Floats) -> Floats:
-        tables = (self.first_node, self.first_leaf, self.feature, self.threshold, self.left, self.right, self.value)
-        return np.asarray(_trees(matrix, *tables))
+    def score(self, features: Features, pools: Ints, scores: Floats) -> None:
+        """Fill in the scores of the candidates of some pools."""
+        if np.diff(self.first_leaf).max(initial=0) > MOST_LEAVES:
+            rows, wanted = features.rows(self.features)
+            trees = (self.first_node, self.first_leaf, rows[self.feature], self.threshold, self.left, self.right)
+            _score_by_walking(features.source, pools, wanted, *trees, self.value, features.width(pools), scores)
+            return
+        tables = self._tables
+        rows, wanted = features.rows(tuple(self.features[f] for f in tables.used))
+        score_by_tables(features.source, pools, wanted, tables, rows, features.width(pools), scores)
+
+    @cached_property
+    def _tables(self) -> TreeTables:
+        return tree_tables(
+            self.first_node, self.first_leaf, self.feature, self.threshold, self.left, self.right, self.value
+        )
 
     def to_json(self) -> dict[str, Any]:
         trees = []
@@ -132,34 +162,59 @@ def model_from_json(described: Mapping[str, Any], cell: Cell | None, source: str
 
 
 @compiled
-def _linear(matrix, coefficients, intercept):  # type: ignore[no-untyped-def]
-    # One order of summation, whatever the text block: the same scores everywhere. Of four sums none waits for another.
-    scores = np.empty(matrix.shape[0])
-    features = matrix.shape[1]
-    for c in range(matrix.shape[0]):
-        row = matrix[c]
-        first, second, third, fourth = intercept, 0.0, 0.0, 0.0
-        for f in range(0, features - 3, 4):
-            first += coefficients[f] * row[f]
-            second += coefficients[f + 1] * row[f + 1]
-            third += coefficients[f + 2] * row[f + 2]
-            fourth += coefficients[f + 3] * row[f + 3]
-        for f in range(features // 4 * 4, features):
-            first += coefficients[f] * row[f]
-        scores[c] = (first + second) + (third + fourth)
-    return scores
+def _score_linear(source, pools, wanted, rows, sum_of, coefficients, intercept, width, scores):  # type: ignore[no-untyped-def]
+    # One order of summation, whatever the text block: the same scores everywhere. Features add to four sums in turn.
+    x = np.empty((wanted.size, width))
+    sums = np.empty((4, width))
+    total = np.empty(width)
+    first = 0
+    while first < pools.size:
+        behind, candidates = fill_features(source, pools, first, wanted, x)
+        sums[0] = intercept
+        sums[1:] = 0.0
+        f = 0
+        while f < rows.size:
+            # Four features of a sum in one loop: a sum is read and written less often.
+            if f + 4 <= rows.size and sum_of[f + 3] == sum_of[f]:
+                _add_four(x, rows[f : f + 4], coefficients[f : f + 4], candidates, sums[sum_of[f]])
+                f += 4
+            else:
+                _add_one(x[rows[f]], coefficients[f], candidates, sums[sum_of[f]])
+                f += 1
+        for c in range(candidates):
+            total[c] = (sums[0, c] + sums[1, c]) + (sums[2, c] + sums[3, c])
+        first = put_scores(total, source.offset, pools, first, behind, scores)
 
 
 @compiled
-def _trees(matrix, first_node, first_leaf, feature, threshold, left, right, value):  # type: ignore[no-untyped-def]
-    scores = np.zeros(matrix.shape[0])
-    for t in range(first_node.size - 1):
-        nodes, leaves = first_node[t], first_leaf[t]
-        empty = first_node[t + 1] == nodes
-        for c in range(matrix.shape[0]):
-            node = -1 if empty else 0
-            while node >= 0:
-                at = nodes + node
-                node = left[at] if matrix[c, feature[at]] <= threshold[at] else right[at]
-            scores[c] += value[leaves - 1 - node]
-    return scores
+def _add_four(x, rows, coefficients, candidates, total):  # type: ignore[no-untyped-def]
+    a, b, c, d = x[rows[0]], x[rows[1]], x[rows[2]], x[rows[3]]
+    of_a, of_b, of_c, of_d = coefficients[0], coefficients[1], coefficients[2], coefficients[3]
+    for n in range(candidates):
+        total[n] = (((total[n] + of_a * a[n]) + of_b * b[n]) + of_c * c[n]) + of_d * d[n]
+
+
+@compiled
+def _add_one(feature, coefficient, candidates, total):  # type: ignore[no-untyped-def]
+    for n in range(candidates):
+        total[n] += coefficient * feature[n]
+
+
+@compiled
+def _score_by_walking(source, pools, wanted, first_node, first_leaf, row, threshold, left, right, value, width, scores):  # type: ignore[no-untyped-def]
+    """For trees with too many leaves for tables: every candidate goes from node to node."""
+    x, total = np.empty((wanted.size, width)), np.empty(width)
+    first = 0
+    while first < pools.size:
+        behind, candidates = fill_features(source, pools, first, wanted, x)
+        total[:] = 0.0
+        for t in range(first_node.size - 1):
+            nodes, leaves = first_node[t], first_leaf[t]
+            empty = first_node[t + 1] == nodes
+            for c in range(candidates):
+                node = -1 if empty else 0
+                while node >= 0:
+                    at = nodes + node
+                    node = left[at] if x[row[at], c] <= threshold[at] else right[at]
+                total[c] += value[leaves - 1 - node]
+        first = put_scores(total, source.offset, pools, first, behind, scores)

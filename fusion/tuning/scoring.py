@@ -9,10 +9,10 @@ import numpy as np
 
 from fusion.cells import Cell
 from fusion.kernel.pools import Pools
-from fusion.tuning.features import feature_matrix, feature_names
-from fusion.tuning.models import ChosenCell, Model
+from fusion.tuning.features import Features
+from fusion.tuning.models import ChosenCell
 from fusion.tuning.strategies import Strategy
-from fusion.types import Array, Floats, Ints
+from fusion.types import Array
 
 
 class ChosenScores:
@@ -40,33 +40,17 @@ class ChosenScores:
 
     def scores(self, strategy: Strategy, precision: type[np.floating]) -> Array:
         """Of all candidates, by the folds of their pools."""
-        view = self._pools.view
-        if len(self._folds) == 1:
-            return self._of(strategy.of(view, self._folds[0]), slice(None), precision)
-        scores = np.empty(self._pools.position.shape[1], precision)
+        pools = self._pools
+        scores = np.empty(pools.position.shape[1])
         for fold in self._folds:
-            inside = np.flatnonzero(self._candidate_folds == fold)
-            scores[inside] = self._of(strategy.of(view, fold), inside, precision)
-        return scores
-
-    def _of(self, model: Model, inside: Ints | slice, precision: type[np.floating]) -> Array:
-        if isinstance(model, ChosenCell):
-            return self._kept[self._column_of[model.cell]][inside]
-        columns = [self._features[name] for name in model.features]
-        matrix = self._matrix[inside]
-        if columns != list(range(matrix.shape[1])):
-            matrix = np.ascontiguousarray(matrix[:, columns])
-        return model.scores(matrix).astype(precision)
+            model, inside = strategy.of(pools.view, fold), np.flatnonzero(pools.folds == fold)
+            if isinstance(model, ChosenCell):
+                of_fold = np.repeat(pools.folds == fold, np.diff(pools.offset))
+                scores[of_fold] = self._kept[self._column_of[model.cell]][of_fold]
+            else:
+                model.score(self._features, inside, scores)
+        return scores.astype(precision)
 
     @cached_property
-    def _candidate_folds(self) -> Array:
-        return np.repeat(self._pools.folds, np.diff(self._pools.offset))
-
-    @cached_property
-    def _features(self) -> dict[str, int]:
-        names = feature_names(self._retrievers, self._pools.train_texts is not None)
-        return {name: number for number, name in enumerate(names)}
-
-    @cached_property
-    def _matrix(self) -> Floats:
-        return feature_matrix(self._pools)
+    def _features(self) -> Features:
+        return Features(self._pools, self._retrievers)
