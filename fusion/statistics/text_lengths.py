@@ -10,7 +10,7 @@ import numpy as np
 
 from fusion.kernel.compiled import compiled
 from fusion.statistics.significance import Paired, paired_t_of_sums
-from fusion.types import Floats, Ints
+from fusion.types import Array, Ints
 
 FEWEST_WORDS = (0, 21, 51, 101, 201, 501, 1001)
 """Texts are told apart by their number of words: up to 20, 21 to 50, and so on, 1,001 and more."""
@@ -40,8 +40,8 @@ class LengthSums:
         """The bands of texts that count, whether they have a figure above 0 or not."""
         self.queries += np.bincount(bands[bands != UNKNOWN], minlength=len(FEWEST_WORDS))
 
-    def add(self, figures: Floats, bands: Ints) -> None:
-        """The figures [text, column] of some texts, and the bands of these."""
+    def add(self, figures: Array, bands: Ints) -> None:
+        """The figures [column, text] of some texts, and the bands of these. The rows may be longer."""
         _add(self.sums, self.squares, self.products, figures, bands)
 
     def packed(self) -> Ints:
@@ -75,15 +75,14 @@ class LengthSums:
 @compiled
 def _add(sums, squares, products, figures, bands):  # type: ignore[no-untyped-def]
     columns, singles = products.shape[1:]
-    for n in range(bands.size):
-        band = bands[n]
-        if band < 0:
-            continue
-        of_text = figures[n]
-        for c in range(columns + singles):
-            whole = np.int64(of_text[c])
+    for c in range(columns + singles):
+        for n in range(bands.size):
+            band = bands[n]
+            if band < 0:
+                continue
+            whole = np.int64(figures[c, n])
             sums[band, c] += whole
             squares[band, c] += whole * whole
             if c < columns and whole:
                 for s in range(singles):
-                    products[band, c, s] += whole * np.int64(of_text[columns + s])
+                    products[band, c, s] += whole * np.int64(figures[columns + s, n])
