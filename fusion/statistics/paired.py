@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from fusion.label_groups import ALL
 from fusion.metrics import Measure, is_tabled
 from fusion.statistics.figure_sums import add_products, add_sums, find_figures
 from fusion.statistics.random_signs import randomization_p
-from fusion.statistics.significance import Paired, paired_t_of_sums
+from fusion.statistics.significance import ManyPaired, Paired, paired_t_of_many_sums, paired_t_of_sums
 from fusion.statistics.tally import IDEALS, hit_weights, ideals_of
 from fusion.types import Array, Floats, Int32s, Ints
 from fusion.worth import PLAIN_RULES, Rules
@@ -126,7 +126,7 @@ class PairedSums:
         self._blocks: Ints = np.zeros((size, columns, blocks), np.int64)
         self.block_texts: Ints = np.zeros((size, blocks), np.int64)
         self.block_prints: Ints = np.zeros((size, blocks), np.int64)
-        self._known_totals: dict[tuple[int, int | None], tuple[int, list[int], list[list[int]]]] = {}
+        self._known_totals: dict[tuple[int, int | None], tuple[int, Ints, Ints]] = {}
         self._known_p: Floats | None = None
 
     def add(
@@ -241,32 +241,44 @@ class PairedSums:
         """The number of texts of one size."""
         return int(self.queries[self._place[aspect], 1 + size])
 
-    def mean(self, aspect: Aspect, column: int, size: int) -> float:
-        """The mean figure of a column over the texts of one size."""
-        return UNIT * float(self.sums[self._place[aspect], size, column]) / self.texts(aspect, size)
+    def mean(self, aspect: Aspect, column: int | Ints, size: int) -> Any:
+        """The mean figure of a column, or of each of several, over the texts of one size."""
+        return UNIT * self.sums[self._place[aspect], size, column] / self.texts(aspect, size)
 
     def compare(self, aspect: Aspect, i: int, j: int, size: int | None = None) -> Paired:
         """Column i against column j: the t-test over all texts, or over those of one size."""
         queries, sums, products = self._totals(self._place[aspect], size)
-        squares = products[i][i] - 2 * products[min(i, j)][max(i, j)] + products[j][j]
-        return paired_t_of_sums(queries, sums[i] - sums[j], squares, UNIT)
+        squares = products[i, i] - 2 * products[min(i, j), max(i, j)] + products[j, j]
+        return paired_t_of_sums(queries, int(sums[i] - sums[j]), int(squares), UNIT)
 
-    def _totals(self, a: int, size: int | None) -> tuple[int, list[int], list[list[int]]]:
-        """Queries, sums and products of an aspect as Python's whole numbers, which are exact and quickly fetched."""
+    def compare_many(self, aspect: Aspect, i: Ints, j: Ints, size: int | None = None) -> ManyPaired:
+        """Each column of i against that of j, likewise."""
+        queries, sums, products = self._totals(self._place[aspect], size)
+        squares = products[i, i] - 2 * products[np.minimum(i, j), np.maximum(i, j)] + products[j, j]
+        return paired_t_of_many_sums(queries, sums[i] - sums[j], squares, UNIT)
+
+    def _totals(self, a: int, size: int | None) -> tuple[int, Ints, Ints]:
+        """Queries, sums and products of an aspect."""
         if (a, size) not in self._known_totals:
             sizes = slice(None) if size is None else slice(size, size + 1)
             queries = self.queries[a].sum() if size is None else self.queries[a, 1 + size]
-            sums, products = self.sums[a, sizes].sum(axis=0), self.products[a, sizes].sum(axis=0)
-            self._known_totals[a, size] = int(queries), sums.tolist(), products.tolist()
+            self._known_totals[a, size] = (
+                int(queries),
+                self.sums[a, sizes].sum(axis=0),
+                self.products[a, sizes].sum(axis=0),
+            )
         return self._known_totals[a, size]
 
-    def randomization(self, aspect: Aspect, i: int, j: int) -> float | None:
-        """The p-value of the randomisation test of column i against column j."""
-        if not (self._vectors and self._blocks.shape[2]):
-            return None
-        if self._known_p is None:
+    def randomization(self, aspect: Aspect, i: int | Ints, j: int | Ints) -> Any:
+        """The p-value of the randomisation test of column i against column j, or of each of several against another."""
+        p = self.draw_signs()
+        return None if p is None else p[self._place[aspect], i, j]
+
+    def draw_signs(self) -> Floats | None:
+        """Draw the sign vectors, unless that is done: p[aspect, i, j]; None where there is no such test."""
+        if self._known_p is None and self._vectors and self._blocks.shape[2]:
             self._known_p = randomization_p(self.blocks, self._vectors, self._seed)
-        return float(self._known_p[self._place[aspect], i, j])
+        return self._known_p
 
     def block_sums(self, aspect: Aspect) -> Ints:
         """The sums [block, column] of an aspect, whole numbers of UNIT."""

@@ -6,10 +6,12 @@ are of interest, and only one measure, so few numbers are kept.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fusion.kernel.compiled import compiled
-from fusion.statistics.significance import Paired, paired_t_of_sums
+from fusion.statistics.significance import ManyPaired, paired_t_of_many_sums
 from fusion.types import Array, Ints
 
 FEWEST_WORDS = (0, 21, 51, 101, 201, 501, 1001)
@@ -56,16 +58,16 @@ class LengthSums:
         for part, added in zip(self._parts, np.split(numbers, ends), strict=True):
             part += added.reshape(part.shape)
 
-    def mean(self, band: int, column: int) -> float:
-        """The mean figure of a column over the texts of a band."""
-        return self._unit * int(self.sums[band, column]) / int(self.queries[band])
+    def mean(self, band: int, column: int | Ints) -> Any:
+        """The mean figure of a column, or of each of several, over the texts of a band."""
+        return self._unit * self.sums[band, column] / int(self.queries[band])
 
-    def compare(self, band: int, column: int, single: int) -> Paired:
-        """A fused column against the column of a single retriever: the t-test over the texts of a band."""
-        product = int(self.products[band, column, single - self._columns])
-        squares = int(self.squares[band, column]) - 2 * product + int(self.squares[band, single])
-        total = int(self.sums[band, column]) - int(self.sums[band, single])
-        return paired_t_of_sums(int(self.queries[band]), total, squares, self._unit)
+    def compare(self, band: int, columns: Ints, single: int) -> ManyPaired:
+        """Fused columns against the column of a single retriever: the t-tests over the texts of a band."""
+        product = self.products[band, columns, single - self._columns]
+        squares = self.squares[band, columns] - 2 * product + self.squares[band, single]
+        total = self.sums[band, columns] - self.sums[band, single]
+        return paired_t_of_many_sums(int(self.queries[band]), total, squares, self._unit)
 
     @property
     def _parts(self) -> tuple[Ints, Ints, Ints, Ints]:
