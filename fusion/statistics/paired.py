@@ -9,7 +9,6 @@ those of another result.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -28,7 +27,7 @@ from fusion.worth import PLAIN_RULES, Rules
 
 UNIT = 2.0**-18
 """About 4e-6. Sums of squares of figures up to 1 stay below 2^63 up to 10^8 texts."""
-TEXTS_AT_A_TIME = 1008
+TEXTS_AT_A_TIME = 2032
 """Rows of figures of so many texts do not lie a multiple of 4 KB apart, in the same few places of a cache."""
 FEWEST_LABELS = (1, 2, 3, 6, 11)
 """Texts are told apart by their number of relevant labels: 1, 2, 3 to 5, 6 to 10, 11 and more."""
@@ -161,16 +160,20 @@ class PairedSums:
         tabled = len(by_group)
         for begin in range(0, len(texts), TEXTS_AT_A_TIME):
             chosen = texts[begin : begin + TEXTS_AT_A_TIME]
-            figures = self._figures[: len(here)]
-            find_figures(figures, chosen, first, hits.ranks, weights, number, by_group)
-            if further is not None:
-                values = further.of(chosen).transpose(0, 2, 1)
-                figures[tabled:, :, : len(chosen)] = np.rint(values / UNIT)
+            values = None if further is None else further.of(chosen)
             ends = np.searchsorted(size[chosen], np.arange(1, self.queries.shape[1] + 1))
-            add_sums(self.sums[of_view], self._blocks[of_view], figures, ends, block[chosen])
-            add_products(self.products[of_view], figures, ends)
-            for watch in watches:
-                watch.watcher.add(figures[self._place[watch.aspect] - here[0]], watch.numbers[chosen])
+            of_block, figures = block[chosen], self._figures
+            # One aspect after the other, so that its figures stay in the processor's cache.
+            for n, a in enumerate(here):
+                if values is None or n < tabled:
+                    find_figures(figures, chosen, first, hits.ranks, weights[n], number[by_group[n]])
+                else:
+                    figures[:, : len(chosen)] = np.rint(values[n - tabled].T / UNIT)
+                add_sums(self.sums[a], self._blocks[a], figures, ends, of_block)
+                add_products(self.products[a], figures, ends)
+                for watch in watches:
+                    if self._place[watch.aspect] == a:
+                        watch.watcher.add(figures, watch.numbers[chosen])
 
     def _add_block_texts(self, part: slice, block: Ints, prints: Ints) -> None:
         """Whose texts the block sums add up."""
@@ -184,10 +187,8 @@ class PairedSums:
 
     @cached_property
     def _figures(self) -> Int32s:
-        """Room for the figures [aspect, column, text] of some texts, used again and again: new memory is slow."""
-        of_views = Counter(aspect.view for aspect in self.aspects)
-        most = max(of_views.values())
-        return np.empty((most, self._columns, TEXTS_AT_A_TIME), np.int32)
+        """Room for the figures [column, text] of some texts, used again and again: new memory is slow."""
+        return np.empty((self._columns, TEXTS_AT_A_TIME), np.int32)
 
     @cached_property
     def _weights(self) -> dict[str, tuple[Floats, Ints]]:
