@@ -29,6 +29,8 @@ UNIT = 2.0**-18
 """About 4e-6. Sums of squares of figures up to 1 stay below 2^63 up to 10^8 texts."""
 TEXTS_AT_A_TIME = 2032
 """Rows of figures of so many texts do not lie a multiple of 4 KB apart, in the same few places of a cache."""
+BLOCKS = "blocks of "
+"""The beginning of the name of a vector of block sums; then comes that of the aspect."""
 FEWEST_LABELS = (1, 2, 3, 6, 11)
 """Texts are told apart by their number of relevant labels: 1, 2, 3 to 5, 6 to 10, 11 and more."""
 
@@ -212,31 +214,35 @@ class PairedSums:
         return self._blocks.transpose(0, 2, 1)
 
     def packed(self) -> Iterator[tuple[str, Ints]]:
-        """One vector of whole numbers per aspect, by its name."""
-        rows, columns = np.triu_indices(self._columns)
+        """Two vectors of whole numbers per aspect, by its name: the block sums, which are many and small, by themselves
+        and the others."""
         for a, aspect in enumerate(self.aspects):
-            products = self.products[a][:, rows, columns]
-            of_blocks = self._blocks[a], self.block_texts[a], self.block_prints[a]
-            parts = (self.queries[a], self.sums[a], products, *of_blocks)
-            yield str(aspect), np.concatenate([numbers.ravel() for numbers in parts])
+            yield str(aspect), np.concatenate([numbers.ravel() for numbers in self._of_aspect(a)])
+            yield BLOCKS + str(aspect), self._blocks[a].ravel()
 
     def unpack(self, name: str, places: Ints, counts: Ints) -> None:
         """Add a packed vector, of which `places` are given."""
         self._forget()
-        a = [str(aspect) for aspect in self.aspects].index(name)
-        rows, columns = np.triu_indices(self._columns)
-        sizes = len(FEWEST_LABELS)
-        blocks = self._blocks.shape[2]
-        lengths = [self.queries[a].size, self.sums[a].size, sizes * len(rows), self._blocks[a].size, blocks, blocks]
-        numbers = np.zeros(sum(lengths), np.int64)
+        a = [str(aspect) for aspect in self.aspects].index(name.removeprefix(BLOCKS))
+        if name.startswith(BLOCKS):
+            self._blocks[a].ravel()[places] += counts
+            return
+        ends = np.cumsum([part.size for part in self._of_aspect(a)])
+        numbers = np.zeros(ends[-1], np.int64)
         numbers[places] = counts
-        queries, sums, products, block_sums, texts, prints = np.split(numbers, np.cumsum(lengths)[:-1])
+        queries, sums, products, texts, prints = np.split(numbers, ends[:-1])
+        rows, columns = np.triu_indices(self._columns)
         self.queries[a] += queries
-        self.sums[a] += sums.reshape(sizes, -1)
-        self.products[a][:, rows, columns] += products.reshape(sizes, -1)
-        self._blocks[a] += block_sums.reshape(self._blocks[a].shape)
+        self.sums[a] += sums.reshape(len(FEWEST_LABELS), -1)
+        self.products[a][:, rows, columns] += products.reshape(len(FEWEST_LABELS), -1)
         self.block_texts[a] += texts
         self.block_prints[a] += prints
+
+    def _of_aspect(self, a: int) -> tuple[Ints, ...]:
+        """What is kept of an aspect beside its block sums."""
+        rows, columns = np.triu_indices(self._columns)
+        products = self.products[a][:, rows, columns]
+        return self.queries[a], self.sums[a], products, self.block_texts[a], self.block_prints[a]
 
     def texts(self, aspect: Aspect, size: int) -> int:
         """The number of texts of one size."""
@@ -263,11 +269,8 @@ class PairedSums:
         if (a, size) not in self._known_totals:
             sizes = slice(None) if size is None else slice(size, size + 1)
             queries = self.queries[a].sum() if size is None else self.queries[a, 1 + size]
-            self._known_totals[a, size] = (
-                int(queries),
-                self.sums[a, sizes].sum(axis=0),
-                self.products[a, sizes].sum(axis=0),
-            )
+            sums, products = self.sums[a, sizes].sum(axis=0), self.products[a, sizes].sum(axis=0)
+            self._known_totals[a, size] = int(queries), sums, products
         return self._known_totals[a, size]
 
     def randomization(self, aspect: Aspect, i: int | Ints, j: int | Ints) -> Any:
