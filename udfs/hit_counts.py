@@ -26,11 +26,12 @@ from udfs.judged_texts import FurtherSums, ViewFigures, relevant_only, tie_order
 from udfs.label_counting import LABELS, LabelCounter, sums_over_labels
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work, report_repeated
+from udfs.whole_numbers import numbers_from_bytes, numbers_to_bytes
 
 COUNTS_SCHEMA = "fold int, part string, places binary, counts binary, problems string"
 """A vector of counts: of a fold (part `hits`), or of all folds (fold NO_FOLD; part `coverage`, or the name of what is
-compared). `places` says which are given; empty: all, in order. Part `examples` holds no counts but rows of texts (see
-udfs/example_texts.py); its `places` says how many are kept."""
+compared). `places` says which are given; empty: all, in order (as in udfs/whole_numbers.py). Part `examples` holds
+no counts but rows of texts (see udfs/example_texts.py); its `places` says how many are kept."""
 COUNTS = ("fold", "part")
 """What identifies a vector of counts."""
 NO_FOLD = -1
@@ -73,8 +74,8 @@ def add_counts(table: pa.Table) -> pa.Table:
 def unpacked(table: pa.Table) -> Iterator[tuple[Ints, Ints]]:
     """The counts of every row: where, and how many."""
     for where, how_many in zip(table["places"].to_pylist(), table["counts"].to_pylist(), strict=True):
-        counts = np.frombuffer(how_many, np.int64)
-        yield np.frombuffer(where, np.int64) if where else np.arange(len(counts)), counts
+        counts = numbers_from_bytes(how_many)
+        yield numbers_from_bytes(where) if where else np.arange(len(counts)), counts
 
 
 def _packed(numbers: Ints) -> tuple[Ints, Ints]:
@@ -274,7 +275,7 @@ _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def _row(fold: int, part: str, places: Ints, counts: Ints, problems: Problems | None = None) -> pa.RecordBatch:
-    return _packed_row(fold, part, places.tobytes(), counts.tobytes(), problems)
+    return _packed_row(fold, part, numbers_to_bytes(places), numbers_to_bytes(counts), problems)
 
 
 def _packed_row(fold: int, part: str, places: bytes, counts: bytes, problems: Problems | None = None) -> pa.RecordBatch:

@@ -177,39 +177,46 @@ def _count_bands(counts, ranks, bands):  # type: ignore[no-untyped-def]
 @compiled
 def _count_moves(moves, text, ranks, bands, cutoffs):  # type: ignore[no-untyped-def]
     """Text by text, by how many labels of a band each fused column differs from each retriever. The inner loops go
-    over columns: these are many, and lie side by side."""
+    over columns: these are many, and lie side by side. Small numbers are short, so that more of them are dealt with at
+    a time: a text has no more hits than the deepest cut-off."""
     number, retrievers, _, sizes, fused = moves.shape
-    most = np.int32(sizes // 2)
-    columns = fused + retrievers
-    hits = np.zeros((number, cutoffs.size, columns), np.int32)
-    difference = np.empty(fused, np.int32)
+    most = np.int16(sizes // 2)
+    hits = np.zeros((number, cutoffs.size, fused + retrievers), np.int16)
+    difference = np.empty(fused, np.int16)
+    counts = np.zeros(moves.shape, np.int32)
     begin = 0
     while begin < text.size:
         end = begin
         while end < text.size and text[end] == text[begin]:
             rank = ranks[end]
             for c in range(cutoffs.size):
-                of_band, cutoff = hits[bands[end], c], cutoffs[c]
-                for column in range(columns):
-                    of_band[column] += (rank[column] > 0) & (rank[column] <= cutoff)
+                of_band, cutoff = hits[bands[end], c], np.uint32(cutoffs[c])
+                for column in range(rank.size):
+                    # Less one, rank 0 is the greatest of all.
+                    of_band[column] += np.int16(np.uint32(rank[column]) - np.uint32(1) < cutoff)
             end += 1
         for j in range(begin, end):
+            seen = False
+            for earlier in range(begin, j):
+                seen |= bands[earlier] == bands[j]
+            if seen:
+                continue
             for c in range(cutoffs.size):
                 of_band = hits[bands[j], c]
                 for r in range(retrievers):
-                    low, high = np.int32(0), np.int32(0)
+                    low, high, of_single = np.int16(0), np.int16(0), of_band[fused + r]
                     for column in range(fused):
-                        more = min(max(of_band[column] - of_band[fused + r], -most), most)
+                        more = np.int16(min(max(np.int16(of_band[column] - of_single), np.int16(-most)), most))
                         difference[column] = more
                         low, high = min(low, more), max(high, more)
                     for size in range(low, high + 1):
                         if size != 0:
-                            of_size = moves[bands[j], r, c, size - 1 if size > 0 else most - size - 1]
+                            of_size = counts[bands[j], r, c, size - 1 if size > 0 else most - size - 1]
                             for column in range(fused):
-                                of_size[column] += difference[column] == size
-                # The next label of the same band finds nothing left to count.
+                                of_size[column] += difference[column] == np.int16(size)
                 of_band[:] = 0
         begin = end
+    moves += counts
 
 
 @compiled

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fusion.kernel.compiled import compiled
-from fusion.types import Floats, Ints
+from fusion.types import Array, Floats, Ints
 
 HELPED, HURT = "helped", "hurt"
 OUTCOMES = (HELPED, HURT)
@@ -29,19 +29,19 @@ class Extremes:
         """The fused column's figure."""
         self.text: Ints = np.full(shape, NOBODY, np.int64)
 
-    def add(self, figures: Floats, numbers: Ints) -> None:
-        """The figures [text, column] of some texts, and the numbers of these."""
+    def add(self, figures: Array, numbers: Ints) -> None:
+        """The figures [column, text] of some texts, and the numbers of these. The rows may be longer."""
         _add(self.difference, self.figure, self.text, figures, numbers)
 
 
 @compiled
 def _add(difference, figure, number, figures, texts):  # type: ignore[no-untyped-def]
     _, columns, retrievers, keep = difference.shape
-    for n in range(texts.size):
-        of_text = figures[n]
-        for c in range(columns):
-            for r in range(retrievers):
-                change = of_text[c] - of_text[columns + r]
+    for c in range(columns):
+        for r in range(retrievers):
+            of_column, of_retriever = figures[c], figures[columns + r]
+            for n in range(texts.size):
+                change = of_column[n] - of_retriever[n]
                 if change == 0:
                     continue
                 outcome = 0 if change > 0 else 1
@@ -60,4 +60,4 @@ def _add(difference, figure, number, figures, texts):  # type: ignore[no-untyped
                     figure[outcome, c, r, lower] = figure[outcome, c, r, lower - 1]
                 kept[place] = size
                 whose[place] = texts[n]
-                figure[outcome, c, r, place] = of_text[c]
+                figure[outcome, c, r, place] = of_column[n]

@@ -1,33 +1,36 @@
 """Sums over texts from which any two columns can be compared text by text, without keeping the texts.
 
-A text's figure enters as a whole number of UNIT, so every sum is exact, however the texts were spread. Of two columns
-i and j the sums of x_i, x_i^2 and x_i x_j give the t-test of their differences; they are kept by the number of
-relevant labels of the text. For the randomisation test the sums of sign blocks are enough (see random_signs). With
-the number and the fingerprint of the texts of each block, those sums can also be paired with those of another result.
+A text's figure enters as a whole number of UNIT, and whole numbers are added up, so every sum is exact, however the
+texts were spread. Of two columns i and j the sums of x_i, x_i^2 and x_i x_j give the t-test of their differences; they
+are kept by the number of relevant labels of the text. For the randomisation test the sums of sign blocks are enough
+(see random_signs). With the number and the fingerprint of the texts of each block, those sums can also be paired with
+those of another result.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fusion.kernel.compiled import compiled
 from fusion.kernel.hits import Hits
 from fusion.label_groups import ALL
 from fusion.metrics import Measure, is_tabled
+from fusion.statistics.figure_sums import add_products, add_sums, find_figures
 from fusion.statistics.random_signs import randomization_p
-from fusion.statistics.significance import Paired, paired_t_of_sums
+from fusion.statistics.significance import ManyPaired, Paired, paired_t_of_many_sums, paired_t_of_sums
 from fusion.statistics.tally import IDEALS, hit_weights, ideals_of
-from fusion.types import Array, Floats, Ints
+from fusion.types import Array, Floats, Int32s, Ints
 from fusion.worth import PLAIN_RULES, Rules
 
 UNIT = 2.0**-18
-"""About 4e-6. Sums of squares stay below 2^53 up to 100,000 texts at a time and below 2^63 up to 10^8 texts."""
-TEXTS_AT_A_TIME = 1024
+"""About 4e-6. Sums of squares of figures up to 1 stay below 2^63 up to 10^8 texts."""
+TEXTS_AT_A_TIME = 2032
+"""Rows of figures of so many texts do not lie a multiple of 4 KB apart, in the same few places of a cache."""
+BLOCKS = "blocks of "
+"""The beginning of the name of a vector of block sums; then comes that of the aspect."""
 FEWEST_LABELS = (1, 2, 3, 6, 11)
 """Texts are told apart by their number of relevant labels: 1, 2, 3 to 5, 6 to 10, 11 and more."""
 
@@ -68,8 +71,8 @@ def distinct_aspects(
 class Watcher(Protocol):
     """What sees figures on the way."""
 
-    def add(self, figures: Floats, numbers: Ints) -> None:
-        """The figures [text, column] of some texts, and a number of each."""
+    def add(self, figures: Int32s, numbers: Ints) -> None:
+        """The figures [column, text] of some texts, in units, and a number of each. The rows may be longer."""
 
 
 class Watch(NamedTuple):
@@ -118,13 +121,13 @@ class PairedSums:
         self._columns, self._vectors, self._seed = columns, vectors, seed
         size, sizes = len(self.aspects), len(FEWEST_LABELS)
         self.queries: Ints = np.zeros((size, 1 + sizes), np.int64)
-        # Sums are whole numbers far below 2^53, which floats hold exactly; products are not.
-        self.sums: Floats = np.zeros((size, sizes, columns))
+        self.sums: Ints = np.zeros((size, sizes, columns), np.int64)
         self.products: Ints = np.zeros((size, sizes, columns, columns), np.int64)
-        self.blocks: Floats = np.zeros((size, blocks, columns))
+        # By column, so that the blocks of one column, among which texts are scattered, stay in the processor's cache.
+        self._blocks: Ints = np.zeros((size, columns, blocks), np.int64)
         self.block_texts: Ints = np.zeros((size, blocks), np.int64)
         self.block_prints: Ints = np.zeros((size, blocks), np.int64)
-        self._known_totals: dict[tuple[int, int | None], tuple[int, list[int], list[list[int]]]] = {}
+        self._known_totals: dict[tuple[int, int | None], tuple[int, Ints, Ints]] = {}
         self._known_p: Floats | None = None
 
     def add(
@@ -159,22 +162,24 @@ class PairedSums:
         tabled = len(by_group)
         for begin in range(0, len(texts), TEXTS_AT_A_TIME):
             chosen = texts[begin : begin + TEXTS_AT_A_TIME]
-            places = (chosen, size - 1, block)
-            sums, blocks = self.sums[of_view], self.blocks[of_view]
-            _add_up(
-                self._figures, sums[:tabled], blocks[:tabled], *places, first, hits.ranks, weights, number, by_group
-            )
-            if further is not None:
-                _add_rounded(self._figures[tabled:], sums[tabled:], blocks[tabled:], *places, further.of(chosen))
+            values = None if further is None else further.of(chosen)
             ends = np.searchsorted(size[chosen], np.arange(1, self.queries.shape[1] + 1))
-            _add_products(self.products[of_view], self._figures, ends)
-            for watch in watches:
-                figures = self._figures[self._place[watch.aspect] - here[0], : len(chosen)]
-                watch.watcher.add(figures, watch.numbers[chosen])
+            of_block, figures = block[chosen], self._figures
+            # One aspect after the other, so that its figures stay in the processor's cache.
+            for n, a in enumerate(here):
+                if values is None or n < tabled:
+                    find_figures(figures, chosen, first, hits.ranks, weights[n], number[by_group[n]])
+                else:
+                    figures[:, : len(chosen)] = np.rint(values[n - tabled].T / UNIT)
+                add_sums(self.sums[a], self._blocks[a], figures, ends, of_block)
+                add_products(self.products[a], figures, ends)
+                for watch in watches:
+                    if self._place[watch.aspect] == a:
+                        watch.watcher.add(figures, watch.numbers[chosen])
 
     def _add_block_texts(self, part: slice, block: Ints, prints: Ints) -> None:
         """Whose texts the block sums add up."""
-        blocks = self.blocks.shape[1]
+        blocks = self._blocks.shape[2]
         if not blocks:
             return
         added = np.zeros(blocks, np.int64)
@@ -183,92 +188,105 @@ class PairedSums:
         self.block_prints[part] += added
 
     @cached_property
-    def _figures(self) -> Floats:
-        """Room for the figures [aspect, text, column] of some texts, used again and again: new memory is slow."""
-        of_views = Counter(aspect.view for aspect in self.aspects)
-        most = max(of_views.values())
-        return np.empty((most, TEXTS_AT_A_TIME, self._columns))
+    def _figures(self) -> Int32s:
+        """Room for the figures [column, text] of some texts, used again and again: new memory is slow."""
+        return np.empty((self._columns, TEXTS_AT_A_TIME), np.int32)
 
     @cached_property
     def _weights(self) -> dict[str, tuple[Floats, Ints]]:
-        """By view: what a hit is worth [number of relevant labels, rank, aspect] in units, and which number counts."""
+        """By view: what a hit is worth [aspect, number of relevant labels, rank] in units, and which number counts."""
         of: dict[str, list[Aspect]] = {aspect.view: [] for aspect in self.aspects}
         for aspect, tabled in zip(self.aspects, self._tabled, strict=True):
             if tabled:
                 of[aspect.view].append(aspect)
-        nothing = np.empty((self._k + 1, self._k + 1, 0))
-        tables = {
-            view: [nothing, *(hit_weights(aspect.measure, self._k).T[:, :, None] for aspect in mine)]
-            for view, mine in of.items()
-        }
+        shape = (-1, self._k + 1, self._k + 1)
         return {
             view: (
-                np.ascontiguousarray(np.concatenate(tables[view], axis=2) / UNIT),
+                np.array([hit_weights(aspect.measure, self._k).T / UNIT for aspect in mine]).reshape(shape),
                 np.array([int(aspect.ideal != ALL) for aspect in mine], np.int64),
             )
             for view, mine in of.items()
         }
 
+    @property
+    def blocks(self) -> Ints:
+        """The sums [aspect, block, column]."""
+        return self._blocks.transpose(0, 2, 1)
+
     def packed(self) -> Iterator[tuple[str, Ints]]:
-        """One vector of whole numbers per aspect, by its name."""
-        rows, columns = np.triu_indices(self._columns)
+        """Two vectors of whole numbers per aspect, by its name: the block sums, which are many and small, by themselves
+        and the others."""
         for a, aspect in enumerate(self.aspects):
-            products = self.products[a][:, rows, columns]
-            parts = [self.queries[a], self.sums[a], products, self.blocks[a], self.block_texts[a], self.block_prints[a]]
-            yield str(aspect), np.concatenate([numbers.ravel().astype(np.int64) for numbers in parts])
+            yield str(aspect), np.concatenate([numbers.ravel() for numbers in self._of_aspect(a)])
+            yield BLOCKS + str(aspect), self._blocks[a].ravel()
 
     def unpack(self, name: str, places: Ints, counts: Ints) -> None:
         """Add a packed vector, of which `places` are given."""
         self._forget()
-        a = [str(aspect) for aspect in self.aspects].index(name)
-        rows, columns = np.triu_indices(self._columns)
-        sizes = len(FEWEST_LABELS)
-        blocks = self.blocks.shape[1]
-        lengths = [self.queries[a].size, self.sums[a].size, sizes * len(rows), self.blocks[a].size, blocks, blocks]
-        numbers = np.zeros(sum(lengths), np.int64)
+        a = [str(aspect) for aspect in self.aspects].index(name.removeprefix(BLOCKS))
+        if name.startswith(BLOCKS):
+            self._blocks[a].ravel()[places] += counts
+            return
+        ends = np.cumsum([part.size for part in self._of_aspect(a)])
+        numbers = np.zeros(ends[-1], np.int64)
         numbers[places] = counts
-        queries, sums, products, block_sums, texts, prints = np.split(numbers, np.cumsum(lengths)[:-1])
+        queries, sums, products, texts, prints = np.split(numbers, ends[:-1])
+        rows, columns = np.triu_indices(self._columns)
         self.queries[a] += queries
-        self.sums[a] += sums.reshape(sizes, -1)
-        self.products[a][:, rows, columns] += products.reshape(sizes, -1)
-        self.blocks[a] += block_sums.reshape(self.blocks[a].shape)
+        self.sums[a] += sums.reshape(len(FEWEST_LABELS), -1)
+        self.products[a][:, rows, columns] += products.reshape(len(FEWEST_LABELS), -1)
         self.block_texts[a] += texts
         self.block_prints[a] += prints
+
+    def _of_aspect(self, a: int) -> tuple[Ints, ...]:
+        """What is kept of an aspect beside its block sums."""
+        rows, columns = np.triu_indices(self._columns)
+        products = self.products[a][:, rows, columns]
+        return self.queries[a], self.sums[a], products, self.block_texts[a], self.block_prints[a]
 
     def texts(self, aspect: Aspect, size: int) -> int:
         """The number of texts of one size."""
         return int(self.queries[self._place[aspect], 1 + size])
 
-    def mean(self, aspect: Aspect, column: int, size: int) -> float:
-        """The mean figure of a column over the texts of one size."""
-        return UNIT * float(self.sums[self._place[aspect], size, column]) / self.texts(aspect, size)
+    def mean(self, aspect: Aspect, column: int | Ints, size: int) -> Any:
+        """The mean figure of a column, or of each of several, over the texts of one size."""
+        return UNIT * self.sums[self._place[aspect], size, column] / self.texts(aspect, size)
 
     def compare(self, aspect: Aspect, i: int, j: int, size: int | None = None) -> Paired:
         """Column i against column j: the t-test over all texts, or over those of one size."""
         queries, sums, products = self._totals(self._place[aspect], size)
-        squares = products[i][i] - 2 * products[min(i, j)][max(i, j)] + products[j][j]
-        return paired_t_of_sums(queries, sums[i] - sums[j], squares, UNIT)
+        squares = products[i, i] - 2 * products[min(i, j), max(i, j)] + products[j, j]
+        return paired_t_of_sums(queries, int(sums[i] - sums[j]), int(squares), UNIT)
 
-    def _totals(self, a: int, size: int | None) -> tuple[int, list[int], list[list[int]]]:
-        """Queries, sums and products of an aspect as Python's whole numbers, which are exact and quickly fetched."""
+    def compare_many(self, aspect: Aspect, i: Ints, j: Ints, size: int | None = None) -> ManyPaired:
+        """Each column of i against that of j, likewise."""
+        queries, sums, products = self._totals(self._place[aspect], size)
+        squares = products[i, i] - 2 * products[np.minimum(i, j), np.maximum(i, j)] + products[j, j]
+        return paired_t_of_many_sums(queries, sums[i] - sums[j], squares, UNIT)
+
+    def _totals(self, a: int, size: int | None) -> tuple[int, Ints, Ints]:
+        """Queries, sums and products of an aspect."""
         if (a, size) not in self._known_totals:
             sizes = slice(None) if size is None else slice(size, size + 1)
             queries = self.queries[a].sum() if size is None else self.queries[a, 1 + size]
             sums, products = self.sums[a, sizes].sum(axis=0), self.products[a, sizes].sum(axis=0)
-            self._known_totals[a, size] = int(queries), sums.astype(np.int64).tolist(), products.tolist()
+            self._known_totals[a, size] = int(queries), sums, products
         return self._known_totals[a, size]
 
-    def randomization(self, aspect: Aspect, i: int, j: int) -> float | None:
-        """The p-value of the randomisation test of column i against column j."""
-        if not (self._vectors and self.blocks.shape[1]):
-            return None
-        if self._known_p is None:
+    def randomization(self, aspect: Aspect, i: int | Ints, j: int | Ints) -> Any:
+        """The p-value of the randomisation test of column i against column j, or of each of several against another."""
+        p = self.draw_signs()
+        return None if p is None else p[self._place[aspect], i, j]
+
+    def draw_signs(self) -> Floats | None:
+        """Draw the sign vectors, unless that is done: p[aspect, i, j]; None where there is no such test."""
+        if self._known_p is None and self._vectors and self._blocks.shape[2]:
             self._known_p = randomization_p(self.blocks, self._vectors, self._seed)
-        return float(self._known_p[self._place[aspect], i, j])
+        return self._known_p
 
     def block_sums(self, aspect: Aspect) -> Ints:
         """The sums [block, column] of an aspect, whole numbers of UNIT."""
-        return self.blocks[self._place[aspect]].astype(np.int64)
+        return self.blocks[self._place[aspect]]
 
     def texts_of_blocks(self, aspect: Aspect) -> tuple[Ints, Ints]:
         """How many texts each block has, and the sum of their fingerprints."""
@@ -279,85 +297,3 @@ class PairedSums:
         """What was derived from the sums is out of date."""
         self._known_totals.clear()
         self._known_p = None
-
-
-@compiled
-def _add_up(figures, sums, blocks, texts, size, block, first, ranks, weights, number, by_group):  # type: ignore[no-untyped-def]
-    """figures[aspect, n, column]: the worth of the hits of texts[n], rounded to whole units and added to the sums of
-    its size and of its block. `number[0]` counts all relevant labels, `number[1]` those of the view."""
-    aspects = by_group.size
-    columns = ranks.shape[1]
-    cutoff = weights.shape[1] - 1
-    worth = np.empty((cutoff + 1, aspects))
-    total = np.empty((columns, aspects))
-    for n in range(texts.size):
-        t = texts[n]
-        for a in range(aspects):
-            for rank in range(cutoff + 1):
-                worth[rank, a] = weights[number[by_group[a], t], rank, a]
-        for column in range(columns):
-            for a in range(aspects):
-                total[column, a] = 0
-        for j in range(first[t], first[t + 1]):
-            for column in range(columns):
-                rank = ranks[j, column]
-                if 0 < rank <= cutoff:
-                    for a in range(aspects):
-                        total[column, a] += worth[rank, a]
-        for a in range(aspects):
-            of_text, of_size = figures[a, n], sums[a, size[t]]
-            for column in range(columns):
-                whole = np.rint(total[column, a])
-                of_text[column] = whole
-                of_size[column] += whole
-            if blocks.shape[1]:
-                of_block = blocks[a, block[t]]
-                for column in range(columns):
-                    of_block[column] += of_text[column]
-
-
-@compiled
-def _add_rounded(figures, sums, blocks, texts, size, block, values):  # type: ignore[no-untyped-def]
-    """The same for figures [aspect, text, column] that are known already."""
-    aspects, _, columns = values.shape
-    for a in range(aspects):
-        for n in range(texts.size):
-            t = texts[n]
-            of_text, of_size = figures[a, n], sums[a, size[t]]
-            for column in range(columns):
-                of_text[column] = np.rint(values[a, n, column] / UNIT)
-                of_size[column] += of_text[column]
-            if blocks.shape[1]:
-                of_block = blocks[a, block[t]]
-                for column in range(columns):
-                    of_block[column] += of_text[column]
-
-
-@compiled
-def _add_products(products, figures, ends):  # type: ignore[no-untyped-def]
-    """The products of columns i <= j, added up over the texts ends[s] to ends[s + 1] of every size s. BLAS would do
-    the same, but with threads of its own, which slow down processes that keep every core busy already."""
-    aspects, sizes, columns, _ = products.shape
-    for a in range(aspects):
-        for s in range(sizes):
-            begin, end = ends[s], ends[s + 1]
-            if begin == end:
-                continue
-            # Four texts and two columns at a time, so that what is fetched once serves several additions; missing texts
-            # weigh nothing, and a last odd column is taken twice, into a row that nobody reads.
-            total = np.zeros((columns + 1, columns))
-            for n in range(begin, end, 4):
-                second, third, fourth = n + 1 < end, n + 2 < end, n + 3 < end
-                w, x = figures[a, n], figures[a, n + 1 if second else n]
-                y, z = figures[a, n + 2 if third else n], figures[a, n + 3 if fourth else n]
-                for i in range(0, columns, 2):
-                    k = min(i + 1, columns - 1)
-                    wi, xi, yi, zi = w[i], x[i] * second, y[i] * third, z[i] * fourth
-                    wk, xk, yk, zk = w[k], x[k] * second, y[k] * third, z[k] * fourth
-                    row, next_row = total[i], total[i + 1]
-                    for j in range(i, columns):
-                        row[j] += (wi * w[j] + xi * x[j]) + (yi * y[j] + zi * z[j])
-                        next_row[j] += (wk * w[j] + xk * x[j]) + (yk * y[j] + zk * z[j])
-            for i in range(columns):
-                for j in range(i, columns):
-                    products[a, s, i, j] += np.int64(total[i, j])

@@ -71,18 +71,12 @@ def _count_beyond(sums, observed, signs):  # type: ignore[no-untyped-def]
     columns, size = sums.shape
     beyond = np.zeros((columns, columns), np.int64)
     flipped = np.empty((columns, size))
+    signed = np.empty(size)
     for coset in range(len(signs)):
         for column in range(columns):
-            total = flipped[column]
             for block in range(size):
-                total[block] = sums[column, block] * signs[coset, block]
-            half = 1
-            while half < size:
-                for begin in range(0, size, 2 * half):
-                    for n in range(begin, begin + half):
-                        one, other = total[n], total[n + half]
-                        total[n], total[n + half] = one + other, one - other
-                half *= 2
+                signed[block] = sums[column, block] * signs[coset, block]
+            _transform(signed, flipped[column])
         for begin in range(0, size, VECTORS_AT_A_TIME):
             end = min(begin + VECTORS_AT_A_TIME, size)
             for i in range(columns):
@@ -96,3 +90,32 @@ def _count_beyond(sums, observed, signs):  # type: ignore[no-untyped-def]
         for j in range(i):
             beyond[i, j] = beyond[j, i]
     return beyond
+
+
+@compiled
+def _transform(values, sums):  # type: ignore[no-untyped-def]
+    """The Walsh-Hadamard transform of `values`, which are lost, into `sums`, in an order that depends on their number
+    alone. Between two halves of its steps the values, as a square or nearly so, are transposed: then all steps add up
+    long rows, which is quick."""
+    size, width = values.size, 1
+    while width * width < size:
+        width *= 2
+    height = size // width
+    _add_and_subtract(values, width)
+    for row in range(height):
+        for column in range(width):
+            sums[column * height + row] = values[row * width + column]
+    _add_and_subtract(sums, height)
+
+
+@compiled
+def _add_and_subtract(values, half):  # type: ignore[no-untyped-def]
+    """The steps of the transform that combine values at least `half` places apart."""
+    while half < values.size:
+        for begin in range(0, values.size, 2 * half):
+            left, right = values[begin : begin + half], values[begin + half : begin + 2 * half]
+            for n in range(half):
+                one, other = left[n], right[n]
+                left[n] = one + other
+                right[n] = one - other
+        half *= 2

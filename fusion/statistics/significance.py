@@ -41,6 +41,19 @@ class Paired(NamedTuple):
     effect: float
 
 
+class ManyPaired(NamedTuple):
+    """Many such tests over the same number of pairs."""
+
+    pairs: int
+    difference: Floats
+    deviation: Floats
+    statistic: Floats
+    p: Floats
+    low: Floats
+    high: Floats
+    effect: Floats
+
+
 def paired_t(differences: Sequence[float]) -> Paired:
     """The test over differences at hand, such as those of folds."""
     values = np.asarray(differences, dtype=np.float64)
@@ -56,6 +69,27 @@ def paired_t_of_sums(pairs: int, total: int, squares: int, unit: float) -> Paire
     scaled_variance = pairs * squares - total * total
     deviation = unit * math.sqrt(scaled_variance / (pairs * (pairs - 1))) if pairs > 1 else math.nan
     return _paired(pairs, unit * total / pairs, deviation)
+
+
+def paired_t_of_many_sums(pairs: int, total: Ints, squares: Ints, unit: float) -> ManyPaired:
+    """The same test for many sums over the same number of pairs, with the same results to the bit."""
+    if pairs < 2:
+        return ManyPaired(pairs, unit * total / pairs, *[np.full(len(total), math.nan)] * 6)
+    # Python's whole numbers have no end, and their ratio is exactly rounded.
+    exact_total, exact_squares = total.astype(object), squares.astype(object)
+    variance = (pairs * exact_squares - exact_total * exact_total) / (pairs * (pairs - 1))
+    mean, deviation = unit * total / pairs, unit * np.sqrt(variance.astype(np.float64))
+    alike = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-3)
+    same = np.abs(mean) <= 1e-12
+    endless = np.where(same, 0.0, np.copysign(math.inf, mean))
+    spread = np.where(alike, 1.0, deviation)
+    error = spread / math.sqrt(pairs)
+    statistic = mean / error
+    p = np.where(alike, same, 2 * stdtr(pairs - 1, -np.abs(statistic)))
+    reach = np.where(alike, 0.0, error * _quantile(pairs - 1))
+    effect = np.where(alike, endless, mean / spread)
+    statistic = np.where(alike, endless, statistic)
+    return ManyPaired(pairs, mean, np.where(alike, 0.0, deviation), statistic, p, mean - reach, mean + reach, effect)
 
 
 def _paired(pairs: int, mean: float, deviation: float) -> Paired:

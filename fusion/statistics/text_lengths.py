@@ -6,11 +6,13 @@ are of interest, and only one measure, so few numbers are kept.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fusion.kernel.compiled import compiled
-from fusion.statistics.significance import Paired, paired_t_of_sums
-from fusion.types import Floats, Ints
+from fusion.statistics.significance import ManyPaired, paired_t_of_many_sums
+from fusion.types import Array, Ints
 
 FEWEST_WORDS = (0, 21, 51, 101, 201, 501, 1001)
 """Texts are told apart by their number of words: up to 20, 21 to 50, and so on, 1,001 and more."""
@@ -40,8 +42,8 @@ class LengthSums:
         """The bands of texts that count, whether they have a figure above 0 or not."""
         self.queries += np.bincount(bands[bands != UNKNOWN], minlength=len(FEWEST_WORDS))
 
-    def add(self, figures: Floats, bands: Ints) -> None:
-        """The figures [text, column] of some texts, and the bands of these."""
+    def add(self, figures: Array, bands: Ints) -> None:
+        """The figures [column, text] of some texts, and the bands of these. The rows may be longer."""
         _add(self.sums, self.squares, self.products, figures, bands)
 
     def packed(self) -> Ints:
@@ -56,16 +58,16 @@ class LengthSums:
         for part, added in zip(self._parts, np.split(numbers, ends), strict=True):
             part += added.reshape(part.shape)
 
-    def mean(self, band: int, column: int) -> float:
-        """The mean figure of a column over the texts of a band."""
-        return self._unit * int(self.sums[band, column]) / int(self.queries[band])
+    def mean(self, band: int, column: int | Ints) -> Any:
+        """The mean figure of a column, or of each of several, over the texts of a band."""
+        return self._unit * self.sums[band, column] / int(self.queries[band])
 
-    def compare(self, band: int, column: int, single: int) -> Paired:
-        """A fused column against the column of a single retriever: the t-test over the texts of a band."""
-        product = int(self.products[band, column, single - self._columns])
-        squares = int(self.squares[band, column]) - 2 * product + int(self.squares[band, single])
-        total = int(self.sums[band, column]) - int(self.sums[band, single])
-        return paired_t_of_sums(int(self.queries[band]), total, squares, self._unit)
+    def compare(self, band: int, columns: Ints, single: int) -> ManyPaired:
+        """Fused columns against the column of a single retriever: the t-tests over the texts of a band."""
+        product = self.products[band, columns, single - self._columns]
+        squares = self.squares[band, columns] - 2 * product + self.squares[band, single]
+        total = self.sums[band, columns] - self.sums[band, single]
+        return paired_t_of_many_sums(int(self.queries[band]), total, squares, self._unit)
 
     @property
     def _parts(self) -> tuple[Ints, Ints, Ints, Ints]:
@@ -75,15 +77,14 @@ class LengthSums:
 @compiled
 def _add(sums, squares, products, figures, bands):  # type: ignore[no-untyped-def]
     columns, singles = products.shape[1:]
-    for n in range(bands.size):
-        band = bands[n]
-        if band < 0:
-            continue
-        of_text = figures[n]
-        for c in range(columns + singles):
-            whole = np.int64(of_text[c])
+    for c in range(columns + singles):
+        for n in range(bands.size):
+            band = bands[n]
+            if band < 0:
+                continue
+            whole = np.int64(figures[c, n])
             sums[band, c] += whole
             squares[band, c] += whole * whole
             if c < columns and whole:
                 for s in range(singles):
-                    products[band, c, s] += whole * np.int64(of_text[columns + s])
+                    products[band, c, s] += whole * np.int64(figures[columns + s, n])

@@ -4,7 +4,7 @@ text."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
 from typing import Any
@@ -15,10 +15,11 @@ import pyarrow as pa
 from fusion.grid import SINGLE, Cell
 from fusion.metrics import Measure, text_measures
 from fusion.statistics.paired import FEWEST_LABELS, Aspect, PairedSums
-from fusion.statistics.significance import Paired, best_of
+from fusion.statistics.significance import ManyPaired, best_of
 from fusion.statistics.tally import IDEALS
 from fusion.statistics.text_lengths import FEWEST_WORDS, LengthSums, most_words
-from jobs.results.schemas import COMPARISONS_SCHEMA, PAIRS_SCHEMA, TEXT_SIZES_SCHEMA, table_of
+from fusion.types import Ints
+from jobs.results.schemas import COMPARISONS_SCHEMA, PAIRS_SCHEMA, TEXT_SIZES_SCHEMA, table_of_groups
 from udfs.evaluation_plan import EvaluationPlan
 
 
@@ -30,15 +31,14 @@ def comparisons(sums: PairedSums, metrics: pa.Table, evaluation: EvaluationPlan)
         if row["value"] is not None and aspect in sums.same_as:
             values[aspect][Cell(row["normalization"], row["fusion"])].append(row["value"])
 
-    def rows() -> Iterator[dict[str, Any]]:
+    def groups() -> Iterator[dict[str, Any]]:
         for aspect, cells in values.items():
             fused = {cell: sum(folds) / len(folds) for cell, folds in cells.items() if cell.normalization != SINGLE}
             others = [best_of(fused), *(cell for cell in cells if cell.normalization == SINGLE)]
-            for other, cell in product(others, cells):
-                if cell != other:
-                    yield _compared(sums, evaluation, aspect, cell, other)
+            chosen = [(cell, other) for other, cell in product(others, cells) if cell != other]
+            yield _compared(sums, evaluation, aspect, chosen)
 
-    return table_of(rows(), COMPARISONS_SCHEMA)
+    return table_of_groups(groups(), COMPARISONS_SCHEMA)
 
 
 def pairs(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
@@ -46,34 +46,31 @@ def pairs(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
     cell_of: dict[int, Cell] = {}
     for cell, column in evaluation.columns.items():
         cell_of.setdefault(column, cell)
-    rows = (
-        _compared(sums, evaluation, aspect, cell, other)
-        for aspect in _aspects_of_all(evaluation)
-        for cell, other in combinations(cell_of.values(), 2)
-    )
-    return table_of(rows, PAIRS_SCHEMA)
+    chosen = list(combinations(cell_of.values(), 2))
+    groups = (_compared(sums, evaluation, aspect, chosen) for aspect in _aspects_of_all(evaluation))
+    return table_of_groups(groups, PAIRS_SCHEMA)
 
 
 def text_sizes(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
     """Each cell against each single retriever over the texts with few, and with many relevant labels, under the ideal
     `all`."""
 
-    def rows() -> Iterator[dict[str, Any]]:
+    def groups() -> Iterator[dict[str, Any]]:
         for aspect, size in product(_aspects_of_all(evaluation), range(len(FEWEST_LABELS))):
             if sums.texts(aspect, size):
                 most = FEWEST_LABELS[size + 1] - 1 if size + 1 < len(FEWEST_LABELS) else None
                 described = {**_described(aspect), "fewest": FEWEST_LABELS[size], "most": most}
-                compare, mean = partial(sums.compare, aspect, size=size), partial(sums.mean, aspect, size=size)
+                compare, mean = partial(sums.compare_many, aspect, size=size), partial(sums.mean, aspect, size=size)
                 yield from _beside_retrievers(evaluation, described, compare, mean)
 
-    return table_of(rows(), TEXT_SIZES_SCHEMA)
+    return table_of_groups(groups(), TEXT_SIZES_SCHEMA)
 
 
 def text_lengths(lengths: Mapping[str, LengthSums], evaluation: EvaluationPlan) -> pa.Table:
     """Each cell against each single retriever over short and over long texts, by the decisive measure under the ideal
     `all`. No rows where the numbers of words are not known."""
 
-    def rows() -> Iterator[dict[str, Any]]:
+    def groups() -> Iterator[dict[str, Any]]:
         for view, sums in lengths.items():
             assert evaluation.decisive is not None
             aspect = Aspect(view, evaluation.decisive, IDEALS[0])
@@ -82,31 +79,29 @@ def text_lengths(lengths: Mapping[str, LengthSums], evaluation: EvaluationPlan) 
                 compare, mean = partial(sums.compare, band), partial(sums.mean, band)
                 yield from _beside_retrievers(evaluation, described, compare, mean)
 
-    return table_of(rows(), TEXT_SIZES_SCHEMA)
+    return table_of_groups(groups(), TEXT_SIZES_SCHEMA)
 
 
 def _beside_retrievers(
     evaluation: EvaluationPlan,
     described: dict[str, Any],
-    compare: Callable[[int, int], Paired],
-    mean: Callable[[int], float],
+    compare: Callable[[Ints, int], ManyPaired],
+    mean: Callable[[int | Ints], Any],
 ) -> Iterator[dict[str, Any]]:
     """A row for each cell and each single retriever, over the texts that `compare` and `mean` look at."""
+    cells = evaluation.grid.column_of
+    columns = np.array(list(cells.values()))
     for retriever in evaluation.layout.retrievers:
         single = evaluation.columns[Cell(SINGLE, retriever)]
-        tests: dict[int, Paired] = {}
-        for cell, column in evaluation.grid.column_of.items():
-            if column not in tests:
-                tests[column] = compare(column, single)
-            yield {
-                **described,
-                **_tested(tests[column]),
-                "normalization": cell.normalization,
-                "fusion": cell.fusion,
-                "retriever": retriever,
-                "value": mean(column),
-                "retriever_value": mean(single),
-            }
+        yield {
+            **described,
+            **_tested(compare(columns, single)),
+            "normalization": [cell.normalization for cell in cells],
+            "fusion": [cell.fusion for cell in cells],
+            "retriever": retriever,
+            "value": mean(columns),
+            "retriever_value": mean(single),
+        }
 
 
 def _aspects_of_all(evaluation: EvaluationPlan) -> list[Aspect]:
@@ -114,16 +109,18 @@ def _aspects_of_all(evaluation: EvaluationPlan) -> list[Aspect]:
     return [Aspect(view, measure, IDEALS[0]) for view, measure in product(evaluation.views, measures)]
 
 
-def _compared(sums: PairedSums, evaluation: EvaluationPlan, aspect: Aspect, cell: Cell, other: Cell) -> dict[str, Any]:
-    """A row for two cells; a table takes those columns that its schema has."""
-    i, j = evaluation.columns[cell], evaluation.columns[other]
+def _compared(
+    sums: PairedSums, evaluation: EvaluationPlan, aspect: Aspect, chosen: Sequence[tuple[Cell, Cell]]
+) -> dict[str, Any]:
+    """A row for every two cells."""
+    i, j = (np.array([evaluation.columns[cells[n]] for cells in chosen], np.int64) for n in (0, 1))
     return {
         **_described(aspect),
-        **_tested(sums.compare(aspect, i, j)),
-        "normalization": cell.normalization,
-        "fusion": cell.fusion,
-        "against_normalization": other.normalization,
-        "against_fusion": other.fusion,
+        **_tested(sums.compare_many(aspect, i, j)),
+        "normalization": [cell.normalization for cell, _ in chosen],
+        "fusion": [cell.fusion for cell, _ in chosen],
+        "against_normalization": [other.normalization for _, other in chosen],
+        "against_fusion": [other.fusion for _, other in chosen],
         "p_randomization": sums.randomization(aspect, i, j),
     }
 
@@ -133,5 +130,5 @@ def _described(aspect: Aspect) -> dict[str, Any]:
     return {"label_group": aspect.view, "metric": measure.metric, "k": measure.k, "ideal": aspect.ideal}
 
 
-def _tested(test: Paired) -> dict[str, Any]:
+def _tested(test: ManyPaired) -> dict[str, Any]:
     return {**test._asdict(), "queries": test.pairs}

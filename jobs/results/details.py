@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
@@ -33,18 +34,21 @@ def detail_tables(
     frequencies: Frequencies,
 ) -> dict[str, pa.Table]:
     """All tables beside the metrics, by name."""
-    by_length = text_lengths(lengths, evaluation)
-    return {
-        "comparisons": comparisons(sums, metrics, evaluation),
-        "pairs": pairs(sums, evaluation),
-        "text_sizes": text_sizes(sums, evaluation),
-        **({"text_lengths": by_length} if len(by_length) else {}),
-        "agreement": agreement(coverage, evaluation),
-        "bands": bands(coverage, evaluation, frequencies),
-        "band_tests": band_tests(coverage, evaluation),
-        "block_sums": block_sums(sums, evaluation),
-        "block_texts": block_texts(sums, evaluation),
-    }
+    with ThreadPoolExecutor(1) as pool:
+        # Compiled code, which runs on other cores while this thread makes the tables that do not wait for it.
+        signs = pool.submit(sums.draw_signs)
+        by_length = text_lengths(lengths, evaluation)
+        others = {
+            "text_sizes": text_sizes(sums, evaluation),
+            **({"text_lengths": by_length} if len(by_length) else {}),
+            "agreement": agreement(coverage, evaluation),
+            "bands": bands(coverage, evaluation, frequencies),
+            "band_tests": band_tests(coverage, evaluation),
+            "block_sums": block_sums(sums, evaluation),
+            "block_texts": block_texts(sums, evaluation),
+        }
+        signs.result()
+    return {"comparisons": comparisons(sums, metrics, evaluation), "pairs": pairs(sums, evaluation), **others}
 
 
 def agreement(coverage: Coverage, evaluation: EvaluationPlan) -> pa.Table:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 RUN_FILE = "run.json"
@@ -272,3 +273,17 @@ NOT_AS_CSV = ("block_sums", "block_texts")
 def table_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
     """A table of the rows; what a row leaves out is null."""
     return pa.Table.from_pylist(list(rows), schema)
+
+
+def table_of_groups(groups: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """A table of groups of rows, which are given by column; of those, a table takes what its schema has. One value
+    stands for all rows of its group, whose number is that of their fusions."""
+    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
+    for group in groups:
+        for name, values in columns.items():
+            given = group[name]
+            if isinstance(given, np.ndarray):
+                values += given.tolist()
+            else:
+                values += given if isinstance(given, list) else [given] * len(group["fusion"])
+    return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)

@@ -96,6 +96,20 @@ def test_comparisons_by_the_number_of_relevant_labels(sample: Sample) -> None:
     assert sums.texts(aspect, 4) == 0
 
 
+def test_many_comparisons_at_once_are_the_same(sample: Sample) -> None:
+    """To the bit; also of a column with itself, and over one text."""
+    text = int(np.flatnonzero(sample.counted)[0])
+    sums, alone = sample.sums(), sample.sums(text, text + 1)
+    i, j = np.indices((COLUMNS, COLUMNS)).reshape(2, -1)
+    for of_texts, size in [(sums, None), (sums, 2), (alone, None)]:
+        for aspect in of_texts.aspects:
+            many = of_texts.compare_many(aspect, i, j, size)
+            each = [of_texts.compare(aspect, int(a), int(b), size) for a, b in zip(i, j, strict=True)]
+            for name in ("difference", "deviation", "statistic", "p", "low", "high", "effect"):
+                np.testing.assert_array_equal(getattr(many, name), [getattr(test, name) for test in each])
+            assert {test.pairs for test in each} == {many.pairs}
+
+
 def check(test: Paired, a: np.ndarray, b: np.ndarray) -> None:
     expected = stats.ttest_rel(a, b)
     assert test.pairs == len(a)
