@@ -104,14 +104,11 @@ def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
     for name, seconds in measured.items():
         number = len(evaluations[name].cells) + len(evaluations[name].strategies)
         lines.append(f"| {name} | {number} | {seconds / texts * 1e6:.0f} | {seconds / grid:.2f} |")
-    lines += [
-        "",
-        f"The least of {ROUNDS} rounds that take turns. Learning from {learning_texts:,} texts as `tune` does for",
-    ]
-    lines += [
-        "a fold, for tail, head and all labels: features, every option on both halves, and the best one on all:",
-        "",
-    ]
+    about = (
+        f"Least of {ROUNDS} rounds that take turns. Learning from {learning_texts:,} texts as `tune` does for a fold,"
+    )
+    rest = "for tail, head and all labels: features, every option on both halves, the best one on all texts."
+    lines += ["", about, rest, ""]
     lines += ["| | seconds of a core's work | seconds |", "|---|---|---|"]
     lines += [f"| {cell} | {cpu:.1f} | {wall:.1f} |" for cell, (cpu, wall) in trained.items()]
     return lines
