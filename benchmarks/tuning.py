@@ -10,6 +10,7 @@ Seconds are those of one core's work, the least of several rounds that take turn
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from collections import defaultdict
@@ -104,12 +105,13 @@ def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
     for name, seconds in measured.items():
         number = len(evaluations[name].cells) + len(evaluations[name].strategies)
         lines.append(f"| {name} | {number} | {seconds / texts * 1e6:.0f} | {seconds / grid:.2f} |")
+    cores = len(os.sched_getaffinity(0))
     lines += [
         "",
-        f"The least of {ROUNDS} rounds that take turns. Learning from {learning_texts:,} texts as `tune` does for",
+        f"Least of {ROUNDS} rounds that take turns. Learning from {learning_texts:,} texts, cores: {cores}. As `tune`",
     ]
     lines += [
-        "a fold, for tail, head and all labels: features, every option on both halves, and the best one on all:",
+        "does for a fold, for tail, head and all labels: features, every option on both halves, the best on all.",
         "",
     ]
     lines += ["| | seconds of a core's work | seconds |", "|---|---|---|"]

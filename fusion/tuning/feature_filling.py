@@ -12,6 +12,9 @@ import numpy as np
 
 from fusion.kernel.compiled import compiled
 
+OF_LIST = 13
+"""The number of features per retriever; below, each has its place among these."""
+
 
 @compiled
 def fill_features(source, pools, first, wanted, x) -> Any:  # type: ignore[no-untyped-def]
@@ -26,9 +29,9 @@ def fill_features(source, pools, first, wanted, x) -> Any:  # type: ignore[no-un
             return n, end
         for r in range(retrievers):
             _fill_list(source, p, r, wanted, x, end, last)
-        _fill_common(source, p, retrievers * 13, wanted, x, end, last)
-        if wanted[retrievers * 13 + 4 :].any():
-            _fill_training(source, p, retrievers * 13 + 4, wanted, x, end, last)
+        _fill_common(source, p, retrievers * OF_LIST, wanted, x, end, last)
+        if wanted[retrievers * OF_LIST + 4 :].any():
+            _fill_training(source, p, retrievers * OF_LIST + 4, wanted, x, end, last)
         end = last
     return pools.size, end
 
@@ -36,10 +39,10 @@ def fill_features(source, pools, first, wanted, x) -> Any:  # type: ignore[no-un
 @compiled
 def _fill_list(source, p, r, wanted, x, end, last):  # type: ignore[no-untyped-def]
     n, low, high, total, mean, std, pooled = source.figures[:, p, r]
-    begin, stop, eps, f = source.offset[p], source.offset[p + 1], source.eps, r * 13
+    begin, stop, eps, f = source.offset[p], source.offset[p + 1], source.eps, r * OF_LIST
     position, score = source.position[r, begin:stop], source.score[r, begin:stop]
     if n == 0:
-        x[f : f + 13, end:last] = 0.0
+        x[f : f + OF_LIST, end:last] = 0.0
         return
     if wanted[f]:
         _scale(position, score, 0.0, 1.0, x[f, end:last])
@@ -131,9 +134,9 @@ def _fill_common(source, p, f, wanted, x, end, last):  # type: ignore[no-untyped
         if wanted[f] or wanted[f + 1]:
             _count_list(source.position[r, begin:stop], x[f, end:last])
         if wanted[f + 1]:
-            _add(x[r * 13 + 4, end:last], x[f + 1, end:last])
+            _add(x[r * OF_LIST + 4, end:last], x[f + 1, end:last])
         if wanted[f + 2]:
-            _add(x[r * 13 + 1, end:last], x[f + 2, end:last])
+            _add(x[r * OF_LIST + 1, end:last], x[f + 2, end:last])
     if wanted[f + 1]:
         _multiply(x[f, end:last], x[f + 1, end:last])
     x[f + 3, end:last] = np.log(1.0 + stop - begin)
@@ -158,5 +161,5 @@ def _fill_training(source, p, f, wanted, x, end, last):  # type: ignore[no-untyp
             of_unseen = f + 2 + 2 * r + second
             if wanted[of_unseen]:
                 # Of every list in turn, its min-max and its reciprocal rank.
-                x[of_unseen, end:last] = x[r * 13 + (7 if second else 1), end:last]
+                x[of_unseen, end:last] = x[r * OF_LIST + (7 if second else 1), end:last]
                 _multiply(unseen, x[of_unseen, end:last])

@@ -39,9 +39,15 @@ OF_TRAINING = ("train_texts", "unseen")
 UNSEEN_OF_LIST = ("unseen_min-max", "unseen_reciprocal_rank")
 """Per retriever: two of its features for a label without training texts, which some retrievers cannot list; else 0."""
 
-
+MADE_OF = {
+    "combmnz": "zmuv",
+    "combsum": "min-max",
+    "unseen_min-max": "min-max",
+    "unseen_reciprocal_rank": "reciprocal_rank",
+}
+"""Features of a candidate that are made of another one of its lists."""
 AT_ONCE = 2048
-"""Candidates that are scored together, a multiple of 8: few enough for their features to stay in the caches."""
+"""Candidates that are scored together, a multiple of 8: many make loops cheap, few keep features in the caches."""
 LOGARITHMS = np.log(np.arange(1.0, 4097.0))
 """Of small whole numbers, which ranks and frequencies mostly are: looked up, they cost less."""
 
@@ -51,15 +57,6 @@ def feature_names(retrievers: Sequence[str], trained: bool) -> tuple[str, ...]:
     of_lists = [f"{name}.{feature}" for name in retrievers for feature in OF_LIST]
     unseen = [f"{name}.{feature}" for name in retrievers for feature in UNSEEN_OF_LIST]
     return (*of_lists, *OF_CANDIDATE, *((*OF_TRAINING, *unseen) if trained else ()))
-
-
-MADE_OF = {
-    "combmnz": "zmuv",
-    "combsum": "min-max",
-    "unseen_min-max": "min-max",
-    "unseen_reciprocal_rank": "reciprocal_rank",
-}
-"""Features of a candidate that are made of another one of its lists."""
 
 
 class FeatureSource(NamedTuple):
