@@ -40,7 +40,13 @@ def run(spark: SparkSession, config: Config) -> Result:
     """Prepare, retrieve (and take what `inputs.candidates` brings), evaluate."""
     config = with_candidates(spark, config, announce)
     announce(config, EVALUATE)
-    return evaluate.run(spark, config)
+    return evaluate.run(_needed_session(spark), config)
+
+
+def _needed_session(spark: SparkSession) -> SparkSession | None:
+    """The session if it may have a cluster behind it. On one machine `auto` does without it where the data is small:
+    in this process no worker has to start."""
+    return None if str(spark.conf.get("spark.master", "")).startswith("local") else spark
 
 
 @job

@@ -8,7 +8,6 @@ each fold, the projection heads (`train: projection`) or the fine-tuned model (`
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -36,10 +35,13 @@ from udfs.storage import absolute
 from udfs.vectors import train_projection
 
 WORDS, SCRATCH = "words.parquet", "scratch"
-SLICE_SECONDS = 10.0
-"""About how long texts are encoded between two lines about the progress."""
+SLICE_SECONDS = 20.0
+"""About how long texts are encoded between two lines about the progress. Workers wait for each other at its end."""
 BUCKET = 256
 """About how many texts are encoded together: with more, less is padding; with fewer, workers are loaded more evenly."""
+RANGES = 4
+"""Ranges per bucket that Spark is asked for. It makes fewer, since none of them divides a bucket; of as many ranges as
+there are buckets, some would hold two and others none."""
 ENCODING = ("udfs.encode",)
 """The code that decides what a text's vector is. What it imports does not: encoding takes hours, and the digests of the
 texts and of the model are in the key."""
@@ -191,19 +193,17 @@ def _encode_chunk(
         rows.write.parquet(scratch)
         texts = work.spark.read.parquet(scratch)
         sizes = dict(sorted(tuple(row) for row in texts.groupBy("bucket").count().collect()))
-        waiting, together = list(sizes), work.fewest_buckets
+        waiting = list(sizes)
         while waiting:
+            together = max(work.fewest_buckets, round(progress.rate * SLICE_SECONDS / BUCKET))
             chosen, waiting = waiting[:together], waiting[together:]
-            begin = time.monotonic()
             some = texts.where(F.col("bucket").between(chosen[0], chosen[-1]))
-            # By range, one bucket is not put with another while workers are idle.
-            by_bucket = some.repartitionByRange(min(work.partitions, len(chosen)), "bucket")
+            # Of so many ranges, each holds one bucket: a worker that is done takes the next.
+            by_bucket = some.repartitionByRange(RANGES * len(chosen), "bucket")
             whole = by_bucket.sortWithinPartitions("bucket", "id")
             vectors = whole.mapInArrow(encode_texts(encoder), VECTORS_SCHEMA)
             vectors.write.mode("append").parquet(f"{folder.uri}/{VECTORS}")
             progress.add(sum(sizes[bucket] for bucket in chosen))
-            faster = SLICE_SECONDS / (time.monotonic() - begin)
-            together = max(work.fewest_buckets, round(len(chosen) * faster))
         folder.remove(SCRATCH)
         return {what: sum(sizes.values())}
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fusion.errors import InputError, SetupError, unknown_name
 from fusion.retrieval.contrastive import REMEDY, dense_package
-from fusion.types import Singles
+from fusion.types import Ints, Singles
 from udfs.candidate_rows import Batches
 from udfs.storage import local_folder, readable_folder
 
@@ -25,6 +25,8 @@ VECTORS_SCHEMA = "id long, vector array<float>"
 MODEL_FOLDER = "model"
 Precision = Literal["float32", "bfloat16"]
 """How the products inside a model are rounded."""
+MOST_CHARACTERS = 16
+"""Characters per token that the model may read: where that many words do not fill it, it gets the whole text."""
 
 
 class Bundle(NamedTuple):
@@ -136,11 +138,41 @@ def load_encoder(encoder: Encoder) -> Any:
 def encode(model: Any, texts: list[str], batch_size: int, precision: Precision = "float32") -> Singles:
     """Unit vectors of texts. In bfloat16 only products of matrices are rounded, to 8 bits; sums are not."""
     torch = dense_package("torch")
+    order, read = by_tokens(model, texts)
     with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bfloat16"):
-        vectors = model.encode(
-            texts, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True, normalize_embeddings=True
-        )
-    return np.asarray(vectors, np.float32)
+        # One by one: sentence-transformers would sort all of them anew, by their characters.
+        batches = [
+            model.encode(
+                read[begin : begin + batch_size],
+                batch_size=batch_size,
+                show_progress_bar=False,
+                convert_to_numpy=True,
+                normalize_embeddings=True,
+            )
+            for begin in range(0, max(1, len(read)), batch_size)
+        ]
+    vectors = np.empty((len(texts), np.shape(batches[0])[-1]), np.float32)
+    vectors[order] = np.concatenate(batches)
+    return vectors
+
+
+def by_tokens(model: Any, texts: list[str]) -> tuple[Ints, list[str]]:
+    """An order of texts by their tokens, so that little of a batch is padding, and in that order what of each the model
+    reads. Of a long text that are its first words, which takes less time to cut into tokens."""
+    cut, limit = model.tokenizer, model.max_seq_length
+    if not callable(cut) or not limit:
+        order = np.argsort([-len(text) for text in texts], kind="stable")
+        return order, [texts[n] for n in order]
+    begins = [_beginning(text, MOST_CHARACTERS * limit) for text in texts]
+    sizes = [len(ids) for ids in cut(begins, truncation=True, max_length=limit)["input_ids"]] if texts else []
+    order = np.argsort([-size for size in sizes], kind="stable")
+    return order, [begins[n] if sizes[n] == limit else texts[n] for n in order]
+
+
+def _beginning(text: str, characters: int) -> str:
+    """The words of a text up to so many characters; the whole text if its first word is longer."""
+    end = text.rfind(" ", 0, characters) if len(text) > characters else -1
+    return text if end < 1 else text[:end]
 
 
 def encode_texts(encoder: Encoder) -> Callable[[Batches], Batches]:

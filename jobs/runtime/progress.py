@@ -42,6 +42,11 @@ class Progress:
         self._reported = time.monotonic()
         log_progress(self.line())
 
+    @property
+    def rate(self) -> float:
+        """How much was done per second, by the last report; 0 before the first."""
+        return self._now_done / max(self._reported - self._begin, 1e-9)
+
     def line(self) -> str:
         """How far the work is now."""
         return self.text(self._reported - self._begin, time.monotonic() - self._reported)

@@ -283,6 +283,15 @@ def test_rounded_products_change_little(model):
     load_encoder.cache_clear()
 
 
+def test_every_bucket_is_a_task(done):
+    """So that no worker has two of them while another has none. A task with rows writes one file."""
+    chunk = next((done[0] / "made/vectors").glob("*/texts-0001-of-0002"))
+    (files,) = [list(folder.glob("part-*")) for folder in chunk.glob("vectors.parquet")]
+    ids = sorted(sorted(pq.read_table(file)["id"].to_pylist()) for file in files)
+    assert len(files) == -(-70 // train_dense.BUCKET)
+    assert sum(map(len, ids)) == json.loads((chunk / "stage.json").read_text())["texts"]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

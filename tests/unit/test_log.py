@@ -107,8 +107,10 @@ def test_progress_is_rare_elsewhere(
 def test_the_time_left() -> None:
     progress = Progress("encode", 1000, "texts")
     assert progress.text(0, since=7) == "encode: 0 of 1,000 texts, 7 s so far"
+    assert progress.rate == 0
     progress.skip(500)
     progress.add(100)
+    assert progress.rate > 0
     assert progress.text(20, since=15) == "encode: 600 of 1,000 texts (60%), about 65 s left"
     assert progress.text(20, since=500).endswith("about 1 s left")
     # 100 texts took 20 s; those of an earlier run took none.
