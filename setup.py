@@ -30,10 +30,6 @@ EXTRAS = {
     "mlflow": ["mlflow-skinny>=2.18"],
     # Figures for papers.
     "report": ["matplotlib>=3.8"],
-    # Stores that a build of pyarrow may not know.
-    "azure": ["adlfs>=2024.4"],
-    "gcs": ["gcsfs>=2024.3"],
-    "s3": ["s3fs>=2024.3"],
     # Stemming before BM25.
     "stemming": ["PyStemmer>=3"],
     # A Java runtime for machines that have none.
