@@ -99,7 +99,8 @@ setup(
         "numpy>=1.26",
         # Spark 4.3 and earlier do not work with pandas 3.
         "pandas>=2.2,<3",
-        "pyarrow>=19",
+        # 19.0.0 cannot read what deltalake writes: "Repetition level histogram size mismatch".
+        "pyarrow>=19.0.1",
         "pydantic>=2.6",
         "pyspark>=4.0",
         "PyYAML>=6.0.1",
