@@ -89,6 +89,6 @@ $(VENV)/ready: setup.py constraints-cpu.txt
 $(OLDEST)/ready: setup.py constraints-oldest.txt constraints-cpu.txt
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --quiet --upgrade pip
-	$(OLDEST)/bin/python -m pip install --quiet --quiet --editable '.[dense,linear,test]' \
+	$(OLDEST)/bin/python -m pip install --quiet --quiet --editable '.[dense,java,linear,test]' \
 	  --constraint constraints-oldest.txt --constraint constraints-cpu.txt $(TORCH)
 	touch $@

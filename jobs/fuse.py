@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -127,16 +128,18 @@ def _write_on_spark(fused: DataFrame, folder: ResultFolder, format_name: str) ->
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
-    # The workers' problems are seen on the way to the file, without a second pass.
+    # The workers' problems are seen on the way to the file, without a second pass; as text, since Spark 4.0 hands out
+    # arrays as objects of Java.
     seen = Observation("fused lists")
-    observed = fused.observe(seen, F.collect_set("problems").alias("problems"), F.count("text_id").alias("lists"))
+    problems = F.to_json(F.collect_set("problems")).alias("problems")
+    observed = fused.observe(seen, problems, F.count("text_id").alias("lists"))
     lists = observed.drop("problems")
     if format_name not in FORMATS:
         lists.write.partitionBy(*CELL).parquet(f"{folder.uri}/{FUSED}")
-        _refuse(seen.get["problems"])
+        _refuse(json.loads(seen.get["problems"]))
         return int(seen.get["lists"])
     lists.write.parquet(f"{folder.uri}/{UNORDERED}")
-    _refuse(seen.get["problems"])
+    _refuse(json.loads(seen.get["problems"]))
     # Sorting looks at its rows twice, so it must not be what fuses them.
     ordered = fused.sparkSession.read.parquet(f"{folder.uri}/{UNORDERED}").orderBy(*ORDER)
     ordered.write.partitionBy(*CELL).parquet(f"{folder.uri}/{ORDERED}")

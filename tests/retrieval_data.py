@@ -19,7 +19,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 def tiny_bert(folder: Path) -> Path:
     """A BERT of two layers that has learnt nothing, but tells words apart."""
     import torch
-    from transformers import BertConfig, BertModel, BertTokenizer
+    from transformers import BertConfig, BertModel, BertTokenizerFast
 
     words = [*SPECIAL, *(word(n) for n in range(WORDS))]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
@@ -27,7 +27,7 @@ def tiny_bert(folder: Path) -> Path:
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     config = BertConfig(vocab_size=len(words), max_position_embeddings=64, initializer_range=0.5, **shape)
     BertModel(config).save_pretrained(folder)
-    BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
     return folder
 
 

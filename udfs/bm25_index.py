@@ -206,7 +206,7 @@ def _write(uri: str, formula: Formula, groups: tuple[str, ...], rows: Gathered, 
     index = bm25s.BM25(formula.k1, formula.b, method="atire", idf_method="robertson", csc_backend="scipy")
     index.index(corpus, create_empty_token=False, show_progress=False)
     with writable_folder(uri) as folder:
-        index.save(folder, show_progress=False)
+        index.save(folder)
         arrays = {"text_id": rows.text_id, "label_group": rows.label_group}
         if formula.mode == "texts":
             arrays["carried_offset"], arrays["carried"] = rows.carried

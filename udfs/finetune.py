@@ -109,6 +109,12 @@ def _granted_gpus() -> list[str]:
     return [] if granted is None else list(granted.addresses)
 
 
+def tokenized(model: Any, texts: list[str]) -> Any:
+    """What the model reads of some texts."""
+    # Releases of sentence-transformers before 6 know it as `tokenize`.
+    return (getattr(model, "preprocess", None) or model.tokenize)(texts)
+
+
 class Steps:
     """A training: the model, its optimizer, and how far it is."""
 
@@ -152,9 +158,8 @@ class Steps:
         self.step += 1
 
     def _vectors(self, texts: list[str]) -> Any:
-        # Releases before 6 know it as `tokenize`.
-        tokenized = getattr(self.model, "preprocess", None) or self.model.tokenize
-        features = dense_package("sentence_transformers.util").batch_to_device(tokenized(texts), self.device)
+        to_device = dense_package("sentence_transformers.util").batch_to_device
+        features = to_device(tokenized(self.model, texts), self.device)
         with self.torch.autocast(self.device.type, self.torch.bfloat16, enabled=self.rounded):
             return self.model(features)["sentence_embedding"].float()
 

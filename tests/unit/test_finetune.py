@@ -15,7 +15,7 @@ from jobs.settings.dense import DenseSettings
 from tests.retrieval_data import LABELS, make_data, tiny_bert, word
 from udfs.checkpoints import Checkpoints
 from udfs.encode import Encoder, load_encoder
-from udfs.finetune import PairTexts, fit, own_gpu
+from udfs.finetune import PairTexts, fit, own_gpu, tokenized
 
 CHUNK = 8
 
@@ -62,7 +62,7 @@ def test_cached_gradients_are_those_of_the_whole_batch(folder) -> None:
     model = fresh(folder).double().eval()
 
     def vectors(some: list[str]) -> Any:
-        return model(model.preprocess(some))["sentence_embedding"]
+        return model(tokenized(model, some))["sentence_embedding"]
 
     loss = nt_xent(vectors(plain[0]), vectors(plain[1]), mask, 0.07)
     loss.backward()
@@ -81,7 +81,7 @@ def test_a_chunk_is_repeated_with_its_random_numbers(folder) -> None:
     model = fresh(folder).train()
 
     def vectors(some: list[str]) -> Any:
-        out = model(model.preprocess(some))["sentence_embedding"]
+        out = model(tokenized(model, some))["sentence_embedding"]
         seen.setdefault(some[0], []).append(out.detach().clone())
         return out
 

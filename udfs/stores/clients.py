@@ -35,10 +35,9 @@ TRANSIENT = re.compile(
 )
 FIRST_WAIT, LONGEST_WAIT = 0.2, 8.0
 """Seconds before the second try, and at most before any other."""
-ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
+PYARROW = int(pa.__version__.partition(".")[0])
+ONE_PUT = {"allow_delayed_open": True} if PYARROW >= 21 else {}
 """A small object is one put, where pyarrow can do so; earlier versions take three requests; the last one counts."""
-EXTRAS = {S3: "s3", GCS: "gcs", AZURE: "azure"}
-"""What to install for stores that this build of pyarrow does not know."""
 
 
 class StoreError(OSError):
@@ -62,14 +61,13 @@ def _client(kind: str, host: str, access: StoreAccess, process: int) -> fs.FileS
         if kind == GCS:
             return _gcs(access)
         if kind == AZURE:
-            account, key = host.partition(".")[0], access.azure_account_key
-            return fs.AzureFileSystem(account, account_key=key, sas_token=access.azure_sas_token)
+            return _azure(host.partition(".")[0], access)
         if kind == HDFS:
             return fs.HadoopFileSystem.from_uri(host)
         return _fsspec(kind)
     except (AttributeError, ImportError) as error:
-        extra = f": pip install 'xmtc-fusion[{EXTRAS[kind]}]'" if kind in EXTRAS else ""
-        raise SetupError(f"nothing here can open {kind}:// addresses ({error}){extra}") from None
+        remedy = ": install pyarrow from PyPI, whose builds can" if kind in (S3, GCS, AZURE) else ""
+        raise SetupError(f"nothing here can open {kind}:// addresses ({error}){remedy}") from None
 
 
 def _s3(access: StoreAccess) -> fs.FileSystem:
@@ -91,6 +89,14 @@ def _gcs(access: StoreAccess) -> fs.FileSystem:
         return fs.GcsFileSystem()
     scheme, _, endpoint = access.gcs_endpoint.rpartition("://")
     return fs.GcsFileSystem(anonymous=True, scheme=scheme or "http", endpoint_override=endpoint)
+
+
+def _azure(account: str, access: StoreAccess) -> fs.FileSystem:
+    if access.azure_sas_token is None:
+        return fs.AzureFileSystem(account, account_key=access.azure_account_key)
+    if PYARROW < 20:
+        raise SetupError(f"SAS tokens of Azure need pyarrow 20 or newer, and {pa.__version__} is installed")
+    return fs.AzureFileSystem(account, account_key=access.azure_account_key, sas_token=access.azure_sas_token)
 
 
 def _fsspec(scheme: str) -> fs.FileSystem:
