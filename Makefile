@@ -38,7 +38,7 @@ figures: $(VENV)/ready ## Write the figures of README and docs from the committe
 lint: $(VENV)/ready ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy fusion udfs jobs xmtc_fusion
+	$(BIN)/mypy fusion udfs jobs xmtc_fusion benchmarks
 
 format: $(VENV)/ready ## Format the code
 	$(BIN)/ruff check --fix .

@@ -9,6 +9,8 @@ import argparse
 import platform
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -52,7 +54,7 @@ def build(folder: Path, documents: list[list[str]]) -> Index:
     return Index.open(folder)
 
 
-def seconds(work, repeat: int = 3) -> tuple[float, float]:
+def seconds(work: Callable[[], object], repeat: int = 3) -> tuple[float, float]:
     """The seconds of the first call, and of the best of some later ones; of the processor, not of the clock, so
     that other work on the machine does not count."""
     taken = []
@@ -86,11 +88,11 @@ def run(documents: int, queries: int, reference_queries: int) -> str:
             index.rank(asked, Scoring(NEIGHBOURS, "max", LISTED))
 
         known = [token[offset[q] : offset[q + 1]].tolist() for q in range(queries)]
-        contestants = {}
+        contestants: dict[str, Callable[[], object]] = {}
         for backend in ("numpy", "numba"):
             theirs = bm25s.BM25.load(scratch, mmap=True, backend=backend)
-            contestants[f"bm25s, {backend} backend: nearest {NEIGHBOURS} documents"] = lambda theirs=theirs: (
-                theirs.retrieve(known, k=NEIGHBOURS, show_progress=False)
+            contestants[f"bm25s, {backend} backend: nearest {NEIGHBOURS} documents"] = partial(
+                theirs.retrieve, known, k=NEIGHBOURS, show_progress=False
             )
         contestants[f"ours: nearest {NEIGHBOURS} documents"] = ours
         contestants[f"ours: from tokens to the top {LISTED} head and tail labels"] = ours_to_labels

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.one_fold import OneFold, Vectors, write_columns
-from benchmarks.retrievers import COLUMNS
+from benchmarks.retrievers import ASPECTS
 from fusion.types import Singles
 from jobs.settings.dense import DenseSettings
 from jobs.train_dense import base_encoder
@@ -139,9 +139,9 @@ def report(arguments: argparse.Namespace) -> Iterator[str]:
     yield f"Speed: {len(timed)} texts of the demo in CPU seconds. Quality: {counts['test']:,} test texts of one fold of"
     yield f"{counts['texts']:,}, labels by their names, untrained."
     yield ""
-    header = " | ".join(f"{group} {metric}@{k}" for group, metric, k in COLUMNS)
+    header = " | ".join(f"{group} {metric}@{k}" for group, metric, k in ASPECTS)
     yield f"| | texts/s | times float32 | mean cosine with float32 | {header} |"
-    yield "|---|" + "---:|" * (3 + len(COLUMNS))
+    yield "|---|" + "---:|" * (3 + len(ASPECTS))
     bm25 = data.bm25()
     for name, way in every.items():
         vectors = test_vectors(data, name, way)

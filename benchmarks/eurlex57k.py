@@ -106,9 +106,8 @@ def _line(dataset: Dataset, paper: PaperFigures, aspect: Aspect) -> str:
     values = {row.cell: row.values[aspect] for row in dataset.rows if not row.single}
     best = next(cell for cell, value in values.items() if value.best)
     by_folds = {cell for cell, value in values.items() if value.bold}
-    by_texts = {
-        cell for cell, value in values.items() if not value.against_best or value.against_best.p_queries >= 0.05
-    }
+    against_best = {cell: value.against_best for cell, value in values.items()}
+    by_texts = {cell for cell, told in against_best.items() if told is None or (told.p_queries or 0) >= 0.05}
     says = [name for name, tied in (("folds", by_folds), ("texts", by_texts)) if FAVOURITE in tied]
     answer = "yes, by " + " and ".join(says) if says else "no"
     figures = f"{paper.rank_correlation[aspect]:.2f} | {best} | {len(by_folds)} | {len(by_texts)} | {answer}"

@@ -21,6 +21,8 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from benchmarks.bare import run_bare
 from benchmarks.compare import all_metrics
 from benchmarks.data import RETRIEVERS, write_data
@@ -125,13 +127,13 @@ def config_of(settings: dict[str, object]) -> Config:
     return load_config(None, {"evaluate.details": False, "spark.master": f"local[{CORES}]", **settings})
 
 
-def timed(session, config: Config) -> float:
+def timed(session: SparkSession, config: Config) -> float:
     begin = time.perf_counter()
     evaluate.run(session, config)
     return time.perf_counter() - begin
 
 
-def evaluation_of(session, config: Config) -> EvaluationPlan:
+def evaluation_of(session: SparkSession, config: Config) -> EvaluationPlan:
     layout = load_lists(SparkTables(session), Sources.of(config.inputs), judged=True).layout
     cells = tuple(config.grid.grid(layout.retrievers).cells)
     return EvaluationPlan(layout, cells, layout.views, "group", tuple(config.evaluate.measures))

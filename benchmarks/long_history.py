@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import yaml
@@ -52,9 +52,9 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.work = folder / "work"
-        settings: dict[str, object] = {"dataset": DATASET, "inputs": {}}
+        settings: dict[str, Any] = {"dataset": DATASET, "inputs": {}}
         for name, value in write_data(folder / "data", TEXTS).items():
-            settings["inputs"][name.split(".")[1]] = value  # type: ignore[index]
+            settings["inputs"][name.split(".")[1]] = value
         self.dataset = folder / "synthetic.yaml"
         self.dataset.write_text(yaml.safe_dump(settings))
         self.history = History(str(self.work / "history"))
@@ -80,7 +80,9 @@ class Site:
     def repeat(self, nights: int) -> None:
         """The first night's rows as those of further nights."""
         rows = {name: self.history.read(name, [FIRST]) for name in TABLES}
-        run = rows.pop(RUNS).to_pylist()[0]
+        runs = rows.pop(RUNS)
+        assert runs is not None
+        run = runs.to_pylist()[0]
         tables = {name: table.drop_columns(list(KEYS)) for name, table in rows.items() if table is not None}
         flush = delta_tables._to_disk
         # Waiting for the disk a thousand times would measure the disk.

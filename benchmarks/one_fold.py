@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.retrievers import COLUMNS, FAVOURITE, figures
+from benchmarks.retrievers import ASPECTS, FAVOURITE, figures
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import pareto_groups
 from fusion.retrieval.contrastive import Training
@@ -159,9 +159,9 @@ class OneFold:
             "evaluate.label_groups": ["tail", "head"],
             "evaluate.details": False,
         }
-        found = figures(evaluate.compute(None, load_config(None, chosen)))
+        found = figures(evaluate.compute(None, load_config(None, chosen)), ["bm25", "dense"])
         cells = {"bm25": Cell(SINGLE, "bm25"), "dense": Cell(SINGLE, "dense"), "fused": FAVOURITE}
-        return {name: [found.of[column][cell] for column in COLUMNS] for name, cell in cells.items()}
+        return {name: [found.of[aspect][cell] for aspect in ASPECTS] for name, cell in cells.items()}
 
     def _source(self, vectors: Vectors, parts: Sequence[str]) -> FoldSource:
         return replace(

@@ -79,7 +79,8 @@ def retriever_tables() -> dict[str, str]:
 
 def error_tables() -> dict[str, str]:
     """Of docs/faq.md: every error class and exit code."""
-    classes = [XmtcError, *(error for error in XmtcError.__subclasses__() if error.__module__ == "fusion.errors")]
+    kinds = XmtcError.__subclasses__()
+    classes: list[type[XmtcError]] = [XmtcError, *(kind for kind in kinds if kind.__module__ == "fusion.errors")]
     return {
         "errors": markdown(
             ["class", "", "exit code"],

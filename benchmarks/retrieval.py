@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -74,7 +75,7 @@ def dense(labels: int, hnsw_from: int | None) -> dict[str, float]:
     indexes = []
     for vectors in groups:
         if hnsw_from is None:
-            index = faiss.IndexFlatIP(DIMENSIONS)
+            index: Any = faiss.IndexFlatIP(DIMENSIONS)
         else:
             index = faiss.IndexHNSWFlat(DIMENSIONS, 32, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction, index.hnsw.efSearch = 100, 256

@@ -23,6 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks.data import write_data
 
@@ -34,11 +35,11 @@ SUBREAPER = 36
 """The request of Linux's prctl by which orphans, such as Spark's Java, become this process's children."""
 
 
-def commands(data: dict[str, str], folder: Path, whole_demo: bool) -> dict[str, list[str]]:
+def commands(data: dict[str, Any], folder: Path, whole_demo: bool) -> dict[str, list[str]]:
     """What is measured; the same words for both trees."""
     chosen = [] if whole_demo else [word for setting in DEMO.split() for word in ("--set", setting)]
     demo = ["run", "--config", "conf/datasets/debtags.yaml", "--work", str(folder / "work"), *chosen]
-    runs = [f"--run={name}={path}" for name, path in data["inputs.candidates"].items()]  # type: ignore[attr-defined]
+    runs = [f"--run={name}={path}" for name, path in data["inputs.candidates"].items()]
     judged = ["--qrels", data["inputs.judgements"], "--label-groups", data["inputs.label_groups"]]
     grid = ["evaluate", *runs, *judged, "--set", "evaluate.randomizations=1000"]
     engines = {engine: [*grid, "--engine", engine, "--output", str(folder / engine)] for engine in ("local", "arrays")}

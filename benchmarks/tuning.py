@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,11 +34,12 @@ from jobs.config import load_config
 from jobs.inputs.list_rows import ListRows, load_lists
 from jobs.inputs.sources import Sources
 from jobs.runtime.engines import LocalEngine
-from jobs.tuning.learning import Learned, Learner, kinds_of
+from jobs.tuning.learning import Learner, kinds_of
 from jobs.tuning.tried import count
 from udfs.evaluation_plan import EvaluationPlan
 from udfs.tuning import Parting, TrainTexts
 
+T = TypeVar("T")
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 7
 SETTINGS = 500
@@ -82,12 +83,9 @@ def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
     many = [*parameter_cells(), *plain.cells]
     many = (many + weighted_cells(lists.layout.retrievers, 10**9))[:SETTINGS]
     evaluations = {"the grid's 60 cells": plain, "cells, weights and parameters": replace(plain, cells=tuple(many))}
-    trained = {}
+    trained: dict[Cell, list[float]] = {}
     for kind in kinds:
-        learned: dict[tuple[Cell, str], Learned] = {}
-        trained[kind.cell] = _taken(
-            lambda k=kind, to=learned: to.update(replace(learner, kinds=[k]).learn(lists, (0,)))
-        )
+        learned, *trained[kind.cell] = _taken(replace(learner, kinds=[kind]).learn, lists, (0,))
         models = {view: learned[kind.cell, view].model for view in views}
         evaluations[f"the grid and {kind.cell} ({_options(models)})"] = _with(plain, kind.cell, models)
     rows = learner.rows(lists.rows)
@@ -128,11 +126,11 @@ def _options(models: Mapping[str, Model]) -> str:
     return "; ".join(f"{view}: {str(model).split(':')[0]}" for view, model in models.items())
 
 
-def _taken(action: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds of a core's work, and of the clock."""
+def _taken(action: Callable[..., T], *arguments: Any) -> tuple[T, float, float]:
+    """What an action gives, its seconds of a core's work and those of the clock."""
     work, clock = time.process_time(), time.perf_counter()
-    action()
-    return time.process_time() - work, time.perf_counter() - clock
+    result = action(*arguments)
+    return result, time.process_time() - work, time.perf_counter() - clock
 
 
 def _measured(
@@ -142,7 +140,7 @@ def _measured(
     for round_number in range(ROUNDS + 1):
         for name, evaluation in evaluations.items():
             known = train_texts if evaluation.strategies else None
-            work, _ = _taken(lambda e=evaluation, t=known: count(LocalEngine(), lists, e, None, t))  # type: ignore[misc]
+            _, work, _ = _taken(count, LocalEngine(), lists, evaluation, None, known)
             # The first round compiles.
             if round_number:
                 measured[name].append(work)
