@@ -14,6 +14,8 @@ from fusion.kernel.compiled import compiled
 
 OF_LIST = 13
 """The number of features per retriever; below, each has its place among these."""
+WHOLE = 128
+"""The candidates that are scored together are a multiple of this many, however wide the vectors of the processor."""
 
 
 @compiled
@@ -61,7 +63,7 @@ def _fill_list(source, p, r, wanted, x, end, last):  # type: ignore[no-untyped-d
     if wanted[f + 7]:
         _inverse(position, x[f + 7, end:last])
     if wanted[f + 8]:
-        _logarithm(position, source.logs, x[f + 8, end:last])
+        _logarithm(position, n, source.logs, x[f + 8, end:last])
     if wanted[f + 9]:
         _presence(position, x[f + 9, end:last])
     if wanted[f + 10]:
@@ -95,10 +97,15 @@ def _inverse(position, x):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _logarithm(position, logs, x):  # type: ignore[no-untyped-def]
-    for c in range(position.size):
-        i = position[c]
-        x[c] = 0.0 if i < 0 else logs[i] if i < logs.size else np.log(i + 1.0)
+def _logarithm(position, n, logs, x):  # type: ignore[no-untyped-def]
+    # ln(1) is also the value of a label that the list lacks.
+    if n <= logs.size:
+        for c in range(position.size):
+            x[c] = logs[max(position[c], 0)]
+    else:
+        for c in range(position.size):
+            i = max(position[c], 0)
+            x[c] = logs[i] if i < logs.size else np.log(i + 1.0)
 
 
 @compiled
@@ -127,19 +134,29 @@ def _multiply(values, x):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _product(a, b, x):  # type: ignore[no-untyped-def]
+    for c in range(a.size):
+        x[c] = a[c] * b[c]
+
+
+@compiled
 def _fill_common(source, p, f, wanted, x, end, last):  # type: ignore[no-untyped-def]
     begin, stop, retrievers = source.offset[p], source.offset[p + 1], source.position.shape[0]
-    x[f : f + 3, end:last] = 0.0
-    for r in range(retrievers):
-        if wanted[f] or wanted[f + 1]:
+    if wanted[f] or wanted[f + 1]:
+        x[f, end:last] = 0.0
+        for r in range(retrievers):
             _count_list(source.position[r, begin:stop], x[f, end:last])
-        if wanted[f + 1]:
-            _add(x[r * OF_LIST + 4, end:last], x[f + 1, end:last])
-        if wanted[f + 2]:
-            _add(x[r * OF_LIST + 1, end:last], x[f + 2, end:last])
     if wanted[f + 1]:
+        x[f + 1, end:last] = 0.0
+        for r in range(retrievers):
+            _add(x[r * OF_LIST + 4, end:last], x[f + 1, end:last])
         _multiply(x[f, end:last], x[f + 1, end:last])
-    x[f + 3, end:last] = np.log(1.0 + stop - begin)
+    if wanted[f + 2]:
+        x[f + 2, end:last] = 0.0
+        for r in range(retrievers):
+            _add(x[r * OF_LIST + 1, end:last], x[f + 2, end:last])
+    if wanted[f + 3]:
+        x[f + 3, end:last] = np.log(1.0 + stop - begin)
 
 
 @compiled
@@ -155,11 +172,12 @@ def _fill_training(source, p, f, wanted, x, end, last):  # type: ignore[no-untyp
     for c in range(label.size):
         texts = counts[label[c]] if label[c] < counts.size else 0
         seen[c] = logs[texts] if texts < logs.size else np.log(1.0 + texts)
-        unseen[c] = 1.0 if texts == 0 else 0.0
+    # A loop of its own, for vectors: ln(1 + texts) is 0 for no texts alone.
+    for c in range(label.size):
+        unseen[c] = 1.0 if seen[c] == 0.0 else 0.0
     for r in range(source.position.shape[0]):
         for second in range(2):
             of_unseen = f + 2 + 2 * r + second
             if wanted[of_unseen]:
                 # Of every list in turn, its min-max and its reciprocal rank.
-                x[of_unseen, end:last] = x[r * OF_LIST + (7 if second else 1), end:last]
-                _multiply(unseen, x[of_unseen, end:last])
+                _product(x[r * OF_LIST + (7 if second else 1), end:last], unseen, x[of_unseen, end:last])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusion.kernel.pools import Pools
-from fusion.tuning.feature_filling import fill_features
+from fusion.tuning.feature_filling import WHOLE, fill_features
 from fusion.types import EPS, Array, Floats, Int32s, Ints
 
 OF_LIST = (
@@ -47,7 +47,7 @@ MADE_OF = {
 }
 """Features of a candidate that are made of another one of its lists."""
 AT_ONCE = 2048
-"""Candidates that are scored together, a multiple of 8: many make loops cheap, few keep features in the caches."""
+"""Candidates that are scored together, a multiple of WHOLE: many make loops cheap, few keep features in the caches."""
 LOGARITHMS = np.log(np.arange(1.0, 4097.0))
 """Of small whole numbers, which ranks and frequencies mostly are: looked up, they cost less."""
 
@@ -96,7 +96,7 @@ class Features:
     def width(self, pools: Ints) -> int:
         """Room for as many candidates as are to be scored at once, and for the largest of the pools."""
         largest = int(np.diff(self.source.offset)[pools].max(initial=0))
-        return max(AT_ONCE, (largest + 7) // 8 * 8)
+        return max(AT_ONCE, -(-largest // WHOLE) * WHOLE)
 
 
 @lru_cache(maxsize=1024)

@@ -4,8 +4,9 @@ A candidate leaves a tree at its first leaf, from left to right, that no node ta
 feature is above the threshold) takes away the leaves of its left subtree. Leaves are bits, so that a node is one
 comparison and one "and", for a vector of candidates at a time. The thresholds of a feature are numbered in ascending
 order, and instead of a candidate's value the number of thresholds below it is compared: the outcome is the same, and
-the numbers are small. (C. Lucchese et al. QuickScorer: a fast algorithm to rank documents with additive ensembles of
-regression trees. SIGIR 2015.)
+the numbers are small. Where there are many thresholds, the range that they span is divided into equal buckets, and a
+value is compared with those of its own bucket only. (C. Lucchese et al. QuickScorer: a fast algorithm to rank documents
+with additive ensembles of regression trees. SIGIR 2015.)
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fusion.kernel.compiled import compiled
-from fusion.tuning.feature_filling import fill_features
+from fusion.tuning.feature_filling import WHOLE, fill_features
 from fusion.types import Array, Floats, Int32s, Ints
 
 MOST_LEAVES = 64
 """The bits of the widest mask."""
 MULTIPLIERS = {8: 0x1D, 16: 0x09AF, 64: 0x03F79D71B4CB0A89}
 """By the bits of a mask, De Bruijn sequences: times a single bit, their upper bits are another number for every bit."""
+CUTS_AT_ONCE, NODES_AT_ONCE = 4, 7
+"""So many thresholds of a feature, and nodes of a tree, are compared in one loop over the candidates; tables are filled
+up to whole numbers of these."""
+MANY_CUTS, BUCKETS = 17, 1024
+"""A feature with so many thresholds is not compared with all of them, but with those of the same bucket of values."""
 
 
 class TreeTables(NamedTuple):
@@ -32,6 +38,13 @@ class TreeTables(NamedTuple):
     cut: Floats
     """Their thresholds, feature after feature, each ascending."""
     first_cut: Ints
+    start: Array
+    """Of the features with many thresholds, how many of these are below each bucket (feature x bucket)."""
+    start_of: Ints
+    """The row of each feature in `start`; -1 where thresholds are few."""
+    low: Floats
+    """A value v of a feature falls in the bucket of number (v - low) * scale."""
+    scale: Floats
     first_node: Int32s
     """Where the nodes of each tree begin."""
     feature: Ints
@@ -65,23 +78,60 @@ def tree_tables(
     level = np.zeros(len(feature), np.uint8 if most <= 255 else np.uint32)
     for f, of_feature in zip(used, cuts, strict=True):
         level[feature == f] = np.searchsorted(of_feature, threshold[feature == f])
+    many = np.array([len(of_feature) >= MANY_CUTS for of_feature in cuts], np.bool_)
+    start = np.empty((many.sum(), BUCKETS), level.dtype)
+    start_of = np.where(many, np.cumsum(many) - 1, -1)
+    low, scale = np.zeros(len(used)), np.zeros(len(used))
+    for f in np.flatnonzero(many):
+        start[start_of[f]], low[f], scale[f] = _buckets(cuts[f])
+    # No value is above the thresholds that fill up; many are followed by one at least.
+    cuts = [
+        np.append(of_feature, np.full(-(len(of_feature) + more) % CUTS_AT_ONCE + more, np.inf))
+        for of_feature, more in zip(cuts, many, strict=True)
+    ]
     mask, place = np.zeros(len(feature), kind), np.zeros(len(value), np.int64)
     _lay_out(first_node, first_leaf, left, right, mask, place)
     slot = np.array([(MULTIPLIERS[bits] << n) % 2**bits * bits >> bits for n in range(bits)])
     values = np.zeros((len(first_node) - 1, bits))
     values[np.repeat(np.arange(len(values)), np.diff(first_leaf)), slot[place]] = value
+    # Nodes that fill up leave all leaves, whatever the outcome of their test.
+    nodes = np.diff(first_node)
+    padded = np.concatenate(([0], np.cumsum(-(-nodes // NODES_AT_ONCE) * NODES_AT_ONCE)))
+    at = np.arange(len(feature)) + np.repeat(padded[:-1] - first_node[:-1], nodes)
     return TreeTables(
         used,
         np.concatenate([np.empty(0), *cuts]),
         np.cumsum([0, *map(len, cuts)]),
-        first_node,
-        np.searchsorted(used, feature),
-        level,
-        mask,
+        start,
+        start_of,
+        low,
+        scale,
+        padded.astype(np.int32),
+        _spread(np.searchsorted(used, feature), at, padded[-1], 0),
+        _spread(level, at, padded[-1], 0),
+        _spread(mask, at, padded[-1], 2**bits - 1),
         values,
         kind(MULTIPLIERS[bits]),
         kind(2**bits - 1),
     )
+
+
+def _buckets(cut: Floats) -> tuple[Ints, float, float]:
+    """How many thresholds are below each bucket, and what gives a value its bucket: always the same operations, none of
+    which changes the order of two values."""
+    low, largest = cut[0], np.finfo(np.float64).max
+    # Thresholds may be as near to each other, or as far apart, as numbers can be.
+    with np.errstate(over="ignore"):
+        scale = min((BUCKETS - 1) / min(cut[-1] - low, largest), largest)
+        bucket = np.clip((cut - low) * scale, 0, BUCKETS - 1).astype(np.int64)
+    return np.searchsorted(bucket, np.arange(BUCKETS)), low, scale
+
+
+def _spread(values: Array, at: Ints, size: int, rest: int) -> Array:
+    """The values in their places, and between them all the same."""
+    spread = np.full(size, rest, values.dtype)
+    spread[at] = values
+    return spread
 
 
 @compiled
@@ -116,18 +166,16 @@ def score_by_tables(source, pools, wanted, tables, rows, width, scores) -> Any: 
     x = np.empty((wanted.size, width))
     code = np.empty((tables.used.size, width), tables.level.dtype)
     bits = np.empty(width, tables.mask.dtype)
-    slot = np.empty((tables.first_node.size - 1, width), np.uint8)
+    # Rows a power of two apart would compete for the same lines of the cache when columns are read.
+    slot = np.empty((tables.first_node.size - 1, width + 64), np.uint8)
     total = np.empty(width)
     first = 0
     while first < pools.size:
         behind, candidates = fill_features(source, pools, first, wanted, x)
-        for f in range(rows.size):
-            _count_cuts(x[rows[f], :candidates], tables.cut[tables.first_cut[f] : tables.first_cut[f + 1]], code[f])
-        # Leaves are added for eight candidates at a time, also where there are fewer.
-        slot[:, candidates : (candidates + 7) // 8 * 8] = 0
-        for t in range(slot.shape[0]):
-            _pass_nodes(code, tables, tables.first_node[t], tables.first_node[t + 1], bits[:candidates])
-            _find_slots(bits[:candidates], tables.multiplier, slot[t])
+        # Whole vectors only: what stands behind the last candidate is scored, too, and not read.
+        candidates = (candidates + WHOLE - 1) // WHOLE * WHOLE
+        _count_cuts(x, rows, tables, candidates, code)
+        _find_slots(code, tables, candidates, bits, slot)
         _add_leaves(slot, tables.value, candidates, total)
         first = put_scores(total, source.offset, pools, first, behind, scores)
 
@@ -145,72 +193,90 @@ def put_scores(total, offset, pools, first, behind, scores) -> Any:  # type: ign
 
 
 @compiled
-def _count_cuts(x, cut, code):  # type: ignore[no-untyped-def]
-    """How many thresholds each value is not at most."""
-    count = np.zeros(x.size, np.int32)
-    whole = cut.size // 8 * 8
-    for k in range(0, whole, 8):
-        eight = cut[k : k + 8]
-        a, b, c, d, e, f, g, h = eight[0], eight[1], eight[2], eight[3], eight[4], eight[5], eight[6], eight[7]
-        for n in range(x.size):
-            v = x[n]
-            lower = np.int32(not (v <= a)) + np.int32(not (v <= b)) + np.int32(not (v <= c)) + np.int32(not (v <= d))
-            upper = np.int32(not (v <= e)) + np.int32(not (v <= f)) + np.int32(not (v <= g)) + np.int32(not (v <= h))
-            count[n] += lower + upper
-    for k in range(whole, cut.size):
-        a = cut[k]
-        for n in range(x.size):
-            count[n] += np.int32(not (x[n] <= a))
-    for n in range(x.size):
-        code[n] = count[n]
+def _count_cuts(x, rows, tables, candidates, code):  # type: ignore[no-untyped-def]
+    """How many thresholds of its feature are below each value; four at a time, where they are few."""
+    bucket = np.empty(candidates, np.uint32)
+    for f in range(rows.size):
+        row, first, last, many = rows[f], tables.first_cut[f], tables.first_cut[f + 1], tables.start_of[f]
+        if many >= 0:
+            _find_buckets(x, row, tables.low[f], tables.scale[f], tables.start.shape[1] - 1.0, bucket)
+            _count_from_start(x, row, tables.cut[first:last], tables.start[many], bucket, f, code)
+            continue
+        for k in range(first, last, CUTS_AT_ONCE):
+            a, b, c, d = tables.cut[k], tables.cut[k + 1], tables.cut[k + 2], tables.cut[k + 3]
+            if k == first:
+                for n in range(candidates):
+                    v = x[row, n]
+                    code[f, n] = np.int32(v > a) + np.int32(v > b) + np.int32(v > c) + np.int32(v > d)
+            else:
+                for n in range(candidates):
+                    v = x[row, n]
+                    code[f, n] += np.int32(v > a) + np.int32(v > b) + np.int32(v > c) + np.int32(v > d)
 
 
 @compiled
-def _pass_nodes(code, tables, first, last, bits):  # type: ignore[no-untyped-def]
-    """The leaves of a tree that its nodes leave to each candidate; two nodes at a time."""
-    ones = tables.ones
-    bits[:] = ones
-    whole = first + (last - first) // 2 * 2
-    for n in range(first, whole, 2):
-        x, level, mask = code[tables.feature[n]], tables.level[n], tables.mask[n]
-        next_x, next_level, next_mask = code[tables.feature[n + 1]], tables.level[n + 1], tables.mask[n + 1]
-        for c in range(bits.size):
-            bits[c] &= (mask if x[c] > level else ones) & (next_mask if next_x[c] > next_level else ones)
-    for n in range(whole, last):
-        x, level, mask = code[tables.feature[n]], tables.level[n], tables.mask[n]
-        for c in range(bits.size):
-            bits[c] &= mask if x[c] > level else ones
+def _find_buckets(x, row, low, scale, last, bucket):  # type: ignore[no-untyped-def]
+    for n in range(bucket.size):
+        place = (x[row, n] - low) * scale
+        # In this order, what is not a number has a bucket, too, as may stand behind the last candidate.
+        place = place if place < last else last
+        bucket[n] = np.int32(place if place > 0.0 else 0.0)
 
 
 @compiled
-def _find_slots(bits, multiplier, slot):  # type: ignore[no-untyped-def]
-    """The slot of the first leaf that is left."""
+def _count_from_start(x, row, cut, start, bucket, f, code):  # type: ignore[no-untyped-def]
+    """Thresholds of lower buckets are below a value, those of higher ones are not; only its own are compared."""
+    for n in range(bucket.size):
+        count, v = np.uint64(start[bucket[n]]), x[row, n]
+        while v > cut[count]:
+            count += np.uint64(1)
+        code[f, n] = count
+
+
+@compiled
+def _find_slots(code, tables, candidates, bits, slot):  # type: ignore[no-untyped-def]
+    """The slot of the first leaf that the nodes of each tree leave to each candidate; seven nodes at a time."""
+    feature, level, mask, ones = tables.feature, tables.level, tables.mask, tables.ones
     width = np.iinfo(bits.dtype).bits
     shift = width - (3 if width == 8 else 4 if width == 16 else 6)
-    for c in range(bits.size):
-        # Stored in between, so that the product is cut to the width of the mask.
-        bits[c] = (bits[c] & -bits[c]) * multiplier
-        slot[c] = bits[c] >> shift
+    for t in range(slot.shape[0]):
+        bits[:candidates] = ones
+        for n in range(tables.first_node[t], tables.first_node[t + 1], NODES_AT_ONCE):
+            f0, f1, f2, f3 = feature[n], feature[n + 1], feature[n + 2], feature[n + 3]
+            l0, l1, l2, l3 = level[n], level[n + 1], level[n + 2], level[n + 3]
+            m0, m1, m2, m3 = mask[n], mask[n + 1], mask[n + 2], mask[n + 3]
+            f4, f5, f6 = feature[n + 4], feature[n + 5], feature[n + 6]
+            l4, l5, l6 = level[n + 4], level[n + 5], level[n + 6]
+            m4, m5, m6 = mask[n + 4], mask[n + 5], mask[n + 6]
+            for c in range(candidates):
+                left = (m0 if code[f0, c] > l0 else ones) & (m1 if code[f1, c] > l1 else ones)
+                left &= (m2 if code[f2, c] > l2 else ones) & (m3 if code[f3, c] > l3 else ones)
+                left &= (m4 if code[f4, c] > l4 else ones) & (m5 if code[f5, c] > l5 else ones)
+                bits[c] &= left & (m6 if code[f6, c] > l6 else ones)
+        for c in range(candidates):
+            # Stored in between, so that the product is cut to the width of the mask.
+            bits[c] = (bits[c] & -bits[c]) * tables.multiplier
+            slot[t, c] = bits[c] >> shift
 
 
 @compiled
 def _add_leaves(slot, value, candidates, total):  # type: ignore[no-untyped-def]
     """The sum of the values in the order of the trees; of eight candidates at a time, none waits for another."""
-    words = slot.view(np.uint64)
+    words = slot.view(np.uint32)
     for group in range((candidates + 7) // 8):
-        of_trees = words[:, group]
+        of_trees = words[:, 2 * group : 2 * group + 2]
         a = b = c = d = e = f = g = h = 0.0
         for t in range(value.shape[0]):
-            # The slots of the eight are the bytes of a word.
-            word, leaf = of_trees[t], value[t]
+            # The slots of the eight are the bytes of two words.
+            leaf, word, next_word = value[t], of_trees[t, 0], of_trees[t, 1]
             a += leaf[word & 255]
             b += leaf[(word >> 8) & 255]
             c += leaf[(word >> 16) & 255]
-            d += leaf[(word >> 24) & 255]
-            e += leaf[(word >> 32) & 255]
-            f += leaf[(word >> 40) & 255]
-            g += leaf[(word >> 48) & 255]
-            h += leaf[word >> 56]
+            d += leaf[word >> 24]
+            e += leaf[next_word & 255]
+            f += leaf[(next_word >> 8) & 255]
+            g += leaf[(next_word >> 16) & 255]
+            h += leaf[next_word >> 24]
         eight = total[8 * group : 8 * group + 8]
         eight[0], eight[1], eight[2], eight[3] = a, b, c, d
         eight[4], eight[5], eight[6], eight[7] = e, f, g, h

@@ -13,6 +13,7 @@ import pytest
 from fusion.kernel.merging import merge_lists
 from fusion.kernel.pools import Lists, Pools, Relevant
 from fusion.tuning import features as features_module
+from fusion.tuning.feature_filling import WHOLE
 from fusion.tuning.features import Features, feature_matrix, feature_names
 from fusion.tuning.lambdamart import _tree
 from fusion.tuning.models import LinearModel, TreeModel, model_from_json, tree_model
@@ -104,6 +105,22 @@ def test_more_thresholds_than_fit_a_byte() -> None:
     assert scores[::7].tolist() == [restated(described, row) for row in MATRIX[::7]]
 
 
+@pytest.mark.parametrize("farthest", [8.0, 1e4, 1e308], ids=["even", "most in one bucket", "all in one bucket"])
+def test_many_thresholds_at_values_and_next_to_them(farthest: float) -> None:
+    """Values equal to a threshold, a bit above one and a bit below, however the thresholds are spread."""
+    rng = np.random.default_rng(4)
+    values = np.unique(MATRIX[:, NAMES.index("dense.score")])
+    beside = [np.nextafter(values, -np.inf), values, np.nextafter(values, np.inf), [-farthest, farthest]]
+    trees = [random_tree(rng, 12) for _ in range(20)]
+    for tree in trees:
+        tree["feature"] = ["dense.score"] * 11
+        tree["threshold"] = rng.choice(np.concatenate(beside), 11).tolist()
+    trees[0]["threshold"][:2] = [-farthest, farthest]
+    described = tree_model(NAMES, trees, (12, 20)).to_json()
+    scores = scores_of(tree_model(NAMES, trees, (12, 20)))
+    assert scores[::7].tolist() == [restated(described, row) for row in MATRIX[::7]]
+
+
 @pytest.mark.parametrize("leaves", [7, 15, 50, 90])
 def test_trees_score_as_lightgbm_predicts(leaves: int) -> None:
     """Also where a value is the threshold itself, and for labels that lists lack."""
@@ -152,7 +169,7 @@ def test_scores_do_not_depend_on_what_is_scored_together(monkeypatch: pytest.Mon
     inside = np.isin(np.repeat(np.arange(len(POOLS.source)), np.diff(POOLS.offset)), some)
     for model in models:
         together = scores_of(model)
-        monkeypatch.setattr(features_module, "AT_ONCE", 8)
+        monkeypatch.setattr(features_module, "AT_ONCE", WHOLE)
         np.testing.assert_array_equal(scores_of(model), together)
         np.testing.assert_array_equal(scores_of(model, some), np.where(inside, together, np.nan))
         monkeypatch.undo()
