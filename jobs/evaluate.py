@@ -28,7 +28,7 @@ from jobs.inputs.tables import Frequencies
 from jobs.inputs.training import training_propensities
 from jobs.results.additions import additions
 from jobs.results.details import detail_tables
-from jobs.results.examples import Examples
+from jobs.results.examples import example_table
 from jobs.results.figures import metric_table, needs_nonrelevant, with_label_plan
 from jobs.results.label_changes import label_changes
 from jobs.results.result import Result
@@ -47,7 +47,6 @@ from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, count_hi
 from udfs.input_counts import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
-from udfs.text_batches import LIST_ROW
 from udfs.tuning import NOTHING_TUNED, Tuning, prepared
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning =
     if settings.details and frequencies is not None:
         counted = _details(packed, evaluation)
         input_counts |= _unseen_pairs(counted.coverage, evaluation)
-        details = _tables(packed, counted, metrics, evaluation, frequencies, lists, engine, sources)
+        details = _tables(packed, counted, metrics, evaluation, frequencies, engine, sources)
     if config.grid.subsets or any(cell.subset for cell in grid.cells):
         details["additions"] = additions(metrics, evaluation, counted.sums if details else None)
     return Result(metrics, input_counts, details, queries, engine.name)
@@ -264,21 +263,18 @@ def _tables(
     metrics: pa.Table,
     evaluation: EvaluationPlan,
     frequencies: Frequencies,
-    lists: ListRows[Any],
     engine: Engine,
     sources: Sources,
 ) -> dict[str, pa.Table]:
-    """The tables beside the metrics. Examples are looked up among the lists while this process makes the others."""
-    packed_examples = _part(packed, EXAMPLES)
+    """The tables beside the metrics."""
     with ThreadPoolExecutor(1) as pool:
-        if packed_examples:
-            examples = Examples(from_bytes(packed_examples), metrics, evaluation)
-            list_rows = pool.submit(engine.tables.arrow, lists.of_texts(examples.text_ids), LIST_ROW)
-        tables = detail_tables(*counted, metrics, evaluation, frequencies)
-        tables["labels"] = label_changes(counted.coverage, metrics, evaluation, frequencies, engine.tables, sources)
-        if packed_examples:
-            tables["examples"] = examples.table(list_rows.result(), engine.tables, sources)
-    return tables
+        # Names and excerpts are looked up among the inputs while another thread makes the tables that need none.
+        others = pool.submit(detail_tables, *counted, metrics, evaluation, frequencies)
+        labels = label_changes(counted.coverage, metrics, evaluation, frequencies, engine.tables, sources)
+        looked_up = {"labels": labels}
+        for kept in map(from_bytes, _part(packed, EXAMPLES)):
+            looked_up["examples"] = example_table(kept, metrics, evaluation, engine.tables, sources)
+        return {**others.result(), **looked_up}
 
 
 def _part(packed: pa.Table, part: str) -> list[bytes]:
