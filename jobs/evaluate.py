@@ -82,9 +82,9 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
 def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning = NOTHING_TUNED) -> Result:
     """The figures of every chosen cell, and of what was tuned and learned."""
     settings = config.evaluate
-    lists = load_lists(
-        engine.tables, sources, True, settings.relevant_from, any(map(needs_nonrelevant, settings.measures))
-    )
+    nonrelevant = any(map(needs_nonrelevant, settings.measures))
+    by_label = settings.details or bool(label_measures(settings.measures))
+    lists = load_lists(engine.tables, sources, True, settings.relevant_from, nonrelevant, count_labels=by_label)
     chosen = config.grid.grid(lists.layout.retrievers)
     grid = Grid(chosen.cells, lists.layout.retrievers, chosen.policies, strategies=tuning.strategies)
     _check_names(lists.layout.retrievers)
@@ -105,8 +105,8 @@ def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning =
     frequencies = None
     if settings.details:
         _check_comparable(grid)
-    if settings.details or label_measures(settings.measures):
-        frequencies = engine.tables.frequencies(lists.judgements)
+    if by_label:
+        frequencies = lists.frequencies()
         evaluation = with_label_plan(evaluation, frequencies, settings.label_cells)
     if settings.details and frequencies is not None:
         evaluation = replace(evaluation, details=_counted(lists, evaluation, frequencies, settings))
