@@ -22,6 +22,8 @@ from udfs.text_batches import Batch, list_rows
 
 PAIR = ("view", "outcome", "column", "retriever")
 """What the texts are kept for."""
+MOST_BATCHES = 16
+"""After so many batches, the lists of texts that others have displaced are dropped."""
 
 
 class Kept(NamedTuple):
@@ -40,7 +42,8 @@ class ExampleTexts:
         self.keep = keep
         self._layout, self._views, self._measure = layout, views, measure
         self._shape = (columns, retrievers, keep)
-        self._kept: list[Kept] = []
+        self._texts: pa.Table | None = None
+        self._lists: list[pa.Table] = []
         self._least: Floats = np.zeros((len(views), len(OUTCOMES), columns, retrievers))
         """The least difference that is kept of each pair; 0 while there is room for more."""
         self._last: pa.Scalar | None = None
@@ -67,30 +70,31 @@ class ExampleTexts:
         """Keep what the batch has to offer."""
         batch = self._batch
         offered = _rows(list(self._extremes.values()), self._places, batch.text_id, batch.fold)
-        if self._kept and not len(offered):
-            return
-        texts = most_extreme(pa.concat_tables([*(kept.texts for kept in self._kept), offered]), self.keep)
-        chosen = pc.is_in(batch.text_id, value_set=pc.unique(texts["text_id"]))
-        lists = list_rows(batch, self._layout, np.flatnonzero(chosen.to_numpy(zero_copy_only=False)))
-        self._kept = [_joined([*self._kept, Kept(texts, lists)], texts)]
-        self._least = _least_kept(texts, self._least.shape, self.keep)
+        if self._texts is not None:
+            offered = pa.concat_tables([self._texts, offered])
+        self._texts = most_extreme(offered, self.keep)
+        chosen = pc.is_in(batch.text_id, value_set=pc.unique(self._texts["text_id"]))
+        self._lists.append(list_rows(batch, self._layout, np.flatnonzero(chosen.to_numpy(zero_copy_only=False))))
+        if len(self._lists) > MOST_BATCHES:
+            self._lists = [_lists_of(self._texts, self._lists)]
+        self._least = _least_kept(self._texts, self._least.shape, self.keep)
 
     def packed(self) -> list[bytes]:
         """All that is kept; nothing if there was no batch."""
-        return [to_bytes(kept) for kept in self._kept]
+        return [] if self._texts is None else [to_bytes(Kept(self._texts, _lists_of(self._texts, self._lists)))]
 
 
 def merged(packed: Sequence[bytes], keep: int) -> Kept:
     """What is kept of all that workers kept."""
     every = [from_bytes(content) for content in packed]
-    return _joined(every, most_extreme(pa.concat_tables([kept.texts for kept in every]), keep))
+    texts = most_extreme(pa.concat_tables([kept.texts for kept in every]), keep)
+    return Kept(texts, _lists_of(texts, [kept.lists for kept in every]))
 
 
-def _joined(every: Sequence[Kept], texts: pa.Table) -> Kept:
-    """Some of the texts that were kept, and their lists."""
-    ids = pc.unique(texts["text_id"])
-    lists = [kept.lists.filter(pc.is_in(kept.lists["text_id"], value_set=ids)) for kept in every]
-    return Kept(texts, pa.concat_tables(lists))
+def _lists_of(texts: pa.Table, lists: Sequence[pa.Table]) -> pa.Table:
+    """The list rows of texts that are still kept."""
+    every = pa.concat_tables(lists)
+    return every.filter(pc.is_in(every["text_id"], value_set=pc.unique(texts["text_id"])))
 
 
 def _least_kept(texts: pa.Table, shape: tuple[int, ...], keep: int) -> Floats:
