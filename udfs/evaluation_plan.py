@@ -111,7 +111,7 @@ class EvaluationPlan:
         of = (columns, retrievers, decisive(self.measures), self.details.examples)
         return ExampleTexts(self.layout, self.views, *of)
 
-    @property
+    @cached_property
     def decisive(self) -> Measure | None:
         """The measure by which the texts of a cell are looked at more closely; None where no text has a figure."""
         of_texts = text_measures(self.measures)
