@@ -28,7 +28,7 @@ from jobs.inputs.tables import Frequencies
 from jobs.inputs.training import training_propensities
 from jobs.results.additions import additions
 from jobs.results.details import detail_tables
-from jobs.results.examples import Examples
+from jobs.results.examples import example_table
 from jobs.results.figures import metric_table, needs_nonrelevant, with_label_plan
 from jobs.results.label_changes import label_changes
 from jobs.results.result import Result
@@ -47,7 +47,6 @@ from udfs.hit_counts import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, count_hi
 from udfs.input_counts import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES
 from udfs.problems import Problems
 from udfs.query_figures import query_figures, query_schema
-from udfs.text_batches import LIST_ROW
 from udfs.tuning import NOTHING_TUNED, Tuning, prepared
 
 if TYPE_CHECKING:
@@ -83,9 +82,9 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
 def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning = NOTHING_TUNED) -> Result:
     """The figures of every chosen cell, and of what was tuned and learned."""
     settings = config.evaluate
-    lists = load_lists(
-        engine.tables, sources, True, settings.relevant_from, any(map(needs_nonrelevant, settings.measures))
-    )
+    nonrelevant = any(map(needs_nonrelevant, settings.measures))
+    by_label = settings.details or bool(label_measures(settings.measures))
+    lists = load_lists(engine.tables, sources, True, settings.relevant_from, nonrelevant, count_labels=by_label)
     chosen = config.grid.grid(lists.layout.retrievers)
     grid = Grid(chosen.cells, lists.layout.retrievers, chosen.policies, strategies=tuning.strategies)
     _check_names(lists.layout.retrievers)
@@ -106,8 +105,8 @@ def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning =
     frequencies = None
     if settings.details:
         _check_comparable(grid)
-    if settings.details or label_measures(settings.measures):
-        frequencies = engine.tables.frequencies(lists.judgements)
+    if by_label:
+        frequencies = lists.frequencies()
         evaluation = with_label_plan(evaluation, frequencies, settings.label_cells)
     if settings.details and frequencies is not None:
         evaluation = replace(evaluation, details=_counted(lists, evaluation, frequencies, settings))
@@ -131,7 +130,7 @@ def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning =
     if settings.details and frequencies is not None:
         counted = _details(packed, evaluation)
         input_counts |= _unseen_pairs(counted.coverage, evaluation)
-        details = _tables(packed, counted, metrics, evaluation, frequencies, lists, engine, sources)
+        details = _tables(packed, counted, metrics, evaluation, frequencies, engine, sources)
     if config.grid.subsets or any(cell.subset for cell in grid.cells):
         details["additions"] = additions(metrics, evaluation, counted.sums if details else None)
     return Result(metrics, input_counts, details, queries, engine.name)
@@ -264,21 +263,18 @@ def _tables(
     metrics: pa.Table,
     evaluation: EvaluationPlan,
     frequencies: Frequencies,
-    lists: ListRows[Any],
     engine: Engine,
     sources: Sources,
 ) -> dict[str, pa.Table]:
-    """The tables beside the metrics. Examples are looked up among the lists while this process makes the others."""
-    packed_examples = _part(packed, EXAMPLES)
+    """The tables beside the metrics."""
     with ThreadPoolExecutor(1) as pool:
-        if packed_examples:
-            examples = Examples(from_bytes(packed_examples), metrics, evaluation)
-            list_rows = pool.submit(engine.tables.arrow, lists.of_texts(examples.text_ids), LIST_ROW)
-        tables = detail_tables(*counted, metrics, evaluation, frequencies)
-        tables["labels"] = label_changes(counted.coverage, metrics, evaluation, frequencies, engine.tables, sources)
-        if packed_examples:
-            tables["examples"] = examples.table(list_rows.result(), engine.tables, sources)
-    return tables
+        # Names and excerpts are looked up among the inputs while another thread makes the tables that need none.
+        others = pool.submit(detail_tables, *counted, metrics, evaluation, frequencies)
+        labels = label_changes(counted.coverage, metrics, evaluation, frequencies, engine.tables, sources)
+        looked_up = {"labels": labels}
+        for kept in map(from_bytes, _part(packed, EXAMPLES)):
+            looked_up["examples"] = example_table(kept, metrics, evaluation, engine.tables, sources)
+        return {**others.result(), **looked_up}
 
 
 def _part(packed: pa.Table, part: str) -> list[bytes]:

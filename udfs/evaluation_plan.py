@@ -108,9 +108,10 @@ class EvaluationPlan:
         if self.details is None or not self.details.examples or not text_measures(self.measures):
             return None
         columns, retrievers = len(self.grid.columns), len(self.layout.retrievers)
-        return ExampleTexts(self.views, columns, retrievers, decisive(self.measures), self.details.examples)
+        of = (columns, retrievers, decisive(self.measures), self.details.examples)
+        return ExampleTexts(self.layout, self.views, *of)
 
-    @property
+    @cached_property
     def decisive(self) -> Measure | None:
         """The measure by which the texts of a cell are looked at more closely; None where no text has a figure."""
         of_texts = text_measures(self.measures)

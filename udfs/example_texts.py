@@ -1,8 +1,12 @@
-"""The texts that each cell helps and hurts most against each single retriever, gathered from many batches."""
+"""The texts that each cell helps and hurts most against each single retriever, gathered from many batches.
+
+Their lists are kept with them: to look a few texts up again, all lists would have to be read a second time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,28 +14,53 @@ import pyarrow.compute as pc
 
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
-from fusion.statistics.extremes import NOBODY, Extremes
+from fusion.statistics.extremes import NOBODY, OUTCOMES, Extremes
 from fusion.statistics.paired import Aspect, Watch
-from fusion.types import Int32s, Ints
+from fusion.types import Floats, Int32s, Ints
+from udfs.list_codes import Layout
+from udfs.text_batches import Batch, list_rows
 
 PAIR = ("view", "outcome", "column", "retriever")
 """What the texts are kept for."""
+MOST_BATCHES = 16
+"""After so many batches, the lists of texts that others have displaced are dropped."""
+
+
+class Kept(NamedTuple):
+    """Texts by what they are kept for, with both figures, and the list rows of these texts."""
+
+    texts: pa.Table
+    lists: pa.Table
 
 
 class ExampleTexts:
     """Of every view, outcome, fused column and retriever the texts with the greatest differences, by one measure."""
 
-    def __init__(self, views: Sequence[str], columns: int, retrievers: int, measure: Measure, keep: int) -> None:
+    def __init__(
+        self, layout: Layout, views: Sequence[str], columns: int, retrievers: int, measure: Measure, keep: int
+    ) -> None:
         self.keep = keep
-        self._views, self._measure = views, measure
+        self._layout, self._views, self._measure = layout, views, measure
         self._shape = (columns, retrievers, keep)
-        self._rows: list[pa.Table] = []
+        self._texts: pa.Table | None = None
+        self._lists: list[pa.Table] = []
+        self._least: Floats = np.zeros((len(views), len(OUTCOMES), columns, retrievers))
+        """The least difference that is kept of each pair; 0 while there is room for more."""
+        self._last: pa.Scalar | None = None
+        """The greatest id so far."""
 
-    def begin(self, text_id: pa.Array, fold: Int32s) -> None:
+    def begin(self, batch: Batch) -> None:
         """The texts of a batch, which are watched until `end`."""
-        self._text_id, self._fold = text_id, fold
-        self._places = places_by_id(text_id, fold)
-        self._extremes = {view: Extremes(*self._shape) for view in self._views}
+        self._batch = batch
+        self._places = places_by_id(batch.text_id, batch.fold)
+        # Of equal differences the one of the lower id is kept; differences are whole numbers.
+        ids = pc.min_max(batch.text_id)
+        in_order = self._last is not None and pc.less(self._last, ids["min"]).as_py()
+        least = self._least if in_order else np.maximum(self._least - 1, 0)
+        self._last = ids["max"] if self._last is None else pc.max_element_wise(self._last, ids["max"])
+        self._extremes = {
+            view: Extremes(*self._shape, of_view) for view, of_view in zip(self._views, least, strict=True)
+        }
 
     def watch(self, view: str) -> Watch:
         """What sees the figures of the batch in a view."""
@@ -39,12 +68,42 @@ class ExampleTexts:
 
     def end(self) -> None:
         """Keep what the batch has to offer."""
-        self._rows.append(_rows(list(self._extremes.values()), self._places, self._text_id, self._fold))
-        self._rows = [most_extreme(pa.concat_tables(self._rows), self.keep)]
+        batch = self._batch
+        offered = _rows(list(self._extremes.values()), self._places, batch.text_id, batch.fold)
+        if self._texts is not None:
+            offered = pa.concat_tables([self._texts, offered])
+        self._texts = most_extreme(offered, self.keep)
+        chosen = pc.is_in(batch.text_id, value_set=pc.unique(self._texts["text_id"]))
+        self._lists.append(list_rows(batch, self._layout, np.flatnonzero(chosen.to_numpy(zero_copy_only=False))))
+        if len(self._lists) > MOST_BATCHES:
+            self._lists = [_lists_of(self._texts, self._lists)]
+        self._least = _least_kept(self._texts, self._least.shape, self.keep)
 
     def packed(self) -> list[bytes]:
         """All that is kept; nothing if there was no batch."""
-        return [to_bytes(rows) for rows in self._rows]
+        return [] if self._texts is None else [to_bytes(Kept(self._texts, _lists_of(self._texts, self._lists)))]
+
+
+def merged(packed: Sequence[bytes], keep: int) -> Kept:
+    """What is kept of all that workers kept."""
+    every = [from_bytes(content) for content in packed]
+    texts = most_extreme(pa.concat_tables([kept.texts for kept in every]), keep)
+    return Kept(texts, _lists_of(texts, [kept.lists for kept in every]))
+
+
+def _lists_of(texts: pa.Table, lists: Sequence[pa.Table]) -> pa.Table:
+    """The list rows of texts that are still kept."""
+    every = pa.concat_tables(lists)
+    return every.filter(pc.is_in(every["text_id"], value_set=pc.unique(texts["text_id"])))
+
+
+def _least_kept(texts: pa.Table, shape: tuple[int, ...], keep: int) -> Floats:
+    """The least difference of every pair that has as many texts as are kept, and 0 of the others."""
+    pairs = tuple(texts[name].to_numpy() for name in PAIR)
+    number, least = np.zeros(shape, np.int64), np.full(shape, np.inf)
+    np.add.at(number, pairs, 1)
+    np.minimum.at(least, pairs, texts["difference"].to_numpy())
+    return np.where(number == keep, least, 0.0)
 
 
 def places_by_id(text_id: pa.Array, fold: Int32s) -> Ints:
@@ -65,16 +124,17 @@ def most_extreme(rows: pa.Table, keep: int) -> pa.Table:
     return ordered.filter(pa.array(np.arange(len(ordered)) - first < keep)).combine_chunks()
 
 
-def to_bytes(rows: pa.Table) -> bytes:
+def to_bytes(kept: Kept) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)
+    for table in kept:
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
     return sink.getvalue().to_pybytes()
 
 
-def from_bytes(packed: Sequence[bytes]) -> pa.Table:
-    """The rows of all packed tables."""
-    return pa.concat_tables([pa.ipc.open_stream(content).read_all() for content in packed])
+def from_bytes(content: bytes) -> Kept:
+    source = pa.BufferReader(content)
+    return Kept(*(pa.ipc.open_stream(source).read_all() for _ in Kept._fields))
 
 
 def _rows(extremes: Sequence[Extremes], places: Ints, text_id: pa.Array, fold: Int32s) -> pa.Table:

@@ -21,7 +21,7 @@ from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.tally import Tally
 from fusion.types import Array, Ints
 from udfs.evaluation_plan import Details, EvaluationPlan
-from udfs.example_texts import from_bytes, most_extreme, to_bytes
+from udfs.example_texts import merged, to_bytes
 from udfs.judged_texts import FurtherSums, ViewFigures, relevant_only, tie_order
 from udfs.label_counting import LABELS, LabelCounter, sums_over_labels
 from udfs.problems import Problems
@@ -31,7 +31,7 @@ from udfs.whole_numbers import numbers_from_bytes, numbers_to_bytes
 COUNTS_SCHEMA = "fold int, part string, places binary, counts binary, problems string"
 """A vector of counts: of a fold (part `hits`), or of all folds (fold NO_FOLD; part `coverage`, or the name of what is
 compared). `places` says which are given; empty: all, in order (as in udfs/whole_numbers.py). Part `examples` holds
-no counts but rows of texts (see udfs/example_texts.py); its `places` says how many are kept."""
+no counts but texts with their lists (see udfs/example_texts.py); its `places` says how many are kept."""
 COUNTS = ("fold", "part")
 """What identifies a vector of counts."""
 NO_FOLD = -1
@@ -59,13 +59,14 @@ def add_counts(table: pa.Table) -> pa.Table:
     fold, part = table["fold"][0].as_py(), table["part"][0].as_py()
     if part == EXAMPLES:
         keep = table["places"][0].as_py()
-        rows = most_extreme(from_bytes(table["counts"].to_pylist()), int(np.frombuffer(keep, np.int64)[0]))
-        return pa.Table.from_batches([_packed_row(fold, part, keep, to_bytes(rows), problems)])
+        kept = merged(table["counts"].to_pylist(), int(np.frombuffer(keep, np.int64)[0]))
+        return pa.Table.from_batches([_packed_row(fold, part, keep, to_bytes(kept), problems)])
     total = np.zeros(0, np.int64)
     for places, counts in unpacked(table):
         longer = max(len(total), int(places.max(initial=-1)) + 1)
         total = np.concatenate([total, np.zeros(longer - len(total), np.int64)])
-        np.add.at(total, places, counts)
+        # A row has every place once.
+        total[places] += counts
     if part.startswith(LABELS):
         return pa.Table.from_batches([_packed_row(fold, part, b"", sums_over_labels(part, total), problems)])
     return pa.Table.from_batches([_row(fold, part, *_packed(total), problems)])
@@ -114,7 +115,7 @@ class Counter:
             else _ListFacts.of(batch, evaluation.details, evaluation.layout.group_names)
         )
         if self.examples is not None:
-            self.examples.begin(batch.text_id, batch.fold)
+            self.examples.begin(batch)
         for v, view in enumerate(evaluation.views):
             relevant = batch.texts.relevant_counts(groups, view)
             counted = batch.judged if view == ALL else batch.judged & (relevant > 0)
@@ -185,8 +186,8 @@ class Counter:
                 yield _row(NO_FOLD, LENGTHS + view, *_packed(lengths.packed()))
         if self.examples is not None:
             keep = np.array([self.examples.keep], np.int64).tobytes()
-            for rows in self.examples.packed():
-                yield _packed_row(NO_FOLD, EXAMPLES, keep, rows)
+            for kept in self.examples.packed():
+                yield _packed_row(NO_FOLD, EXAMPLES, keep, kept)
 
     def packed_labels(self, at_least: int = 0) -> Iterator[pa.RecordBatch]:
         """The counts of labels so far, which then start anew; nothing as long as they are few."""

@@ -225,6 +225,37 @@ def _relevant(judged: Judged, relevant_from: float | None) -> tuple[Relevant, Ar
     return Relevant(starts, ends, label[kept]), group[kept] if len(group) else group
 
 
+def list_rows(batch: Batch, layout: Layout, texts: Ints) -> pa.Table:
+    """The list rows of some judged texts of a batch: `read_texts` makes the same texts of them again."""
+    some, text_id = batch.texts.some(texts).by_group(layout.group_names), batch.text_id.take(pa.array(texts))
+
+    def rows(code: Ints, start: Ints, stop: Ints, label: Int32s, score: Floats | None) -> pa.Table:
+        """Of lists [text, list] with these list codes. Without scores, these are 0."""
+        size = (stop - start).ravel()
+        entry = np.repeat(stop.ravel() - np.cumsum(size), size) + np.arange(size.sum())
+        offset = pa.array(np.append(0, np.cumsum(size)), pa.int32())
+        text = np.repeat(np.arange(len(texts)), start.shape[1])
+        columns = (
+            text_id.take(pa.array(text)),
+            pa.array(batch.fold[texts[text]], pa.int32()),
+            pa.array(code.ravel(), pa.int32()),
+            pa.ListArray.from_arrays(offset, batch.decode(label[entry])),
+            pa.ListArray.from_arrays(offset, pa.array(np.zeros(len(entry)) if score is None else score[entry])),
+        )
+        return pa.table(dict(zip(LIST_ROW, columns, strict=True)))
+
+    # Where a batch also has lists of all labels, these repeat those of the groups.
+    slots = [some.slots.index(slot) for slot in layout.slots]
+    lists = len(layout.retrievers) * len(slots)
+    start, stop = (ends[:, :, slots].reshape(len(texts), lists) for ends in (some.start, some.stop))
+    codes = np.tile(np.arange(lists), (len(texts), 1))
+    labels, grade = (some.relevant, None) if some.judged is None else (some.judged.labels, some.judged.grade)
+    of_runs = rows(codes, start, stop, some.label, some.score)
+    code = JUDGEMENT - 1 - batch.length[texts]
+    of_judgements = rows(code[:, None], labels.start[:, None], labels.stop[:, None], labels.label, grade)
+    return pa.concat_tables([of_runs, of_judgements])
+
+
 def report_repeated(batch: Batch, repeated: Ints, layout: Layout, problems: Problems) -> None:
     """The lists that hold a label twice, among the texts in which the kernel saw one."""
     for q in repeated:

@@ -97,11 +97,12 @@ class Coverage(Counts):
         self.listed[view] = np.diagonal(self.common[view])
         self.texts[view] += int(counted.sum())
 
-        retrieved = hits.ranks[:, -self.listed.shape[1] :] > 0
+        retrieved = [ranks > 0 for ranks in hits.ranks[:, -self.listed.shape[1] :].T]
+        by_one = np.sum(retrieved, axis=0, dtype=np.int16) == 1
         self.relevant[view] += int(relevant[1][counted].sum())
-        self.found[view] += retrieved.sum(axis=0)
-        self.alone[view] += retrieved[retrieved.sum(axis=1) == 1].sum(axis=0)
-        self.union[view] += len(retrieved)
+        self.found[view] += [np.count_nonzero(by_retriever) for by_retriever in retrieved]
+        self.alone[view] += [np.count_nonzero(by_retriever & by_one) for by_retriever in retrieved]
+        self.union[view] += len(by_one)
         reached = np.minimum(np.bincount(hits.text, minlength=len(counted)), self.k)[counted]
         for ideal, number in enumerate(relevant):
             place = reached * (self.k + 1) + np.minimum(number[counted], self.k)

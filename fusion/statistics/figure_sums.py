@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fusion.kernel.compiled import compiled
-from fusion.types import Floats, Int32s, Ints
+from fusion.types import Array, Floats, Int32s, Ints
 
 
 @compiled
@@ -33,16 +33,17 @@ def find_figures(figures: Int32s, texts: Ints, first: Ints, ranks: Int32s, weigh
 
 
 @compiled
-def add_sums(sums: Ints, blocks: Ints, figures: Int32s, ends: Ints, block: Ints) -> None:
+def add_sums(sums: Ints, blocks: Ints, figures: Int32s, ends: Ints, block: Array) -> None:
     """The figures of the texts ends[s] to ends[s + 1] of every size s, added to the sums of the size, and to those of
-    the block of each text."""
+    the block of each text. `block` has numbers without a sign, which need not be checked for one."""
     sizes, columns = sums.shape
     for column in range(columns):
         of_text, of_block = figures[column], blocks[column]
         for s in range(sizes):
+            of_size = of_text[ends[s] : ends[s + 1]]
             total = np.int64(0)
-            for n in range(ends[s], ends[s + 1]):
-                total += of_text[n]
+            for n in range(of_size.size):
+                total += np.int64(of_size[n])
             sums[s, column] += total
         if of_block.size:
             for n in range(block.size):

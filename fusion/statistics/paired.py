@@ -164,7 +164,7 @@ class PairedSums:
             chosen = texts[begin : begin + TEXTS_AT_A_TIME]
             values = None if further is None else further.of(chosen)
             ends = np.searchsorted(size[chosen], np.arange(1, self.queries.shape[1] + 1))
-            of_block, figures = block[chosen], self._figures
+            of_block, figures = block[chosen].astype(np.uint32), self._figures
             # One aspect after the other, so that its figures stay in the processor's cache.
             for n, a in enumerate(here):
                 if values is None or n < tabled:

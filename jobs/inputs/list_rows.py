@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple
 
@@ -36,8 +37,9 @@ class ListRows(Generic[T]):
     rows: T
     layout: Layout
     types: RowTypes
-    judgements: T | None
     judgements_source: str
+    frequencies: Callable[[], Frequencies]
+    """How many texts carry each label, by the judgements."""
     of_texts: Callable[[Sequence[str]], T]
     """The rows of some texts, by their ids as strings; the others are left out before anything is shuffled."""
     unseen_labels: Callable[[], dict[int, pa.Array] | None]
@@ -52,18 +54,15 @@ def load_lists(
     relevant_from: float = 1,
     nonrelevant: bool = False,
     role: str = TEST,
+    count_labels: bool = False,
 ) -> ListRows[T]:
     """The candidates of all retrievers for the texts with some role and, if `judged`, the labels of these texts.
 
     Labels come with their grades where there are any but 0 and 1, or if also those below the grade `relevant_from` are
-    wanted (`nonrelevant`).
+    wanted (`nonrelevant`). With `count_labels` their frequencies are counted meanwhile.
     """
     sources.require(judged)
     check_lineage(sources.paths())
-    runs, told_roles = _runs(tables, sources.candidates, role)
-    for name in sources.distances:
-        if name not in runs:
-            raise unknown_name("retriever (in inputs.higher_is_better)", name, runs)
     judgements, judged_by = None, source_name(sources.judgements, "judgements")
     graded = None
     if sources.judgements is not None:
@@ -72,7 +71,18 @@ def load_lists(
         wanted = judged and "grades" in tables.columns(read)
         if wanted and (nonrelevant or relevant_from > 1 or tables.has_grades(read)):
             graded = read if nonrelevant else tables.graded_from(read, ABOVE_ZERO)
-    layout = _layout(tables, sources, runs, judgements)
+    with ThreadPoolExecutor(1) as pool:
+        counting = pool.submit(tables.frequencies, judgements) if count_labels and judgements is not None else None
+
+        def frequencies() -> Frequencies:
+            assert judgements is not None
+            return tables.frequencies(judgements) if counting is None else counting.result()
+
+        runs, told_roles = _runs(tables, sources.candidates, role)
+        for name in sources.distances:
+            if name not in runs:
+                raise unknown_name("retriever (in inputs.higher_is_better)", name, runs)
+        layout = _layout(tables, sources, runs, None if judgements is None else frequencies)
     if graded is not None:
         layout = replace(layout, relevant_from=relevant_from)
     types = _types(tables, [run.rows for run in runs.values()], judgements)
@@ -102,7 +112,7 @@ def load_lists(
             return None
         return tables.unseen_labels(judgements, roles)
 
-    return ListRows(rows_of(None), layout, types, judgements, judged_by, rows_of, unseen_labels)
+    return ListRows(rows_of(None), layout, types, judged_by, frequencies, rows_of, unseen_labels)
 
 
 def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source], role: str) -> tuple[dict[str, Run[T]], list[T]]:
@@ -166,12 +176,14 @@ def _types(tables: Tables[T], runs: list[T], judgements: T | None) -> RowTypes:
     return RowTypes(widest([kinds["text_id"] for kinds in everything]), label, score)
 
 
-def _layout(tables: Tables[T], sources: Sources, runs: Mapping[str, Run[T]], judgements: T | None) -> Layout:
-    """The retrievers, and the slots that their lists come in."""
+def _layout(
+    tables: Tables[T], sources: Sources, runs: Mapping[str, Run[T]], frequencies: Callable[[], Frequencies] | None
+) -> Layout:
+    """The retrievers, and the slots that their lists come in. Without judgements, there are no frequencies."""
     grouped = any(run.groups is not None for run in runs.values())
-    groups = _label_groups(tables, sources, judgements, grouped)
+    groups = _label_groups(tables, sources, frequencies, grouped)
     slots = groups.names if groups else (ALL,)
-    if grouped and sources.groups_word == "auto" and judgements is None:
+    if grouped and sources.groups_word == "auto" and frequencies is None:
         slots = _group_order(group for run in runs.values() for group in run.groups or ())
     if slots != (ALL,):
         for run in runs.values():
@@ -185,16 +197,18 @@ def _layout(tables: Tables[T], sources: Sources, runs: Mapping[str, Run[T]], jud
     return Layout(tuple(runs), slots, groups, tuple(run.source for run in runs.values()), judged_by)
 
 
-def _label_groups(tables: Tables[T], sources: Sources, judgements: T | None, grouped: bool) -> LabelGroups | None:
+def _label_groups(
+    tables: Tables[T], sources: Sources, frequencies: Callable[[], Frequencies] | None, grouped: bool
+) -> LabelGroups | None:
     wanted = sources.groups_word
     if wanted == "auto":
-        wanted = "pareto" if grouped and judgements is not None else "none"
+        wanted = "pareto" if grouped and frequencies is not None else "none"
     if wanted == "none":
         return None
     if wanted == "pareto":
-        if judgements is None:
+        if frequencies is None:
             raise ConfigError("label groups by the Pareto rule need judgements: set inputs.judgements")
-        ids, counts = tables.frequencies(judgements)
+        ids, counts = frequencies()
         group_of = pareto_groups(number_labels(ids)[0], counts, sources.head_share)
         # A label without judgements is rarer than any other.
         judged_by = source_name(sources.judgements, "the judgements")

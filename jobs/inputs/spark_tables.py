@@ -51,6 +51,7 @@ class SparkTables:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        self._read: dict[str, DataFrame] = {}
 
     def read(self, source: Source, name: str) -> DataFrame:
         """A Parquet path, a catalog table, an Arrow table or a DataFrame."""
@@ -58,7 +59,10 @@ class SparkTables:
             return self.spark.createDataFrame(source)
         if not isinstance(source, str):
             return source
-        return read_table(self.spark, source)
+        if source not in self._read:
+            # Spark lists the files and starts a job that reads a schema, which once is enough.
+            self._read[source] = read_table(self.spark, source)
+        return self._read[source]
 
     def read_run(self, source: Source, name: str) -> DataFrame:
         if isinstance(source, str) and source_format(source)[0] == "trec":

@@ -17,6 +17,7 @@ from jobs.inputs.tables import Tables
 from jobs.results.recommended import Chosen, chosen_cells
 from jobs.results.schemas import EXAMPLES_SCHEMA, table_of
 from udfs.evaluation_plan import EvaluationPlan
+from udfs.example_texts import Kept
 from udfs.explain_text import TextPlan, TextScores, column_names, explain_text
 
 SHOWN = 10
@@ -32,29 +33,22 @@ class Listed(NamedTuple):
     relevant: bool
 
 
-class Examples:
-    """The texts to show. `extremes`: those that the workers kept for any two columns; of these the two columns that
-    matter are known only when all figures are."""
-
-    def __init__(self, extremes: pa.Table, metrics: pa.Table, evaluation: EvaluationPlan) -> None:
-        self._evaluation = evaluation
-        self._cells = chosen_cells(metrics, evaluation)
-        self._examples = list(_examples(extremes, self._cells, evaluation))
-        self.text_ids: list[str] = list(dict.fromkeys(example["text_id"] for example in self._examples))
-
-    def table(self, list_rows: pa.Table, tables: Tables[Any], sources: Sources) -> pa.Table:
-        """One row per list of each example, from the list rows of these texts."""
-        rows = [
-            row
-            for example in self._examples
-            for row in _lists(example, list_rows, self._evaluation, self._cells[example["label_group"]])
-        ]
-        names = label_names(tables, sources, sorted({label for row in rows for label in row["label_ids"]}))
-        excerpts = text_excerpts(tables, sources, self.text_ids)
-        for row in rows:
-            row["label_names"] = [names.get(label, "") for label in row["label_ids"]] if names else []
-            row["excerpt"] = excerpts.get(row["text_id"], "")
-        return table_of(rows, EXAMPLES_SCHEMA)
+def example_table(
+    kept: Kept, metrics: pa.Table, evaluation: EvaluationPlan, tables: Tables[Any], sources: Sources
+) -> pa.Table:
+    """One row per list of each example. The workers kept texts for any two columns: which two matter is known only when
+    all figures are."""
+    cells = chosen_cells(metrics, evaluation)
+    examples = list(_examples(kept.texts, cells, evaluation))
+    rows = [
+        row for example in examples for row in _lists(example, kept.lists, evaluation, cells[example["label_group"]])
+    ]
+    names = label_names(tables, sources, sorted({label for row in rows for label in row["label_ids"]}))
+    excerpts = text_excerpts(tables, sources, list(dict.fromkeys(example["text_id"] for example in examples)))
+    for row in rows:
+        row["label_names"] = [names.get(label, "") for label in row["label_ids"]] if names else []
+        row["excerpt"] = excerpts.get(row["text_id"], "")
+    return table_of(rows, EXAMPLES_SCHEMA)
 
 
 def _examples(extremes: pa.Table, cells: Mapping[str, Chosen], evaluation: EvaluationPlan) -> Iterator[dict[str, Any]]:

@@ -7,16 +7,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import xmtc_fusion as xf
 from fusion.grid import Cell
+from fusion.label_groups import ALL
 from fusion.metrics import Measure, decisive
 from fusion.statistics.extremes import NOBODY, Extremes
 from jobs.reporting.assemble import assemble
 from jobs.results.stored import Results
 from tests.lists import random_relevant, random_texts, whole
-from udfs.example_texts import ExampleTexts, from_bytes, most_extreme, to_bytes
+from udfs.example_texts import ExampleTexts, Kept, from_bytes, merged, to_bytes
+from udfs.list_codes import JUDGEMENT, LabelGroups, Layout
+from udfs.problems import Problems
+from udfs.text_batches import LIST_ROW, list_rows, read_texts
 
 TEXTS = 120
 MADE = random_texts(np.random.default_rng(5), TEXTS)
@@ -136,23 +141,73 @@ def test_equal_differences_go_by_number() -> None:
 def test_batches_in_any_order_give_the_same_texts(ids: list[Any]) -> None:
     rng = np.random.default_rng(3)
     figures = rng.integers(0, 4, (5, 40))
+    rows = pa.table(
+        {
+            "text_id": np.repeat(ids, 3).tolist(),
+            "fold": pa.array([0] * 120, pa.int32()),
+            "list": pa.array([0, 1, JUDGEMENT] * 40, pa.int32()),
+            "label_ids": pa.array([[n, n + 1, n + 2] for n in range(120)], pa.list_(pa.int32())),
+            "scores": [[3.0, 2.0, 1.0], [0.9, 0.8, 0.7], [0.0, 0.0, 0.0]] * 40,
+        }
+    )
+    layout = Layout(("a", "b"), (ALL,))
 
-    def kept(parts: list[np.ndarray]) -> pa.Table:
+    def kept(parts: list[np.ndarray]) -> Kept:
         packed = []
         for worker in (parts[::2], parts[1::2]):
-            texts = ExampleTexts(("all",), 3, 2, Measure("ndcg", 10), keep=3)
-            for part in worker:
-                texts.begin(pa.array(ids).take(pa.array(part)), np.zeros(len(part), np.int32))
-                watch = texts.watch("all")
+            texts = ExampleTexts(layout, (ALL,), 3, 2, Measure("ndcg", 10), keep=3)
+            for part in filter(len, worker):
+                batch = read_texts(rows.take((3 * part[:, None] + np.arange(3)).ravel()), layout, Problems())
+                assert batch is not None
+                texts.begin(batch)
+                watch = texts.watch(ALL)
                 watch.watcher.add(figures[:, part], watch.numbers)
                 texts.end()
             packed += texts.packed()
-        return most_extreme(from_bytes(packed), 3)
+        return merged(packed, 3)
 
     whole_batch = kept([np.arange(40), np.empty(0, np.int64)])
-    shuffled = rng.permutation(40)
-    assert kept(np.array_split(shuffled, 6)).equals(whole_batch)
-    assert from_bytes([to_bytes(whole_batch)]).equals(whole_batch)
+    shuffled = kept(np.array_split(rng.permutation(40), 6))
+    assert shuffled.texts.equals(whole_batch.texts)
+    assert all(from_bytes(to_bytes(whole_batch))[n].equals(whole_batch[n]) for n in (0, 1))
+    # The lists that come with them are theirs, as they were.
+    wanted = rows.filter(pc.is_in(rows["text_id"], value_set=pc.unique(whole_batch.texts["text_id"])))
+    order = [("text_id", "ascending"), ("list", "ascending")]
+    assert 0 < len(wanted) < len(rows)
+    assert shuffled.lists.sort_by(order).equals(wanted.sort_by(order))
+
+
+def test_list_rows_make_the_same_texts_again() -> None:
+    """Two folds, grades, lengths and lists that are not best first."""
+    groups = LabelGroups(("tail", "head"), pa.array(["x", "y", "7"]), np.array([0, 1, 1], np.int8))
+    layout = Layout(("a", "b"), ("tail", "head"), groups, relevant_from=2.0)
+    lists = [
+        ("t", 1, 0, ["x"], [0.25]),
+        ("t", 1, 3, ["7", "y"], [1.0, 2.0]),
+        ("t", 1, JUDGEMENT - 3, ["x", "y"], [1.0, 3.0]),
+        ("t", 2, 1, ["7"], [4.0]),
+        ("t", 2, JUDGEMENT, ["7"], [2.0]),
+        ("u", 2, 2, ["x"], [0.5]),
+        ("u", 2, JUDGEMENT, ["x"], [2.0]),
+    ]
+    rows = pa.table(dict(zip(LIST_ROW, map(list, zip(*lists, strict=True)), strict=True)))
+    rows = rows.set_column(1, "fold", rows["fold"].cast(pa.int32())).set_column(2, "list", rows["list"].cast("int32"))
+    batch = read_texts(rows, layout, Problems())
+    assert batch is not None
+    again = read_texts(list_rows(batch, layout, np.array([0, 1])).sort_by("text_id"), layout, Problems())
+    assert again is not None
+    assert again.text_id.to_pylist() == ["t", "t"] and again.fold.tolist() == [1, 2]
+    assert again.length.tolist() == [2, -1]
+    for view, text in product(layout.views, (0, 1)):
+        mine, other = (block.some(slice(text, text + 1)) for block in (again.texts, batch.texts))
+        assert mine.relevant_counts(("tail", "head"), view) == other.relevant_counts(("tail", "head"), view)
+        for r in range(2):
+            (a, of_a), (b, of_b) = ((block.lists(view), made) for block, made in ((mine, again), (other, batch)))
+            ends = [slice(given.start[0, r], given.stop[0, r]) for given in (a, b)]
+            assert of_a.decode(a.label[ends[0]]) == of_b.decode(b.label[ends[1]])
+            assert a.score[ends[0]].tolist() == b.score[ends[1]].tolist()
+    assert again.texts.judged is not None
+    assert again.texts.judged.grade[again.texts.judged.labels.start[0] :][:2].tolist() == [1.0, 3.0]
 
 
 def test_decisive_measure() -> None:
