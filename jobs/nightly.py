@@ -51,7 +51,9 @@ def run(spark: SparkSession | None, config: Config) -> Night:
     """
     settings = config.nightly
     if not settings.datasets:
-        raise ConfigError("no datasets: set nightly.datasets to a list of configuration files")
+        raise ConfigError(
+            "no datasets: give --datasets FILE,FILE,..., or set nightly.datasets to a list of configuration files"
+        )
     if settings.mlflow is not None:
         check_installed()
     check_alerts(settings.alerts)

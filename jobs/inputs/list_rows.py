@@ -127,7 +127,7 @@ def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source], role: st
         }
     if len(runs) < 2:
         given = f"only {', '.join(runs)}" if runs else "none"
-        raise ConfigError(f"fusion needs two retrievers or more; found {given}")
+        raise ConfigError(f"fusion needs two retrievers or more; found {given}. Give --run NAME=PATH for each")
     return runs, [table for table in whole if ROLE in tables.columns(table)]
 
 
