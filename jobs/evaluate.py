@@ -168,8 +168,8 @@ def _check_comparable(grid: Grid) -> None:
     """Refuse more columns than can be compared each with each."""
     if len(grid.columns) > MOST_COMPARED:
         raise ConfigError(
-            f"the grid has {len(grid.columns):,} distinct results, and comparing each with each takes memory by the "
-            f"square of that: choose at most {MOST_COMPARED}, or set evaluate.details to false"
+            f"the grid has {len(grid.columns):,} distinct results, and the memory for comparing all pairs grows with "
+            f"the square of that: choose at most {MOST_COMPARED}, or set evaluate.details to false"
         )
 
 

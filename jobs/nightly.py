@@ -195,7 +195,7 @@ def _evaluate(
     try:
         config = resolved()
         if config.dataset in night.evaluated:
-            raise ConfigError(f"another dataset is called {config.dataset!r}, too; set `dataset` in {path}")
+            raise ConfigError(f"another dataset is also called {config.dataset!r}; set `dataset` in {path}")
         name = config.dataset
         with log_context(run=night.run_id, dataset=name), recorded() as lines, measured(lines):
             prepared = prepare_inputs(spark, config, path)

@@ -65,7 +65,7 @@ def table_source(value: Any, name: str) -> Source:
             return (value.collect() if hasattr(value, "collect") else value).to_arrow()
         return pa.table(value)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputError(f"{name}: a {type(value).__name__} is no table that Arrow can read: {error}") from None
+        raise InputError(f"{name}: a {type(value).__name__} is not a table that Arrow can read: {error}") from None
 
 
 def _source(value: Any, name: str, of_mapping: Callable[[Mapping[Any, Any], str], pa.Table]) -> Source:

@@ -180,7 +180,7 @@ def _layout(tables: Tables[T], sources: Sources, runs: Mapping[str, Run[T]], jud
                 names = f"{', '.join(map(repr, unknown))}; known: {', '.join(slots)}"
                 raise InputError(f"{run.source}: column 'label_group' holds {names}")
             if run.groups is None and groups is None:
-                raise ConfigError("some candidates have a label_group and others have not: set inputs.label_groups")
+                raise ConfigError("some candidates have a label_group and others do not: set inputs.label_groups")
     judged_by = source_name(sources.judgements or "", "judgements")
     return Layout(tuple(runs), slots, groups, tuple(run.source for run in runs.values()), judged_by)
 

@@ -271,7 +271,7 @@ def probe(path: str) -> None:
         target = f"{place.spark}/{HIDDEN}/probe-{uuid.uuid4().hex[:12]}"
     put(target, b"probe")
     if read_bytes(target) != b"probe":
-        raise OutputError(f"cannot write to {path}: what was written there does not come back")
+        raise OutputError(f"cannot write to {path}: what was written there cannot be read back")
     delete_file(target)
 
 
