@@ -28,7 +28,7 @@ from jobs.command_line.options import (
 )
 
 DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label text classification, in memory
-or on Spark, and tell which fusion wins."""
+or on Spark, and say which fusion is best."""
 
 EPILOG = """examples:
   xmtc-fusion run --config conf/datasets/debtags.yaml
@@ -96,7 +96,7 @@ HELP = {
         EXPLAIN,
     ),
     "run": JobHelp(
-        "all of it: from a dataset's files to the metrics of the whole grid",
+        "everything: from a dataset's files to the metrics of the whole grid, and the report",
         "Prepare a dataset, retrieve with BM25 and the bi-encoder, evaluate the whole grid and write the report.\n"
         "Stages that were done before are not done again.",
         [
@@ -116,7 +116,7 @@ HELP = {
         REPORT,
     ),
     "nightly": JobHelp(
-        "re-evaluate datasets, compare with a baseline, alarm if a figure fell",
+        "evaluate datasets again, compare with a baseline, raise an alarm if a figure fell",
         "Evaluate what has changed since the last night, add it to the history and compare it with the baseline.",
         [
             "nightly --config conf/nightly.yaml",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import xmtc_fusion as xf
 from jobs.cli import main
 
 RUN_A = "q1 Q0 l1 1 9.1 a\nq1 Q0 l2 2 8.0 a\nq2 Q0 l3 1 7.0 a\n"
@@ -100,6 +101,20 @@ def test_a_missing_file_is_no_catalog_table(capsys: pytest.CaptureFixture[str]) 
     """A name with a dot may be a table; one that ends as files do is a file, and costs no Spark session."""
     code, message = said(capsys, "evaluate", *RUNS, "--qrels", "q.txt", "--label-groups", "labels.csv")
     assert code == 3 and "an input file is missing" in message and "inputs.label_groups: labels.csv" in message
+
+
+def test_a_table_that_is_no_parquet_file(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("labels.csv").write_text("label_id,label_group\nl1,head\n")
+    code, message = said(capsys, "evaluate", *RUNS, "--qrels", "q.txt", "--label-groups", "labels.csv")
+    assert code == 3 and "cannot read labels.csv: it is not a Parquet file" in message and "to_parquet" in message
+
+
+def test_arguments_of_python_that_are_mixed_up() -> None:
+    judgements, runs = {"t1": ["a"]}, {"x": {"t1": {"a": 1.0}}, "y": {"t1": {"a": 0.5}}}
+    with pytest.raises(xf.InputError, match=r"found a list\. Judgements come first"):
+        xf.evaluate(runs, judgements)
+    with pytest.raises(xf.InputError, match=r"runs: expected a dictionary, .* found a list"):
+        xf.evaluate(judgements, list(runs.values()))
 
 
 def test_broken_configurations(capsys: pytest.CaptureFixture[str], desk: Path) -> None:
