@@ -19,7 +19,7 @@ LONG_NAME = 12
 
 
 def widget(name: str, default: str, label: str) -> str:
-    """The value of a text field above the notebook; elsewhere of the variable XMTC_<NAME>, or the default."""
+    """The value of a text field above the notebook; elsewhere of the variable `XMTC_<NAME>`, or the default."""
     dbutils = _given("dbutils")
     if dbutils is None:
         return os.environ.get(f"XMTC_{name.upper()}", default)

@@ -22,7 +22,7 @@ Settings = Mapping[str, Any]
 def prepare(
     config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
 ) -> dict[str, Any]:
-    """A published dataset as the tables samples, labels and folds; its statistics."""
+    """Write a published dataset as the tables samples, labels and folds; its statistics."""
     from jobs import prepare as job
 
     resolved = configured(config, settings or {})
@@ -32,7 +32,7 @@ def prepare(
 def retrieve(
     config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
 ) -> dict[str, str]:
-    """Candidates of every fold's test texts by all configured retrievers; the table of each."""
+    """Candidates of every fold's test and validation texts by all configured retrievers; the table of each."""
     from jobs import retrieve as job
 
     resolved = configured(config, settings or {})
@@ -93,7 +93,7 @@ def report(
 
 
 def nightly(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Night:
-    """Re-evaluate datasets and compare them with the baseline."""
+    """Evaluate datasets again and compare them with the baseline; how the night went."""
     from jobs import nightly as job
 
     return job.run(spark, configured(config, settings or {}))
