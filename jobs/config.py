@@ -88,7 +88,7 @@ def load_config(
 ) -> Config:
     """`conf/base.yaml`, then the file at `path`, then `settings` (dotted keys), each over the one before.
 
-    `options` tells by which option of the command line a setting was given, for messages.
+    `options` says which option of the command line gave a setting, for messages.
     """
     layers = [Layer("", _parse(_base_yaml(), "conf/base.yaml"))]
     if path is not None:
