@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def metric_tables() -> dict[str, str]:
             (
                 [
                     _names(entry),
-                    entry.formula,
+                    typeset(entry.formula),
                     entry.cutoff,
                     "yes" if entry.ideal else "no",
                     entry.when,
@@ -53,7 +54,7 @@ def metric_tables() -> dict[str, str]:
         ),
         "metrics of labels": markdown(
             ["name", "figure of a label", "when to use", "source"],
-            ([_names(entry), entry.formula, entry.when, entry.citation] for entry in labels),
+            ([_names(entry), typeset(entry.formula), entry.when, entry.citation] for entry in labels),
         ),
         "measured metrics": _measured_metrics(),
     }
@@ -83,7 +84,7 @@ def error_tables() -> dict[str, str]:
     classes: list[type[XmtcError]] = [XmtcError, *(kind for kind in kinds if kind.__module__ == "fusion.errors")]
     return {
         "errors": markdown(
-            ["class", "", "exit code"],
+            ["class", "meaning", "exit code"],
             (
                 [f"`{error.__name__}`", _first_line(error), "10 to 15" if error is AlarmError else str(error.exit_code)]
                 for error in classes
@@ -91,6 +92,13 @@ def error_tables() -> dict[str, str]:
         ),
         "verdicts": markdown(["code", "verdict"], ([str(code), verdict] for verdict, code in EXIT_CODES.items())),
     }
+
+
+def typeset(formula: str) -> str:
+    """A formula as pages show it: powers raised, indices lowered, a real minus and a dot for times."""
+    formula = re.sub(r"\^(?:(-?\w+)|\(([^()]*)\))", lambda found: f"<sup>{found[1] or found[2]}</sup>", formula)
+    formula = re.sub(r"\b([a-zA-Z]_|log)(\w)\b", lambda found: f"{found[1].rstrip('_')}<sub>{found[2]}</sub>", formula)
+    return formula.replace(" - ", " \N{MINUS SIGN} ").replace(" * ", " · ")
 
 
 def _first_line(entry: object) -> str:
@@ -106,7 +114,7 @@ def markdown(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _algorithms(entries: Iterable[Normalization | Fusion]) -> str:
     rows = (
-        [f"`{entry.usage}`{'' if entry.standard else ' +'}", entry.formula, entry.when, entry.citation]
+        [f"`{entry.usage}`{'' if entry.standard else ' +'}", typeset(entry.formula), entry.when, entry.citation]
         for entry in entries
     )
     return markdown(["name", "score", "when to use", "source"], rows)

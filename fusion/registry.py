@@ -251,7 +251,7 @@ def normalization(
     by_spread: bool = False,
     limits: Limits | None = None,
 ) -> Callable[[Callable[..., Affine]], Normalization]:
-    """Register a normalisation. Arguments of the function behind the first are its parameters, with their defaults;
+    """Register a normalisation. Arguments of the function after the first are its parameters, with their defaults;
     `limits` are the least and the greatest value of each (without limits: 0 and more)."""
 
     def register(affine: Callable[..., Affine]) -> Normalization:
@@ -274,7 +274,7 @@ def fusion(
     standard: bool = False,
     limits: Limits | None = None,
 ) -> Callable[[Callable[..., Array]], Fusion]:
-    """Register a fusion. Arguments of the function behind the first are its parameters, as for a normalisation; one
+    """Register a fusion. Arguments of the function after the first are its parameters, as for a normalisation; one
     called `weights` gets the weight of each list, which users give by retriever: `wsum(bm25=0.3,dense=0.7)`."""
 
     def register(kernel: Callable[..., Array]) -> Fusion:

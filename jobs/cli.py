@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError
 from jobs.command_line.options import given_settings
-from jobs.command_line.parser import HELP, make_parser
+from jobs.command_line.parser import HELP, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -229,7 +229,7 @@ def _configured(arguments: argparse.Namespace) -> Config:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a job; the exit code."""
-    arguments = make_parser().parse_args(argv)
+    arguments = parsed(argv)
     try:
         config = _configured(arguments)
         with _named_run(config):

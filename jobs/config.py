@@ -88,7 +88,7 @@ def load_config(
 ) -> Config:
     """`conf/base.yaml`, then the file at `path`, then `settings` (dotted keys), each over the one before.
 
-    `options` tells by which option of the command line a setting was given, for messages.
+    `options` says which option of the command line gave a setting, for messages.
     """
     layers = [Layer("", _parse(_base_yaml(), "conf/base.yaml"))]
     if path is not None:
@@ -182,8 +182,11 @@ def _read(path: str) -> dict[str, Any]:
     try:
         content = read_bytes(path) if has_scheme(path) else Path(path).read_bytes()
         if content is None:
-            raise ConfigError(f"cannot read the configuration {path}: there is no such file")
+            raise FileNotFoundError
         text = content.decode("utf-8")
+    except FileNotFoundError:
+        start = "" if has_scheme(path) or Path(path).is_absolute() else f" (relative paths start at {Path.cwd()})"
+        raise ConfigError(f"cannot read the configuration {path}: there is no such file{start}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from None
     values = _parse(text, path)
@@ -196,7 +199,15 @@ def _parse(text: str, source: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{source} is not valid YAML: {error}") from None
+        raise ConfigError(f"{source} is not valid YAML{_place(error)}") from None
+
+
+def _place(error: yaml.YAMLError) -> str:
+    """Where YAML stopped making sense, and why."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f": {error}"
+    reason = ": ".join(filter(None, (error.context, error.problem)))
+    return f", line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {reason}"
 
 
 def _explain(error: Mapping[str, Any], layers: Sequence[Layer]) -> str:

@@ -22,6 +22,7 @@ from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
 from fusion.statistics.text_lengths import LengthSums
 from jobs.config import Config
+from jobs.inputs.bad_rows import bad_rows
 from jobs.inputs.list_rows import ListRows, load_lists
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Frequencies
@@ -116,7 +117,7 @@ def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning =
     packed = engine.counts(lists, plan, leaving_out(work, apart))
     problems = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
     if problems:
-        raise problems.error()
+        raise bad_rows(problems)
     tallies = tallies_of(packed, evaluation)
     input_counts = _input_counts(tallies, evaluation)
     _check_judged(input_counts, lists.judgements_source)
@@ -166,8 +167,8 @@ def _check_comparable(grid: Grid) -> None:
     """Refuse more columns than can be compared each with each."""
     if len(grid.columns) > MOST_COMPARED:
         raise ConfigError(
-            f"the grid has {len(grid.columns):,} distinct results, and comparing each with each takes memory by the "
-            f"square of that: choose at most {MOST_COMPARED}, or set evaluate.details to false"
+            f"the grid has {len(grid.columns):,} distinct results, and the memory for comparing all pairs grows with "
+            f"the square of that: choose at most {MOST_COMPARED}, or set evaluate.details to false"
         )
 
 

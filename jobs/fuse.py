@@ -15,6 +15,7 @@ from fusion.kernel.blocks import Scope
 from fusion.tuning.strategies import DEPLOYED
 from jobs.config import Config
 from jobs.evaluate import chosen_views
+from jobs.inputs.bad_rows import bad_rows
 from jobs.inputs.list_rows import load_lists
 from jobs.inputs.sources import Sources
 from jobs.inputs.training import training_texts
@@ -105,9 +106,9 @@ def _chosen_grid(
 
 
 def _refuse(problems: list[str]) -> None:
-    bad_rows = Problems.from_json(problems)
-    if bad_rows:
-        raise bad_rows.error()
+    found = Problems.from_json(problems)
+    if found:
+        raise bad_rows(found)
 
 
 def _write(fused: pa.Table, folder: ResultFolder, format_name: str) -> int:

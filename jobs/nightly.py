@@ -51,7 +51,9 @@ def run(spark: SparkSession | None, config: Config) -> Night:
     """
     settings = config.nightly
     if not settings.datasets:
-        raise ConfigError("no datasets: set nightly.datasets to a list of configuration files")
+        raise ConfigError(
+            "no datasets: give --datasets FILE,FILE,..., or set nightly.datasets to a list of configuration files"
+        )
     if settings.mlflow is not None:
         check_installed()
     check_alerts(settings.alerts)
@@ -193,7 +195,7 @@ def _evaluate(
     try:
         config = resolved()
         if config.dataset in night.evaluated:
-            raise ConfigError(f"another dataset is called {config.dataset!r}, too; set `dataset` in {path}")
+            raise ConfigError(f"another dataset is also called {config.dataset!r}; set `dataset` in {path}")
         name = config.dataset
         with log_context(run=night.run_id, dataset=name), recorded() as lines, measured(lines):
             prepared = prepare_inputs(spark, config, path)

@@ -49,7 +49,7 @@ tagged = samples.select("text_id", "text", F.explode("label_ids").alias("label_i
 texts = tagged.groupBy("text_id", "text").agg(F.array_join(F.array_sort(F.collect_list("name")), ", ").alias("labels"))
 show(texts.orderBy("text_id"), rows=5)
 sizes = samples.groupBy(F.size("label_ids").alias("labels")).agg(F.count("*").alias("texts")).orderBy("labels")
-chart(sizes, "labels", "texts", "Texts by their number of labels")
+chart(sizes, "labels", "texts", "Texts by their number of labels", x_title="labels per text")
 
 # COMMAND ----------
 
@@ -75,7 +75,14 @@ shape = (
     .orderBy("band")
 )
 show(shape)
-chart(shape, "band", "percent_of_pairs", "Pairs by label frequency, in percent")
+chart(
+    shape,
+    "band",
+    "percent_of_pairs",
+    "Pairs by label frequency",
+    x_title="band of labels, the rarest first",
+    y_title="% of pairs",
+)
 
 # COMMAND ----------
 
@@ -96,7 +103,7 @@ groups = (
     )
     .orderBy("label_group")
 )
-chart(groups, "label_group", ["labels", "texts", "pairs"], "Head and tail labels")
+chart(groups, "label_group", ["labels", "texts", "pairs"], "Head and tail labels", y_title="number")
 
 # COMMAND ----------
 
@@ -113,5 +120,5 @@ chart(groups, "label_group", ["labels", "texts", "pairs"], "Head and tail labels
 
 divided = spark.createDataFrame(statistics["folds"])
 show(divided.select("fold", "train", "validation", "test", "labels_only_in_test"))
-chart(divided.orderBy("fold"), "fold", ["train", "validation", "test"], "Texts by fold and role")
+chart(divided.orderBy("fold"), "fold", ["train", "validation", "test"], "Texts by fold and role", y_title="texts")
 tested = folds.where("role = 'test'").agg(F.count("*").alias("tests"), F.count_distinct("text_id").alias("texts"))

@@ -90,11 +90,11 @@ show_figure(result.plot("grid"))
 # MAGIC With `grid.subsets` every cell is also evaluated over every two of the retrievers, in the same pass. The figure
 # MAGIC shows what each one adds to the two others, with its 95% interval: left of zero the fusion is better without it,
 # MAGIC since a weak retriever can cost more than it finds. The best cell of all, over the retrievers that it is best
-# MAGIC with, is then fused for use elsewhere. What comes out is of the kind of the first run: here a pandas table.
+# MAGIC with, is then fused for use elsewhere. The result has the type of the first run: here a pandas table.
 
 # COMMAND ----------
 
-every_subset = xf.evaluate(judgements, runs, metrics="ndcg@10", settings={"grid.subsets": "all"})
+every_subset = xf.evaluate(judgements, runs, metrics="ndcg@10", dataset="own", settings={"grid.subsets": "all"})
 show_figure(every_subset.plot("additions"))
 show(every_subset.details["additions"].to_pandas().nlargest(5, "value"))
 

@@ -127,7 +127,8 @@ watched["cell"] = watched.normalization + "+" + watched.fusion
 trend = watched.assign(mean=100 * watched["mean"])[["run_id", "label_group", "cell", "mean", "low", "high", "queries"]]
 for group, rows in trend.groupby("label_group"):
     lines = rows.pivot_table(index="run_id", columns="cell", values="mean").reset_index()
-    chart(lines, "run_id", list(lines.columns[1:]), f"nDCG@10 of {group} labels, in percent", kind="line")
+    title = f"Watched figures of {group} labels"
+    chart(lines, "run_id", list(lines.columns[1:]), title, kind="line", x_title="night", y_title="nDCG@10 (%)")
 
 regressions = runs[runs.verdict == "regression"]
 if len(regressions):
@@ -137,7 +138,7 @@ if len(regressions):
     figures["cell"] = figures.normalization + "+" + figures.fusion
     means = 100 * figures.pivot_table(index="cell", columns="run_id", values="value", sort=False)
     losses = (means[last.run_id] - means[last.baseline]).rename("change").sort_values().reset_index()
-    chart(losses.head(8), "cell", "change", f"Points of nDCG@10 lost on {last.run_id}")
+    chart(losses.head(8), "cell", "change", f"What fell most on {last.run_id}", y_title="nDCG@10, points")
 
 # COMMAND ----------
 

@@ -69,7 +69,7 @@ class BoundedStream:
     def _count(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise InputError(f"the pickle has more than {MOST_BYTES:,} bytes: divide it")
+            raise InputError(f"the pickle has more than {MOST_BYTES:,} bytes: split it")
 
 
 class PlainUnpickler(pickle._Unpickler):
@@ -102,7 +102,7 @@ class PlainUnpickler(pickle._Unpickler):
         """Count a value that is made."""
         self._values += 1
         if self._values > MOST_VALUES:
-            raise InputError(f"the pickle makes more than {MOST_VALUES:,} values: divide it")
+            raise InputError(f"the pickle makes more than {MOST_VALUES:,} values: split it")
         if len(self.metastack) > DEEPEST:
             raise InputError(f"the pickle has containers within containers more than {DEEPEST} deep")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from fusion.errors import InputError
@@ -67,11 +67,12 @@ class Problems:
             problems.update(cls(found={key: first}, counts={key: kind["count"]}))
         return problems
 
-    def error(self) -> InputError:
-        lines = []
+    def error(self, places: Mapping[Problem, str] | None = None) -> InputError:
+        """The error that names the first problems of each kind; places: where they stand in a file, in words."""
+        places, lines = places or {}, []
         for kind in sorted(self.found):
             source, column, what = kind
             first = self.found[kind]
             lines.append(f"{source}: column {column!r}: {what} ({self.counts[kind]:,} in all). First:")
-            lines += [f"  {problem}" for problem in first]
+            lines += [f"  {places[problem]}: {problem}" if problem in places else f"  {problem}" for problem in first]
         return InputError("\n".join(lines))

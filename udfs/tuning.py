@@ -106,7 +106,7 @@ class TrainTexts:
             row = np.searchsorted(self.folds, batch.fold)
             known = row < len(self.folds)
             if not (known.all() and (self.folds[row] == batch.fold).all()):
-                raise InputError("the training texts of some folds are not known, which learned fusions read")
+                raise InputError("learned fusions need the training texts of every fold; some are not known")
         batch.texts.train_texts = (np.ascontiguousarray(self.counts[:, place]), row)
 
     @cached_property

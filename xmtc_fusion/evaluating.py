@@ -51,7 +51,7 @@ def evaluate(
             `"rrf(k=10)"`, or several values, `"rrf(k=[10,60])"`.
         cells: instead of all combinations, such as `["zmuv+combmnz", "rrf(k=10)", "bm25+dense: zmuv+wsum(bm25=0.3)"]`.
         label_groups: `{"l1": "head", ...}`, a table (label_id, label_group), `"pareto"`, `"none"` or `"auto"`.
-        folds: `{"t1": 0, ...}`, or a table (text_id, fold). Without folds, all texts are one.
+        folds: `{"t1": 0, ...}`, or a table (text_id, fold). Without folds, all texts form one fold.
         training: the labels of the training texts, in the forms of the judgements, for psp and psndcg.
         scope: `"group"` fuses within each label group, `"joint"` all candidates together.
         engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`.

@@ -112,7 +112,7 @@ class Evaluation:
         return str(path)
 
     def report(self, path: str, *, overwrite: bool = False) -> str:
-        """Write the report: one page, Markdown, LaTeX, CSV and charts; the path of the page."""
+        """Write the report: one page, Markdown, LaTeX, CSV and charts. Returns the path of the page."""
         from jobs import report as job
         from jobs.runtime.folders import result_folder
 

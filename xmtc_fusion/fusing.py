@@ -37,7 +37,7 @@ def fuse(
     """The fused ranking of every text: the best `top` labels with their scores, best first.
 
     Args:
-        runs: as for `evaluate`. What comes out is of the kind of the first run: a dictionary, a pandas, polars or Arrow
+        runs: as for `evaluate`. The result has the type of the first run: a dictionary, a pandas, polars or Arrow
             table (one row per list if that run had lists, one row per candidate if not), or a Spark DataFrame. For a
             path, an Arrow table.
         cells: `"zmuv+combmnz"`, `"rrf(k=10)"` or another cell; or several, then the result is a dictionary by cell.

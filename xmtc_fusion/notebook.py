@@ -19,7 +19,7 @@ LONG_NAME = 12
 
 
 def widget(name: str, default: str, label: str) -> str:
-    """The value of a text field above the notebook; elsewhere of the variable XMTC_<NAME>, or the default."""
+    """The value of a text field above the notebook; elsewhere of the variable `XMTC_<NAME>`, or the default."""
     dbutils = _given("dbutils")
     if dbutils is None:
         return os.environ.get(f"XMTC_{name.upper()}", default)
@@ -54,8 +54,20 @@ def show(table: Any, rows: int = 20) -> None:
         print(frame.to_string(index=False, max_colwidth=60))
 
 
-def chart(table: Any, x: str, y: str | list[str], title: str, kind: Literal["bar", "line"] = "bar") -> Figure | None:
-    """Columns of a table over another one as bars or lines. None, and a hint, without the extra [report]."""
+def chart(
+    table: Any,
+    x: str,
+    y: str | list[str],
+    title: str,
+    kind: Literal["bar", "line"] = "bar",
+    *,
+    x_title: str | None = None,
+    y_title: str | None = None,
+) -> Figure | None:
+    """Columns of a table over another one as bars or lines. None, and a hint, without the extra [report].
+
+    Axes are called after their columns unless they are given titles; several columns over one axis have a legend.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -69,6 +81,8 @@ def chart(table: Any, x: str, y: str | list[str], title: str, kind: Literal["bar
     long_names = table[x].astype(str).str.len().max() > LONG_NAME
     look = {"marker": "o"} if kind == "line" else {"width": 0.8}
     table.plot(x=x, y=columns, kind=kind, ax=axes, title=title, rot=20 if long_names else 0, legend=False, **look)
+    axes.set_xlabel(x_title or x.replace("_", " "))
+    axes.set_ylabel(y_title or (columns[0].replace("_", " ") if len(columns) == 1 else ""))
     axes.spines[["top", "right"]].set_visible(False)
     if len(columns) > 1:
         figure.legend(loc="outside right upper", frameon=False)

@@ -72,7 +72,7 @@ def tune(
         judgements: as for `evaluate`.
         runs: as for `evaluate`. A column `role` may tell validation texts from test texts.
         strategies: such as `["tuned+cell", "learned+logistic"]`; by default all that are installed.
-        objective: what is to be as high as possible, such as `"ndcg@10"` or `"0.5*ndcg@10+0.5*precision@1"`.
+        objective: what choices maximise, such as `"ndcg@10"` or `"0.5*ndcg@10+0.5*precision@1"`.
         metrics: as for `evaluate`.
         label_groups: as for `evaluate`.
         folds: a table (text_id, fold, role), or `{"t1": 0, ...}`. Without texts of the role validation, the choice for

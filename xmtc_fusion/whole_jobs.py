@@ -22,7 +22,7 @@ Settings = Mapping[str, Any]
 def prepare(
     config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
 ) -> dict[str, Any]:
-    """A published dataset as the tables samples, labels and folds; its statistics."""
+    """Write a published dataset as the tables samples, labels and folds. Returns its statistics."""
     from jobs import prepare as job
 
     resolved = configured(config, settings or {})
@@ -32,7 +32,7 @@ def prepare(
 def retrieve(
     config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
 ) -> dict[str, str]:
-    """Candidates of every fold's test texts by all configured retrievers; the table of each."""
+    """Candidates of every fold's test and validation texts by all configured retrievers. Returns the table of each."""
     from jobs import retrieve as job
 
     resolved = configured(config, settings or {})
@@ -40,7 +40,7 @@ def retrieve(
 
 
 def retrieve_sparse(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
-    """BM25 candidates of every fold's test and validation texts; the table they are in."""
+    """BM25 candidates of every fold's test and validation texts. Returns the table they are in."""
     from jobs import retrieve_sparse as job
 
     resolved = configured(config, settings or {})
@@ -56,7 +56,7 @@ def train_dense(config: Config | str, settings: Settings | None = None, spark: S
 
 
 def retrieve_dense(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
-    """Dense candidates of every fold's test and validation texts; the table they are in."""
+    """Dense candidates of every fold's test and validation texts. Returns the table they are in."""
     from jobs import retrieve_dense as job
 
     resolved = configured(config, settings or {})
@@ -77,7 +77,7 @@ def run(config: Config | str, settings: Settings | None = None, spark: SparkSess
 def report(
     results: str | list[str], output: str, settings: Settings | None = None, *, compare: str | None = None
 ) -> str:
-    """The report of one or several folders of results; the path of its page.
+    """Write the report of one or several folders of results. Returns the path of its page.
 
     `compare`: a folder of earlier results, or of another configuration. The page then shows both side by side, the
     differences tested over the texts that both have.
@@ -93,14 +93,14 @@ def report(
 
 
 def nightly(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Night:
-    """Re-evaluate datasets and compare them with the baseline."""
+    """Evaluate datasets again and compare them with the baseline. Returns how the night went."""
     from jobs import nightly as job
 
     return job.run(spark, configured(config, settings or {}))
 
 
 def doctor(config: Config | str | None = None, settings: Settings | None = None) -> int:
-    """Print what is wrong with an installation; the number of problems."""
+    """Print what is wrong with an installation. Returns the number of problems."""
     from jobs import doctor as job
 
     return job.run(configured(config, settings or {}))

@@ -11,7 +11,7 @@ from fusion.types import Array, Floats
     "isr",
     reads="ranks",
     formula="m * sum(1 / r^2)",
-    citation="A. Mourao et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
+    citation="A. Mourão et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
     when="Scores that are missing or unusable; the first ranks dominate.",
     standard=True,
 )

@@ -11,7 +11,7 @@ from fusion.types import Array, Floats
     "log-isr",
     reads="ranks",
     formula="ln(m) * sum(1 / r^2)",
-    citation="A. Mourao et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
+    citation="A. Mourão et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
     when="As `isr`, if labels that only one retriever found should score 0.",
     standard=True,
 )

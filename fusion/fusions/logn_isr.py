@@ -11,7 +11,7 @@ from fusion.types import Array, Floats
     "logn-isr",
     reads="ranks",
     formula="ln(m + sigma) * sum(1 / r^2)",
-    citation="A. Mourao et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
+    citation="A. Mourão et al. Multimodal medical information retrieval with unsupervised rank fusion. CMIG 2015.",
     when="As `log-isr`, without dropping the labels of a single list.",
     limits={"sigma": (0, 1)},
 )

@@ -11,7 +11,7 @@ from fusion.types import Array, Floats
     "rrf",
     reads="ranks",
     formula="sum(1 / (k + r))",
-    citation="G. V. Cormack, C. L. A. Clarke, S. Buettcher. Reciprocal rank fusion outperforms Condorcet and "
+    citation="G. V. Cormack, C. L. A. Clarke, S. Büttcher. Reciprocal rank fusion outperforms Condorcet and "
     "individual rank learning methods. SIGIR 2009.",
     when="The usual baseline of hybrid search: ranks only, one parameter that rarely needs tuning.",
 )

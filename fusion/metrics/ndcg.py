@@ -10,7 +10,7 @@ from fusion.worth import JudgedTexts, Worth
 @metric(
     "ndcg",
     formula="sum over hits of gain / log2(1 + rank), over the same sum for the best possible ranking",
-    citation="K. Jarvelin, J. Kekalainen. Cumulated gain-based evaluation of IR techniques. TOIS 2002.",
+    citation="K. Järvelin, J. Kekäläinen. Cumulated gain-based evaluation of IR techniques. TOIS 2002.",
     when="The default: hits near the top count more, and grades can be used.",
     gain="grade",
     capped=True,

@@ -13,7 +13,7 @@ from fusion.types import EPS, Floats
     "borda-prose",
     reads="ranks",
     formula="(C - 1 - i) / max(C - 1, eps)",
-    citation="J. C. de Borda. Memoire sur les elections au scrutin. 1781.",
+    citation="J. C. de Borda. Mémoire sur les élections au scrutin. 1781.",
     when="To compare with the prose of the paper; otherwise prefer `borda`.",
     needs_candidates=True,
 )

@@ -58,7 +58,9 @@ ENGINE = [
 ]
 FUSION = [
     *INPUTS,
-    Shortcut("--normalizations", "grid.normalizations", "NAMES", "all (default), everything, or names with commas"),
+    Shortcut(
+        "--normalizations", "grid.normalizations", "NAMES", "all (default), everything, or names separated by commas"
+    ),
     Shortcut("--fusions", "grid.fusions", "NAMES", "all (default), everything, or names: isr,'rrf(k=[10,60])'"),
     Shortcut("--cells", "grid.cells", "NAMES", "instead of all combinations: zmuv+combmnz,'bm25+dense: rrf(k=10)'"),
     *ENGINE,
@@ -96,7 +98,7 @@ NIGHTLY = [
     Shortcut("--datasets", "nightly.datasets", "FILES", "configuration files, separated by commas"),
     Shortcut("--run-id", "nightly.run_id", "NAME", "the name of the night; default: the date (UTC)"),
     Shortcut("--baseline", "nightly.baseline", "NAME", "the night to compare with; default: the last without an alarm"),
-    Shortcut("--break-lock", "nightly.break_lock", "NAME", "take the lease from the night of that name, which is dead"),
+    Shortcut("--break-lock", "nightly.break_lock", "NAME", "take the lease from this night, which is known to be dead"),
     WORK,
     MASTER,
 ]

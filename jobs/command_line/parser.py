@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -26,7 +28,7 @@ from jobs.command_line.options import (
 )
 
 DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label text classification, in memory
-or on Spark, and tell which fusion wins."""
+or on Spark, and say which fusion is best."""
 
 EPILOG = """examples:
   xmtc-fusion run --config conf/datasets/debtags.yaml
@@ -94,7 +96,7 @@ HELP = {
         EXPLAIN,
     ),
     "run": JobHelp(
-        "all of it: from a dataset's files to the metrics of the whole grid",
+        "everything: from a dataset's files to the metrics of the whole grid, and the report",
         "Prepare a dataset, retrieve with BM25 and the bi-encoder, evaluate the whole grid and write the report.\n"
         "Stages that were done before are not done again.",
         [
@@ -114,7 +116,7 @@ HELP = {
         REPORT,
     ),
     "nightly": JobHelp(
-        "re-evaluate datasets, compare with a baseline, alarm if a figure fell",
+        "evaluate datasets again, compare with a baseline, raise an alarm if a figure fell",
         "Evaluate what has changed since the last night, add it to the history and compare it with the baseline.",
         [
             "nightly --config conf/nightly.yaml",
@@ -192,6 +194,41 @@ class _Shortcuts(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
     ) -> None:
         namespace.shortcuts = [*(namespace.shortcuts or []), (self.shortcut, values)]
+
+
+GIVEN_AS = {
+    "--run": "runs are given as --run NAME=PATH, judgements as --qrels PATH",
+    "--results": "results are given as --results FOLDER",
+}
+"""What words without an option may have been meant for, by an option that the job has."""
+
+
+def parsed(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """The words of a command line. One that is not understood ends the process, with what may have been meant."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    parser = make_parser()
+    if not words:
+        parser.error("which job? 'xmtc-fusion --help' lists them")
+    if not words[0].startswith("-") and words[0] not in HELP:
+        parser.error(f"unknown job {words[0]!r}{_meant(words[0], HELP)}; 'xmtc-fusion --help' lists them")
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        parser.error(f"{_not_understood(arguments.job, unknown)}; 'xmtc-fusion {arguments.job} --help' has examples")
+    return arguments
+
+
+def _not_understood(job: str, unknown: Sequence[str]) -> str:
+    options = ["--config", "--set", "--debug", *(shortcut.option for shortcut in [*HELP[job].shortcuts, *LOG])]
+    names = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+    if names:
+        return "; ".join(f"unknown option {name!r}{_meant(name, options)}" for name in names)
+    hint = next((f": {words}" for option, words in GIVEN_AS.items() if option in options), "")
+    return f"unexpected {', '.join(map(repr, unknown))}{hint}"
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -109,7 +109,7 @@ def _listed_labels(listed: pa.Table, source: str) -> pa.Array:
         # In the order in which they first occur, which is that of the file.
         first = ", ".join(map(repr, repeated[:SHOWN].to_pylist()))
         raise InputError(
-            f"{source}: {len(repeated):,} labels stand there more than once (or with different names): {first}"
+            f"{source}: {len(repeated):,} labels are listed more than once (or with different names): {first}"
         )
     return _sorted_labels(labels) if listed["position"].null_count else labels
 

@@ -58,6 +58,11 @@ def table_source(value: Any, name: str) -> Source:
         return str(value)
     if kind == "spark" or isinstance(value, pa.Table):
         return value
+    if isinstance(value, (list, tuple, set)):
+        raise InputError(
+            f"{name}: expected a dictionary, a table (pandas, polars, Arrow or Spark) or a path; found a "
+            f"{type(value).__name__}. Judgements come first, then runs by name: {{'bm25': ..., 'dense': ...}}"
+        )
     try:
         if kind == "pandas":
             return pa.Table.from_pandas(value, preserve_index=False)
@@ -65,7 +70,7 @@ def table_source(value: Any, name: str) -> Source:
             return (value.collect() if hasattr(value, "collect") else value).to_arrow()
         return pa.table(value)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputError(f"{name}: a {type(value).__name__} is no table that Arrow can read: {error}") from None
+        raise InputError(f"{name}: a {type(value).__name__} is not a table that Arrow can read: {error}") from None
 
 
 def _source(value: Any, name: str, of_mapping: Callable[[Mapping[Any, Any], str], pa.Table]) -> Source:

@@ -137,7 +137,7 @@ def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source], role: st
         }
     if len(runs) < 2:
         given = f"only {', '.join(runs)}" if runs else "none"
-        raise ConfigError(f"fusion needs two retrievers or more; found {given}")
+        raise ConfigError(f"fusion needs two retrievers or more; found {given}. Give --run NAME=PATH for each")
     return runs, [table for table in whole if ROLE in tables.columns(table)]
 
 
@@ -192,7 +192,7 @@ def _layout(
                 names = f"{', '.join(map(repr, unknown))}; known: {', '.join(slots)}"
                 raise InputError(f"{run.source}: column 'label_group' holds {names}")
             if run.groups is None and groups is None:
-                raise ConfigError("some candidates have a label_group and others have not: set inputs.label_groups")
+                raise ConfigError("some candidates have a label_group and others do not: set inputs.label_groups")
     judged_by = source_name(sources.judgements or "", "judgements")
     return Layout(tuple(runs), slots, groups, tuple(run.source for run in runs.values()), judged_by)
 

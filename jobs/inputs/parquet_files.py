@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fusion.errors import InputError
+from jobs.inputs.file_kinds import PARQUET, first_bytes
 from udfs.stores.addresses import locate
 from udfs.stores.clients import file_system, retried
 from udfs.stores.objects import files_below
@@ -26,6 +27,11 @@ def read_parquet_files(path: str, source: str) -> pa.Table:
         raise InputError(f"cannot read {source}: {error}") from None
     if not names:
         raise InputError(f"cannot read {source}: there is no Parquet file")
+    if names == [""] and not (first_bytes(path) or PARQUET).startswith(PARQUET):
+        raise InputError(
+            f"cannot read {source}: it is not a Parquet file, and this input has to be a table. To convert a CSV file: "
+            "pandas.read_csv('x.csv').to_parquet('x.parquet')"
+        )
     tables = [_read(path, name, source) for name in names]
     for name, table in zip(names[1:], tables[1:], strict=True):
         if not table.schema.equals(tables[0].schema):

@@ -57,7 +57,7 @@ def fold_texts(tables: Tables[T], roles: T, role: str, name: str) -> T:
     if ROLE in tables.columns(roles):
         table = tables.equal(roles, ROLE, role)
     elif role != TEST:
-        raise InputError(f"{name}: the column 'role' is missing, which tells the {role} texts")
+        raise InputError(f"{name}: the column 'role', which marks the {role} texts, is missing")
     if tables.is_empty(table):
         raise InputError(f"{name} names no {role} texts")
     return table

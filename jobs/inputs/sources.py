@@ -23,9 +23,15 @@ JSON_SUFFIXES = {"jsonl": ".jsonl", "ranx": ".json"}
 """Runs as JSON: one list per line, or one object per run, as ranx writes it."""
 RUN_FIELDS = ("text_id", "q0", "label_id", "rank", "score", "tag")
 QRELS_FIELDS = ("text_id", "iteration", "label_id", "relevance")
+MIXED_UP = {
+    RUN_FIELDS: "These look like lines of a run: give runs with --run NAME=PATH, judgements with --qrels PATH.",
+    QRELS_FIELDS: "These look like judgements: give judgements with --qrels PATH, runs with --run NAME=PATH.",
+}
 NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|infinity)$"
 """NaN and infinities are numbers here, so that they are reported as such, with the text they belong to."""
 SHOWN_LINES = 5
+FILE_SUFFIXES = (".parquet", ".pq", ".csv", ".arrow", ".feather", ".orc", ".avro", ".xlsx", ".pkl", ".zip", ".yaml")
+"""Names that end like this are files, not catalog tables, whether or not they can be read here."""
 
 IDS, SCORES, NAMES = ("int", "bigint", "string"), ("float", "double"), ("string",)
 GRADES = ("int", "bigint", *SCORES)
@@ -126,7 +132,7 @@ def source_format(source: str) -> tuple[str, str]:
         return kind, source
     if bare.endswith(TREC_SUFFIXES) or bare != source:
         return "trec", source
-    if "/" not in source and "\\" not in source and "." in source and not bare.endswith(".parquet"):
+    if "/" not in source and "\\" not in source and "." in source and not bare.endswith(FILE_SUFFIXES):
         return "table", source
     return "parquet", source
 
@@ -185,9 +191,11 @@ def typed_ids(kind: str, ids: Sequence[str]) -> list[Any]:
 def bad_lines(source: str, fields: Sequence[str], number: str, lines: Sequence[tuple[int | None, str]]) -> InputError:
     """The error for lines of a TREC file that do not fit: their numbers, where they are known, and what they say."""
     shown = "\n".join(f"  {f'line {n}: ' if n is not None else ''}{text[:200]!r}" for n, text in lines[:SHOWN_LINES])
+    columns = {len(text.split()) for _, text in lines}
+    hint = next((f"\n{words}" for other, words in MIXED_UP.items() if columns == {len(other)} != {len(fields)}), "")
     return InputError(
         f"{source}: expected lines of {len(fields)} columns ({' '.join(fields)}) with a number as {number}; "
-        f"found\n{shown}"
+        f"found\n{shown}{hint}"
     )
 
 

@@ -94,7 +94,7 @@ def compare(history: History, first: str, second: str) -> str:
 def accept(history: History, run_id: str, dataset: str | None, because: str) -> str:
     """Take a night with an alarm for a baseline, with the words of the person who looked at it."""
     if not because.strip():
-        raise ConfigError("say why, for those who come later: --because 'new labels since Monday'")
+        raise ConfigError("give the reason, as in --because 'new labels since Monday'")
     rows = [row for row in history.runs() if row["run_id"] == run_id and dataset in (None, row["dataset"])]
     if not rows:
         raise _unknown(history, run_id, dataset)

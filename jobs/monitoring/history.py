@@ -49,7 +49,7 @@ class History:
             from jobs.monitoring.catalog_tables import CatalogTables
 
             if at is not None:
-                raise ConfigError("a history in catalog tables is not read as it was earlier: ask the catalog for that")
+                raise ConfigError("a history in catalog tables cannot be read as of an earlier time")
             self.storage = CatalogTables(place.removeprefix("table:"), spark)
             return
         from jobs.monitoring.delta_tables import DeltaTables

@@ -29,11 +29,11 @@ def checked_address(address: str, setting: str) -> SplitResult:
         place = urlsplit(address)
         place.port  # noqa: B018 - a port that is no number is found out when it is asked for
     except ValueError:
-        raise ConfigError(f"{setting}: this is no address; expected https://...") from None
+        raise ConfigError(f"{setting}: this is not an address; expected https://...") from None
     if not place.hostname or place.scheme not in ("http", "https"):
         raise ConfigError(f"{setting}: expected an address that begins with https://")
     if place.scheme == "http" and not _on_this_machine(place.hostname):
-        raise ConfigError(f"{setting}: expected https://, since the address and what is sent would be readable for all")
+        raise ConfigError(f"{setting}: expected https://, otherwise others could read the address and the message")
     return place
 
 

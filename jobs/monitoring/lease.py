@@ -80,8 +80,8 @@ def _taken(storage: Storage, run_id: str, seconds: float, wait: float, broken: s
             time.sleep(POLL_SECONDS / 10)
         elif time.monotonic() >= until:
             raise OutputError(
-                f"{other} is at work since {other.since}. Wait for it: nightly.wait=SECONDS. If it is known to be "
-                f"dead: --break-lock {other.run_id}"
+                f"{other} has been running since {other.since}. Wait for it with --set nightly.wait=SECONDS or, if it "
+                f"is known to be dead, take over with --break-lock {other.run_id}"
             )
         else:
             if not announced:

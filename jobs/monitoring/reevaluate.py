@@ -114,9 +114,7 @@ def prepare_inputs(spark: SparkSession | None, config: Config, file: str) -> Pre
         inputs = {**input_fingerprints(session, config.prepare), **brought_inputs(session, config)}
         config = pipeline.with_candidates(session, config)
     elif config.inputs.candidates is None or config.inputs.judgements is None:
-        raise ConfigError(
-            f"dataset {config.dataset}: neither prepare.format nor inputs.candidates and judgements are set"
-        )
+        raise ConfigError(f"dataset {config.dataset}: set prepare.format, or inputs.candidates and inputs.judgements")
     else:
         inputs = inputs_of(spark, config)
     data = json.dumps({name: fingerprint(content) for name, content in inputs.items()}, sort_keys=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from textwrap import fill
 from typing import Any
 
 from fusion.registry import FUSIONS, NORMALIZATIONS
@@ -12,6 +13,7 @@ from jobs.results.explanation import ExplainedText
 from udfs.explain_text import column_names
 
 NAME_WIDTH = 40
+LINE_WIDTH = 110
 RELEVANT = "yes"
 LETTERS = (
     "s: score in a list, i: place there from 0, r = i + 1, n: size of the list, C: candidates of all lists, "
@@ -23,9 +25,9 @@ def terminal(explained: ExplainedText, rows: int) -> str:
     """The lists, the formulas and the first candidates, as text."""
     shown = list(_candidate_lines(explained, rows))
     parts = [
-        "\n".join([title(explained), *([f'"{explained.excerpt}"'] if explained.excerpt else [])]),
+        "\n".join([title(explained), *([_wrapped(f'"{explained.excerpt}"')] if explained.excerpt else [])]),
         as_table(_LIST_HEADER, _list_lines(explained)),
-        "\n".join(formulas(explained)),
+        "\n".join(map(_wrapped, formulas(explained))),
         as_table(_header(explained), shown) if shown else "No list has a candidate.",
         "\n".join(notes(explained, rows)),
     ]
@@ -43,6 +45,10 @@ def notebook(explained: ExplainedText, rows: int) -> str:
             *(f"<p>{escape(line)}</p>" for line in notes(explained, rows)),
         ]
     )
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def title(explained: ExplainedText) -> str:

@@ -51,7 +51,7 @@ def with_label_plan(evaluation: EvaluationPlan, frequencies: Frequencies, names:
                 raise unknown_name("cell in evaluate.label_cells", name, cells)
         chosen = [cells[name] for name in wanted]
     if len(chosen) > MOST_LABEL_CELLS:
-        raise ConfigError(f"evaluate.label_cells: {len(chosen)} cells; figures per label are for {MOST_LABEL_CELLS}")
+        raise ConfigError(f"evaluate.label_cells: {len(chosen)} cells; at most {MOST_LABEL_CELLS} are allowed")
     singles = [cell for cell in evaluation.columns if cell.normalization == SINGLE]
     cutoffs = tuple(sorted({measure.k for measure in measures}))
     plan = LabelPlan(LabelIndex(frequencies.ids), (*chosen, *singles), cutoffs)

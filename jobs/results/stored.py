@@ -18,6 +18,7 @@ from jobs.runtime.folders import CONFIG_FILE, modified, read_parquet, read_text
 from jobs.runtime.versions import one_view
 from jobs.runtime.workspace import Workspace
 from udfs.input_counts import UNSEEN_PAIRS
+from udfs.stores.objects import children
 
 NOT_COMPARED = ("log", "output", "spark", "work")
 """Sections of the configuration that do not change figures."""
@@ -84,7 +85,8 @@ def _read(path: str) -> Results:
     path = path.rstrip("/")
     text = read_text(f"{path}/{CONFIG_FILE}")
     if text is None:
-        raise InputError(f"{path} holds no results of 'evaluate': {CONFIG_FILE} is missing")
+        gone = "" if children(path) else "; there is no such folder, or it is empty"
+        raise InputError(f"{path} holds no results of 'evaluate': {CONFIG_FILE} is missing{gone}")
     config = make_config(yaml.safe_load(text), f"{path}/{CONFIG_FILE}")
     metrics = _table(f"{path}/metrics.parquet", METRICS_SCHEMA)
     if metrics is None:

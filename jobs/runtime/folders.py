@@ -271,7 +271,7 @@ def probe(path: str) -> None:
         target = f"{place.spark}/{HIDDEN}/probe-{uuid.uuid4().hex[:12]}"
     put(target, b"probe")
     if read_bytes(target) != b"probe":
-        raise OutputError(f"cannot write to {path}: what was written there does not come back")
+        raise OutputError(f"cannot write to {path}: what was written there cannot be read back")
     delete_file(target)
 
 
@@ -287,13 +287,13 @@ def _check_place(settings: OutputSettings) -> None:
     ours = (pointer(path) or "").startswith(HIDDEN)
     if not ours and not _occupied(path):
         return
-    if settings.mode == "error":
-        raise OutputError(f"{settings.path} exists already; choose another output, or --mode overwrite to replace it")
     if not ours:
         raise OutputError(
-            f"{settings.path} is left alone: it does not hold earlier results of xmtc-fusion ({POINTER} is missing). "
-            "Choose another output, or remove it yourself"
+            f"{settings.path} exists already and is left alone: it does not hold earlier results of xmtc-fusion "
+            f"({POINTER} is missing). Choose another output, or remove it yourself"
         )
+    if settings.mode == "error":
+        raise OutputError(f"{settings.path} exists already; choose another output, or --mode overwrite to replace it")
 
 
 def _occupied(path: str) -> bool:

@@ -8,6 +8,7 @@ from fusion.label_groups import ALL
 from fusion.learning import ANY_FOLD, Learned
 from jobs.config import Config
 from jobs.datasets.roles import TEST, VALIDATION
+from jobs.inputs.bad_rows import bad_rows
 from jobs.inputs.list_rows import load_lists
 from jobs.inputs.roles import folds_with, runs_with_validation
 from jobs.inputs.sources import Sources, source_name
@@ -38,7 +39,7 @@ def learned_of(
     counted = engine.counts(lists, Plan(Grid([]), config.grid.scope, training.views), count_evidence(training))
     problems = Problems.from_json(text for text in counted["problems"].to_pylist() if text)
     if problems:
-        raise problems.error()
+        raise bad_rows(problems)
     learned = learned_from(counted, training)
     _check_folds(engine, sources, learned)
     return learned

@@ -13,6 +13,7 @@ from fusion.grid import Cell
 from fusion.statistics.tally import Tally
 from fusion.tuning.objective import Objective
 from jobs.evaluate import tallies_of
+from jobs.inputs.bad_rows import bad_rows
 from jobs.inputs.list_rows import ListRows
 from jobs.runtime.engines import Engine, Plan
 from udfs.evaluation_plan import EvaluationPlan
@@ -80,7 +81,7 @@ def count(
     packed: pa.Table = engine.counts(lists, Plan(evaluation.grid, evaluation.scope, evaluation.views), work)
     problems = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
     if problems:
-        raise problems.error()
+        raise bad_rows(problems)
     return tallies_of(packed, evaluation)
 
 

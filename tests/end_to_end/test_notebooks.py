@@ -96,6 +96,10 @@ def test_a_terminal_prints_tables_and_keeps_figures(capsys: pytest.CaptureFixtur
     figure = chart(table, "band", ["pairs", "labels"], "Pairs")
     assert figure is not None
     assert [bar.get_height() for bar in figure.axes[0].containers[0]] == [10, 30]
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("band", "")
+    single = chart(table, "band", "pairs", "Pairs", x_title="band of labels")
+    assert single is not None
+    assert (single.axes[0].get_xlabel(), single.axes[0].get_ylabel()) == ("band of labels", "pairs")
     assert not capsys.readouterr().out
 
 
@@ -120,6 +124,7 @@ def test_databricks_shows_widgets_tables_and_pages(monkeypatch: pytest.MonkeyPat
 def test_explore_dataset(run: Any, pictures: list[Any]) -> None:
     left = run("01_explore_dataset")
     assert len(pictures) == 4
+    assert all(figure.axes[0].get_xlabel() and figure.axes[0].get_ylabel() for figure in pictures)
     statistics = left["statistics"]
     assert statistics["texts"] == TEXTS
     assert left["tested"].collect() == [(TEXTS, TEXTS)]
@@ -185,6 +190,7 @@ def test_nightly_review(run: Any, pictures: list[Any], capsys: pytest.CaptureFix
     assert tail["2026-03-04"] < tail["2026-03-03"] == tail["2026-03-02"]
     # One chart per label group with every watched cell in it, and one of the losses.
     assert len(pictures) == left["trend"].label_group.nunique() + 1
+    assert all(figure.axes[0].get_xlabel() and figure.axes[0].get_ylabel() for figure in pictures)
     assert {text.get_text() for text in pictures[0].legends[0].get_texts()} == set(left["trend"].cell)
     assert set(left["drifted"].quantity) == {"label frequencies"}
     assert set(left["failed"].query("quantity == 'gone_texts'").run_id) == {"2026-03-05"}

@@ -45,7 +45,7 @@ def test_one_holder_at_a_time(storage: DeltaTables, tmp_path: Path) -> None:
     with held_lease(storage, "first", 30) as lease:
         assert lease.number == 1
         other = DeltaTables(str(tmp_path / "history"))
-        with pytest.raises(OutputError, match=r"night first \(process \d+ on .*\) is at work since 20"):
+        with pytest.raises(OutputError, match=r"night first \(process \d+ on .*\) has been running since 20"):
             held_lease(other, "second", 30).__enter__()
     with held_lease(storage, "second", 30) as lease:
         assert lease.number == 2

@@ -375,7 +375,7 @@ def test_the_pinned_run_can_be_run_again(site: Site) -> None:
 
 def test_two_at_once(site: Site) -> None:
     with held_lease(site.history().storage, "other", 30):
-        with pytest.raises(OutputError, match=r"night other \(process \d+ on .*\) is at work since 20"):
+        with pytest.raises(OutputError, match=r"night other \(process \d+ on .*\) has been running since 20"):
             site.run("second")
         assert site.run("third", nightly__break_lock="other").exit_code == 0
 

@@ -207,7 +207,7 @@ def test_duplicates_and_limit(spark: SparkSession, tmp_path: Path) -> None:
         (
             [{"text": "x", "labels": ["a"]}],
             {"label_file": "twice.jsonl"},
-            "3 labels stand there more than once .*: 'b', 'c', 'a'",
+            "3 labels are listed more than once .*: 'b', 'c', 'a'",
         ),
     ],
 )

@@ -389,7 +389,7 @@ def test_settings_that_do_not_fit_the_format() -> None:
         ({"format": "jsnl", "parts": [part]}, "Did you mean 'jsonl'"),
         ({"format": "jsonl"}, "prepare.parts is empty"),
         ({"format": "lines-ids", "parts": [part]}, "part 'all' needs a file of labels"),
-        ({"format": "jsonl", "parts": [{**part, "labels": "y"}]}, "labels stand with their texts"),
+        ({"format": "jsonl", "parts": [{**part, "labels": "y"}]}, "labels are in the same file as their texts"),
         ({"format": "samples-pkl", "parts": [part], "group_key": "source"}, "has no columns"),
     ]:
         with pytest.raises(ConfigError, match=message):

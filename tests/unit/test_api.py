@@ -194,7 +194,7 @@ BAD = {
     ),
     "NaN": ({"a": {"t1": {"l1": float("nan")}}, "b": {"t1": {"l1": 1.0}}}, "run 'a'.*NaN.*\n.*text_id t1"),
     "columns": ({"a": pd.DataFrame({"q": ["t1"]}), "b": {"t1": {"l1": 1.0}}}, "run 'a': missing columns 'text_id'"),
-    "a list": ({"a": [1, 2], "b": {"t1": {"l1": 1.0}}}, "run 'a': a list is no table"),
+    "a list": ({"a": [1, 2], "b": {"t1": {"l1": 1.0}}}, "run 'a': expected a dictionary, a table .* found a list"),
 }
 
 

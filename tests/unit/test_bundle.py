@@ -18,7 +18,8 @@ import yaml
 from databricks.bundles.jobs import Job
 from databricks.bundles.volumes import Volume
 
-from jobs.cli import make_parser, settings_of
+from jobs.cli import settings_of
+from jobs.command_line.parser import make_parser
 from jobs.config import Config, load_config
 from jobs.run import evaluated, with_results
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fusion.errors import InputError, SetupError
-from jobs.cli import JOBS, main, make_parser, settings_of
-from jobs.command_line.parser import HELP
+from jobs.cli import JOBS, main, settings_of
+from jobs.command_line.parser import HELP, make_parser
 from jobs.config import load_config
 from jobs.runtime import java, session
 from jobs.settings import SparkSettings, local_files

@@ -67,7 +67,7 @@ except xf.ConfigError as error:
     assert "p must be from 0 to 10" in str(error)
 for job in ("evaluate", "fuse", "explain"):
     told(job, "power(p=1)")
-assert "| `power(p=1)` + | sum(r^-p) |" in algorithm_tables()["fusions of ranks"]
+assert "| `power(p=1)` + | sum(r<sup>-p</sup>) |" in algorithm_tables()["fusions of ranks"]
 result = xf.evaluate({"t": ["l3"]}, runs, normalizations="all", fusions="power", metrics="ndcg@3")
 reported(result, "power")
 print(len(result.metrics))
@@ -98,7 +98,7 @@ assert "rbp" in {row["metric"] for row in result.details["comparisons"].to_pylis
 assert "rbp" in result.table()
 for job in ("evaluate", "run", "tune", "nightly"):
     told(job, " rbp")
-assert "| `rbp` | 0.2 times" in metric_tables()["metrics of texts"]
+assert "sum over hits of 0.8<sup>rank \\N{MINUS SIGN} 1</sup> |" in metric_tables()["metrics of texts"]
 reported(result, "rbp@1")
 print(*(row["value"] for row in result.metrics.to_pylist() if row["fusion"] == "x"))
 """

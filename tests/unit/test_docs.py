@@ -6,21 +6,24 @@ import os
 import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
 import yaml
 
 from benchmarks import figures, times
-from fusion import FUSIONS, METRICS, NORMALIZATIONS
+from fusion import FUSIONS, METRICS, NORMALIZATIONS, errors
 from jobs.cli import main
 from jobs.command_line.parser import make_parser
 from jobs.config import load_config
 from jobs.retrievers import RETRIEVERS
 from tests.doc_blocks import BLOCK, LANGUAGES, OURS, PAGES, ROOT, blocks, commands, examples, lay_out
+from xmtc_fusion import notebook, whole_jobs
 
 LINK = re.compile(r"\]\(<?([^)>\s]+)>?\)")
 WORDS = 900
+NOT_PUBLIC = ("unknown_name",)
 # Blocks that need more than this process: a Spark session, a trained model, a history of nights.
 NEEDS_MORE = r"spark\.table|xf\.tune|SentenceTransformer|xf\.History"
 QUICK = [example for example in examples() if not re.search(NEEDS_MORE, example.code) and "\n\n@" not in example.code]
@@ -57,6 +60,14 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
     html = [path.read_text(encoding="utf-8") for path in tmp_path.glob("*.html")]
     assert len(html) >= 20
+    # The reference describes what it names; it does not give signatures alone.
+    reference = unescape(re.sub(r"<[^>]+>", "", (tmp_path / "api.html").read_text(encoding="utf-8")))
+    for module in (whole_jobs, notebook, errors):
+        entries = [entry for entry in vars(module).values() if getattr(entry, "__module__", "") == module.__name__]
+        described = [entry for entry in entries if entry.__name__ not in NOT_PUBLIC and entry.__name__[0] != "_"]
+        assert described
+        for entry in described:
+            assert str(entry.__doc__).partition("\n")[0].replace("`", "") in reference, entry.__name__
     # It works without a network: what a page loads is its own.
     loaded = [re.findall(r"""<(?:script|img)[^>]*\bsrc="([^"]+)"|<link[^>]*\bhref="([^"]+)\"""", page) for page in html]
     assert not {address for page in loaded for found in page for address in found if address.startswith("http")}

@@ -6,7 +6,8 @@ import ast
 import re
 from pathlib import Path
 
-from jobs.cli import make_parser, settings_of
+from jobs.cli import settings_of
+from jobs.command_line.parser import make_parser
 from jobs.config import load_config
 
 ROOT = Path(__file__).parents[2]

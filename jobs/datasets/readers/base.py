@@ -80,7 +80,7 @@ def check_settings(settings: PrepareSettings) -> Reader:
         if part.labels and not chosen.label_lines:
             raise ConfigError(
                 f"prepare.parts: part {part.name!r} names a file of labels, but in the format {chosen.name} "
-                "labels stand with their texts"
+                "labels are in the same file as their texts"
             )
     if settings.group_key not in (None, TEXT_KEY) and not chosen.columns:
         raise ConfigError(

@@ -1,0 +1,143 @@
+"""What a newcomer gets wrong: every message names the place and what to do, and the exit code says that it failed."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+import xmtc_fusion as xf
+from jobs.cli import main
+
+RUN_A = "q1 Q0 l1 1 9.1 a\nq1 Q0 l2 2 8.0 a\nq2 Q0 l3 1 7.0 a\n"
+RUN_B = "q1 Q0 l2 1 0.9 b\nq2 Q0 l3 1 0.7 b\n"
+QRELS = "q1 0 l2 1\nq2 0 l3 1\n"
+RUNS = ["--run", "a=a.trec", "--run", "b=b.trec"]
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two runs and their judgements."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"a.trec": RUN_A, "b.trec": RUN_B, "q.txt": QRELS}.items():
+        Path(name).write_text(text)
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """The exit code of a command, and its last words."""
+    try:
+        code = main(words)
+    except SystemExit as end:
+        code = int(str(end.code))
+    return code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "hints"),
+    [
+        ([], ["which job?"]),
+        (["evalute", *RUNS], ["unknown job 'evalute' (did you mean 'evaluate'?)"]),
+        (["retrieve-sparse"], ["did you mean 'retrieve_sparse'?"]),
+        (
+            ["evaluate", *RUNS, "--ouput", "out"],
+            ["unknown option '--ouput' (did you mean '--output'?)", "evaluate --help"],
+        ),
+        (["evaluate", *RUNS, "--qerls=q.txt"], ["unknown option '--qerls' (did you mean '--qrels'?)"]),
+        (["evaluate", "a.trec", "q.txt"], ["unexpected 'a.trec', 'q.txt': runs are given as --run NAME=PATH"]),
+        (["report", "out/"], ["unexpected 'out/': results are given as --results FOLDER"]),
+    ],
+)
+def test_words_that_are_not_understood(capsys: pytest.CaptureFixture[str], words: list[str], hints: list[str]) -> None:
+    code, message = said(capsys, *words)
+    assert code == 2
+    assert all(hint in message for hint in hints), message
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "hint"),
+    [
+        ("q1 Q0 l1 1 9.1 a\n\nq1 Q0 l2 2 nan a\n", "line 3: text_id q1, label l2"),
+        ("q1 Q0 l1 1 9.1 a\nq1 Q0 l1 2 3 a\n", "lines 1, 2: text_id q1, label_group all, label l1"),
+    ],
+)
+def test_bad_rows_have_their_lines(capsys: pytest.CaptureFixture[str], rows: str, hint: str, packed: bool) -> None:
+    name = "bad.trec.gz" if packed else "bad.trec"
+    Path(name).write_bytes(gzip.compress(rows.encode()) if packed else rows.encode())
+    for job in (["evaluate", "--qrels", "q.txt"], ["fuse", "--cells", "zmuv+combmnz"]):
+        code, message = said(capsys, *job, "--run", f"a={name}", "--run", "b=b.trec", "--output", "out")
+        assert code == 3 and f"{name}: column '" in message and hint in message, message
+        assert not Path("out").exists()
+
+
+def test_runs_and_judgements_mixed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    code, message = said(capsys, "evaluate", "--run", "a=q.txt", "--run", "b=b.trec", "--qrels", "q.txt")
+    assert code == 3 and "line 1: 'q1 0 l2 1'" in message
+    assert "These look like judgements: give judgements with --qrels" in message
+    code, message = said(capsys, "evaluate", *RUNS, "--qrels", "a.trec")
+    assert code == 3 and "These look like lines of a run: give runs with --run" in message
+
+
+def test_a_broken_line_is_no_mixture(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("short.trec").write_text("q1 Q0 l1 1 9.1 a\nq1 Q0 l2\n")
+    code, message = said(capsys, "evaluate", "--run", "a=short.trec", "--run", "b=b.trec", "--qrels", "q.txt")
+    assert code == 3 and "line 2: 'q1 Q0 l2'" in message and "look like" not in message
+
+
+def test_judgements_of_other_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("other.qrels").write_text("doc1 0 l2 1\n")
+    code, message = said(capsys, "evaluate", *RUNS, "--qrels", "other.qrels")
+    assert code == 3 and "other.qrels: none of its 1 texts has candidates" in message and "ids" in message
+
+
+def test_one_run_only(capsys: pytest.CaptureFixture[str]) -> None:
+    code, message = said(capsys, "evaluate", "--run", "a=a.trec", "--qrels", "q.txt")
+    assert code == 2 and "found only a. Give --run NAME=PATH for each" in message
+
+
+def test_a_missing_file_is_no_catalog_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name with a dot may be a table; one that ends as files do is a file, and costs no Spark session."""
+    code, message = said(capsys, "evaluate", *RUNS, "--qrels", "q.txt", "--label-groups", "labels.csv")
+    assert code == 3 and "an input file is missing" in message and "inputs.label_groups: labels.csv" in message
+
+
+def test_a_table_that_is_no_parquet_file(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("labels.csv").write_text("label_id,label_group\nl1,head\n")
+    code, message = said(capsys, "evaluate", *RUNS, "--qrels", "q.txt", "--label-groups", "labels.csv")
+    assert code == 3 and "cannot read labels.csv: it is not a Parquet file" in message and "to_parquet" in message
+
+
+def test_arguments_of_python_that_are_mixed_up() -> None:
+    judgements, runs = {"t1": ["a"]}, {"x": {"t1": {"a": 1.0}}, "y": {"t1": {"a": 0.5}}}
+    with pytest.raises(xf.InputError, match=r"found a list\. Judgements come first"):
+        xf.evaluate(runs, judgements)
+    with pytest.raises(xf.InputError, match=r"runs: expected a dictionary, .* found a list"):
+        xf.evaluate(judgements, list(runs.values()))
+
+
+def test_broken_configurations(capsys: pytest.CaptureFixture[str], desk: Path) -> None:
+    Path("broken.yaml").write_text("evaluate: [\n")
+    code, message = said(capsys, "evaluate", *RUNS, "--config", "broken.yaml")
+    assert (
+        code == 2 and "broken.yaml is not valid YAML, line 2, column 1: " in message and "unicode string" not in message
+    )
+    code, message = said(capsys, "evaluate", *RUNS, "--config", "gone.yaml")
+    assert code == 2 and f"gone.yaml: there is no such file (relative paths start at {desk})" in message
+
+
+def test_outputs_that_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("mine")
+    fuse = ["fuse", *RUNS, "--cells", "zmuv+combmnz", "--output"]
+    code, message = said(capsys, *fuse, "mine")
+    assert code == 4 and "mine exists already and is left alone" in message and "overwrite" not in message
+    assert said(capsys, *fuse, "fused")[0] == 0
+    code, message = said(capsys, *fuse, "fused")
+    assert code == 4 and "fused exists already; choose another output, or --mode overwrite to replace it" in message
+
+
+def test_results_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    code, message = said(capsys, "report", "--results", "nowhere", "--output", "report")
+    assert code == 3 and "nowhere holds no results of 'evaluate'" in message and "no such folder" in message
