@@ -22,13 +22,22 @@ from jobs.retrieval.models import located_model
 from jobs.runtime.code import import_closure
 from jobs.runtime.credentials import job
 from jobs.runtime.folders import ResultFolder, remove_folder
+from jobs.runtime.log import log
 from jobs.runtime.progress import Progress
 from jobs.runtime.stages import fingerprint, run_stage, stage_fingerprint, stage_folder
 from jobs.runtime.workspace import VECTORS, Workspace
 from jobs.settings import SparkSettings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
-from udfs.encode import VECTORS_SCHEMA, Encoder, encode_texts, find_model, load_encoder, native_precision
+from udfs.encode import (
+    VECTORS_SCHEMA,
+    Encoder,
+    encode_texts,
+    find_model,
+    load_encoder,
+    native_precision,
+    trainable_precision,
+)
 from udfs.finetune import Saving, finetune
 from udfs.fold_data import FoldSource
 from udfs.storage import absolute
@@ -42,9 +51,9 @@ BUCKET = 256
 RANGES = 4
 """Ranges per bucket that Spark is asked for. It makes fewer, since none of them divides a bucket; of as many ranges as
 there are buckets, some would hold two and others none."""
-ENCODING = ("udfs.encode",)
-"""The code that decides what a text's vector is. What it imports does not: encoding takes hours, and the digests of the
-texts and of the model are in the key."""
+ENCODING = ("udfs.encode", "udfs.int8", "fusion.retrieval.int8")
+"""The code that decides what a text's vector is. Whatever else it imports does not: encoding takes hours, and the
+digests of the texts and of the model are in the key."""
 LEARNING = ("udfs.finetune", "udfs.vectors")
 """These and what they import decide what is learnt from vectors and texts."""
 TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", "patience", "train_batch", "seed"}
@@ -106,6 +115,8 @@ def run(spark: SparkSession, config: DenseConfig) -> DenseWork:
     """Encode and train, unless that was done before."""
     place = Workspace.of(config)
     find_model(config.dense.model)
+    if config.dense.precision == "auto":
+        log(f"dense.precision: auto is {native_precision()} on this machine")
     prepared = open_tables(spark, place.prepared, config.spark.partitions, config.validation_candidates)
     work = DenseWork(spark, config.dense, prepared, place)
     if config.dense.train == "full":
@@ -234,7 +245,9 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
 
 
 def _train_full(work: DenseWork) -> None:
-    settings, encoder, code = work.settings, base_encoder(work.settings), import_closure(*LEARNING)
+    settings, code = work.settings, import_closure(*LEARNING)
+    encoder = base_encoder(settings)
+    encoder = replace(encoder, precision=trainable_precision(encoder.precision))
     chosen = TRAINING | {"train", "max_length", "batch_size", "validation_texts"}
     key = {
         "prepared": work.prepared.fingerprint,

@@ -19,11 +19,12 @@ from fusion.errors import InputError, SetupError, unknown_name
 from fusion.retrieval.contrastive import REMEDY, dense_package
 from fusion.types import Ints, Singles
 from udfs.candidate_rows import Batches
+from udfs.int8 import int8_problem, to_int8
 from udfs.storage import local_folder, readable_folder
 
 VECTORS_SCHEMA = "id long, vector array<float>"
 MODEL_FOLDER = "model"
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "int8"]
 """How the products inside a model are rounded."""
 MOST_CHARACTERS = 16
 """Characters per token that the model may read: where that many words do not fill it, it gets the whole text."""
@@ -109,10 +110,27 @@ def check_weights(model: str) -> str | None:
 
 
 def native_precision() -> Precision:
-    """bfloat16 if this machine multiplies in it, float32 otherwise."""
+    """What this machine encodes fastest in: float32 unless its processor has instructions for something shorter."""
     cpu = dense_package("torch").cpu
-    fast = [getattr(cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")]
-    return "bfloat16" if any(supported is not None and supported() for supported in fast) else "float32"
+    # Units that multiply whole tiles are as fast in bfloat16 as anything around them.
+    if _has(cpu, "_is_amx_tile_supported"):
+        return "bfloat16"
+    return "int8" if int8_problem() is None else trainable_precision("int8")
+
+
+def trainable_precision(wanted: Precision) -> Precision:
+    """What a model is fine-tuned in that is to encode in `wanted`: there are no gradients in whole numbers."""
+    if wanted != "int8":
+        return wanted
+    cpu = dense_package("torch").cpu
+    fast = _has(cpu, "_is_avx512_bf16_supported") or _has(cpu, "_is_amx_tile_supported")
+    return "bfloat16" if fast else "float32"
+
+
+def _has(cpu: Any, feature: str) -> bool:
+    """Whether PyTorch knows of a feature of the processor, and the processor has it."""
+    supported = getattr(cpu, feature, None)
+    return supported is not None and bool(supported())
 
 
 @lru_cache(maxsize=1)
@@ -132,11 +150,14 @@ def load_encoder(encoder: Encoder) -> Any:
         raise InputError(f"dense.model {encoder.model} cannot be loaded: {reason}") from None
     model.max_seq_length = min(encoder.max_length, model.max_seq_length or encoder.max_length)
     model.eval()
+    if encoder.precision == "int8":
+        to_int8(model)
     return model
 
 
 def encode(model: Any, texts: list[str], batch_size: int, precision: Precision = "float32") -> Singles:
-    """Unit vectors of texts. In bfloat16 only products of matrices are rounded, to 8 bits; sums are not."""
+    """Unit vectors of texts. In bfloat16 only products of matrices are rounded, to 8 bits; sums are not. In int8 it is
+    the model itself that rounds (see `load_encoder`)."""
     torch = dense_package("torch")
     order, read = by_tokens(model, texts)
     with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bfloat16"):

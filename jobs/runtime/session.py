@@ -33,6 +33,11 @@ LOCAL: dict[str, str | int | float | bool] = {
 }
 """What a session on one machine is made with. A cluster's settings are spark-submit's."""
 
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java's better compiler takes longer than a few minutes of small jobs gain by it, and so do threads that collect
+garbage beside them."""
+
 CONNECT_PORT = 15002
 """Where Spark Connect servers listen by default."""
 
@@ -58,7 +63,7 @@ def get_session(settings: SparkSettings) -> SparkSession:
         return _configured(SparkSession.builder.master(master), settings.conf)
     quiet_java()
     begin = time.monotonic()
-    conf = {**LOCAL, **_quiet_log(), **_own_modules(), **settings.conf}
+    conf = {**LOCAL, **_java_options(settings.quick_java), **_own_modules(), **settings.conf}
     session = _configured(SparkSession.builder.master(master), conf)
     log(f"Spark {session.version} started on this machine ({master}) in {duration_text(time.monotonic() - begin)}")
     return session
@@ -72,13 +77,16 @@ def _own_modules() -> dict[str, str]:
     return {} if here.state == "ok" else {"spark.executorEnv.PYTHONSAFEPATH": "1"}
 
 
-def _quiet_log() -> dict[str, str]:
-    """The option that gives Spark's log our configuration, unless the user has a folder of Spark's configuration."""
+def _java_options(quick: bool) -> dict[str, str]:
+    """What Java is started with, and how Spark logs: by our configuration, unless the user has a folder of Spark's."""
+    options, conf = [QUICK_JAVA] if quick else [], {}
     place = files("jobs.runtime").joinpath("log4j2.properties")
     # Out of a zip archive, Java could not read it.
     if "SPARK_CONF_DIR" in os.environ or not isinstance(place, Path):
-        return {"spark.log.level": "FATAL"}
-    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={place.absolute().as_uri()}"}
+        conf["spark.log.level"] = "FATAL"
+    else:
+        options.append(f"-Dlog4j2.configurationFile={place.absolute().as_uri()}")
+    return conf | ({JAVA_OPTIONS: " ".join(options)} if options else {})
 
 
 def _remote_session(address: str, settings: SparkSettings) -> SparkSession:

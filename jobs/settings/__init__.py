@@ -154,6 +154,7 @@ class SparkSettings(Section):
     master: str | None = None
     remote: str | None = None
     partitions: int | None = Field(None, ge=1)
+    quick_java: bool = False
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict, repr=False)
 
     @field_serializer("conf", when_used="json")
