@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from fusion.label_groups import ALL
 from fusion.metrics import Measure
-from fusion.statistics.extremes import NOBODY, OUTCOMES, Extremes
+from fusion.statistics.extremes import NOBODY, Extremes
 from fusion.statistics.paired import Aspect, Watch
-from fusion.types import Floats, Int32s, Ints
+from fusion.types import Int32s, Ints
 from udfs.list_codes import Layout
 from udfs.text_batches import Batch, list_rows
 
@@ -34,7 +34,10 @@ class Kept(NamedTuple):
 
 
 class ExampleTexts:
-    """Of every view, outcome, fused column and retriever the texts with the greatest differences, by one measure."""
+    """Of every view, outcome, fused column and retriever the texts with the greatest differences, by one measure.
+
+    Texts are numbered by id, which decides between equal differences. Batches mostly come in the order of ids, and then
+    numbers go on from one to the next; where they do not, what was kept is set aside, and numbers begin anew."""
 
     def __init__(
         self, layout: Layout, views: Sequence[str], columns: int, retrievers: int, measure: Measure, keep: int
@@ -42,68 +45,79 @@ class ExampleTexts:
         self.keep = keep
         self._layout, self._views, self._measure = layout, views, measure
         self._shape = (columns, retrievers, keep)
-        self._texts: pa.Table | None = None
+        self._set_aside: list[Kept] = []
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._extremes = {view: Extremes(*self._shape) for view in self._views}
+        self._seen = 0
+        self._last_id: pa.Scalar | None = None
+        self._texts: list[pa.Table] = []
+        """Number, id and fold of texts that are, or were, among the extremes; by number."""
         self._lists: list[pa.Table] = []
-        self._least: Floats = np.zeros((len(views), len(OUTCOMES), columns, retrievers))
-        """The least difference that is kept of each pair; 0 while there is room for more."""
-        self._last: pa.Scalar | None = None
-        """The greatest id so far."""
 
     def begin(self, batch: Batch) -> None:
         """The texts of a batch, which are watched until `end`."""
-        self._batch = batch
-        self._places = places_by_id(batch.text_id, batch.fold)
-        # Of equal differences the one of the lower id is kept; differences are whole numbers.
         ids = pc.min_max(batch.text_id)
-        in_order = self._last is not None and pc.less(self._last, ids["min"]).as_py()
-        least = self._least if in_order else np.maximum(self._least - 1, 0)
-        self._last = ids["max"] if self._last is None else pc.max_element_wise(self._last, ids["max"])
-        self._extremes = {
-            view: Extremes(*self._shape, of_view) for view, of_view in zip(self._views, least, strict=True)
-        }
+        if self._last_id is not None and not pc.less(self._last_id, ids["min"]).as_py():
+            self._finish()
+        self._batch, self._last_id = batch, ids["max"]
+        self._numbers = self._seen + places_by_id(batch.text_id, batch.fold)
 
     def watch(self, view: str) -> Watch:
         """What sees the figures of the batch in a view."""
-        return Watch(Aspect(view, self._measure, ALL), self._extremes[view], self._places)
+        return Watch(Aspect(view, self._measure, ALL), self._extremes[view], self._numbers)
 
     def end(self) -> None:
         """Keep what the batch has to offer."""
-        batch = self._batch
-        offered = _rows(list(self._extremes.values()), self._places, batch.text_id, batch.fold)
-        if self._texts is not None:
-            offered = pa.concat_tables([self._texts, offered])
-        self._texts = most_extreme(offered, self.keep)
-        chosen = pc.is_in(batch.text_id, value_set=pc.unique(self._texts["text_id"]))
-        self._lists.append(list_rows(batch, self._layout, np.flatnonzero(chosen.to_numpy(zero_copy_only=False))))
+        batch, kept = self._batch, self._kept_numbers()
+        new = kept[kept >= self._seen]
+        chosen = np.argsort(self._numbers)[new - self._seen]
+        about = {"text_id": batch.text_id.take(pa.array(chosen)), "fold": pa.array(batch.fold[chosen], pa.int32())}
+        self._texts.append(pa.table({"number": new, **about}))
+        self._lists.append(list_rows(batch, self._layout, chosen))
+        self._seen += len(self._numbers)
         if len(self._lists) > MOST_BATCHES:
-            self._lists = [_lists_of(self._texts, self._lists)]
-        self._least = _least_kept(self._texts, self._least.shape, self.keep)
+            self._drop_displaced(kept)
+
+    def _kept_numbers(self) -> Ints:
+        """Those that are among the extremes of some view, ascending."""
+        numbers = np.unique(np.concatenate([of_view.text.ravel() for of_view in self._extremes.values()]))
+        return numbers[numbers != NOBODY]
+
+    def _drop_displaced(self, kept: Ints) -> None:
+        """Forget texts that are no longer among the extremes."""
+        texts = pa.concat_tables(self._texts)
+        self._texts = [texts.filter(pa.array(np.isin(texts["number"].to_numpy(), kept)))]
+        self._lists = [_lists_of(self._texts[0], self._lists)]
+
+    def _finish(self) -> None:
+        """Set aside what was kept so far."""
+        rows = _rows(list(self._extremes.values()), pa.concat_tables(self._texts))
+        self._set_aside = [_merged([*self._set_aside, Kept(rows, pa.concat_tables(self._lists))], self.keep)]
+        self._begin_anew()
 
     def packed(self) -> list[bytes]:
         """All that is kept; nothing if there was no batch."""
-        return [] if self._texts is None else [to_bytes(Kept(self._texts, _lists_of(self._texts, self._lists)))]
+        if self._texts:
+            self._finish()
+        return [to_bytes(kept) for kept in self._set_aside]
 
 
 def merged(packed: Sequence[bytes], keep: int) -> Kept:
     """What is kept of all that workers kept."""
-    every = [from_bytes(content) for content in packed]
+    return _merged([from_bytes(content) for content in packed], keep)
+
+
+def _merged(every: Sequence[Kept], keep: int) -> Kept:
     texts = most_extreme(pa.concat_tables([kept.texts for kept in every]), keep)
     return Kept(texts, _lists_of(texts, [kept.lists for kept in every]))
 
 
 def _lists_of(texts: pa.Table, lists: Sequence[pa.Table]) -> pa.Table:
-    """The list rows of texts that are still kept."""
+    """The list rows of some texts."""
     every = pa.concat_tables(lists)
     return every.filter(pc.is_in(every["text_id"], value_set=pc.unique(texts["text_id"])))
-
-
-def _least_kept(texts: pa.Table, shape: tuple[int, ...], keep: int) -> Floats:
-    """The least difference of every pair that has as many texts as are kept, and 0 of the others."""
-    pairs = tuple(texts[name].to_numpy() for name in PAIR)
-    number, least = np.zeros(shape, np.int64), np.full(shape, np.inf)
-    np.add.at(number, pairs, 1)
-    np.minimum.at(least, pairs, texts["difference"].to_numpy())
-    return np.where(number == keep, least, 0.0)
 
 
 def places_by_id(text_id: pa.Array, fold: Int32s) -> Ints:
@@ -137,13 +151,12 @@ def from_bytes(content: bytes) -> Kept:
     return Kept(*(pa.ipc.open_stream(source).read_all() for _ in Kept._fields))
 
 
-def _rows(extremes: Sequence[Extremes], places: Ints, text_id: pa.Array, fold: Int32s) -> pa.Table:
-    """The texts that are in `extremes`, one item per view, by their places."""
-    text_at = np.argsort(places)
+def _rows(extremes: Sequence[Extremes], texts: pa.Table) -> pa.Table:
+    """What is in `extremes`, one item per view, with the ids and folds of the texts of these numbers."""
     tables = []
     for v, of_view in enumerate(extremes):
         entry = np.nonzero(of_view.text != NOBODY)
-        text = text_at[of_view.text[entry]]
+        text = pa.array(np.searchsorted(texts["number"].to_numpy(), of_view.text[entry]))
         columns = {
             "view": np.full(len(text), v, np.int32),
             "outcome": entry[0].astype(np.int32),
@@ -151,8 +164,8 @@ def _rows(extremes: Sequence[Extremes], places: Ints, text_id: pa.Array, fold: I
             "retriever": entry[2].astype(np.int32),
             "difference": of_view.difference[entry],
             "figure": of_view.figure[entry],
-            "text_id": text_id.take(pa.array(text)),
-            "fold": pa.array(fold[text], pa.int32()),
+            "text_id": texts["text_id"].take(text),
+            "fold": texts["fold"].take(text),
         }
         tables.append(pa.table(columns))
     return pa.concat_tables(tables)

@@ -21,11 +21,9 @@ class Extremes:
     """Arrays [outcome, column, retriever, place]: the texts with the greatest differences, greatest first, and of
     equal ones the text of the lower number. Texts without a difference do not count."""
 
-    def __init__(self, columns: int, retrievers: int, keep: int, least: Floats | None = None) -> None:
-        """`columns` fused ones; the single retrievers' columns come behind them. Differences must exceed
-        `least[outcome, column, retriever]`, by default 0."""
+    def __init__(self, columns: int, retrievers: int, keep: int) -> None:
+        """`columns` fused ones; the single retrievers' columns come behind them."""
         shape = (len(OUTCOMES), columns, retrievers, keep)
-        self._least: Floats = np.zeros(shape[:-1]) if least is None else least
         self.difference: Floats = np.zeros(shape)
         self.figure: Floats = np.zeros(shape)
         """The fused column's figure."""
@@ -33,21 +31,21 @@ class Extremes:
 
     def add(self, figures: Array, numbers: Ints) -> None:
         """The figures [column, text] of some texts, and the numbers of these. The rows may be longer."""
-        _add(self.difference, self.figure, self.text, self._least, figures, numbers)
+        _add(self.difference, self.figure, self.text, figures, numbers)
 
 
 @compiled
-def _add(difference, figure, number, least, figures, texts):  # type: ignore[no-untyped-def]
+def _add(difference, figure, number, figures, texts):  # type: ignore[no-untyped-def]
     _, columns, retrievers, keep = difference.shape
     for c in range(columns):
         for r in range(retrievers):
             of_column, of_retriever = figures[c], figures[columns + r]
             for n in range(texts.size):
                 change = of_column[n] - of_retriever[n]
+                if change == 0:
+                    continue
                 outcome = 0 if change > 0 else 1
                 size = abs(change)
-                if size <= least[outcome, c, r]:
-                    continue
                 kept, whose = difference[outcome, c, r], number[outcome, c, r]
                 place = keep
                 while place > 0 and (
