@@ -82,9 +82,13 @@ def test_a_killed_driver_leaves_nothing_half_done(command: list[str], tmp_path: 
     told = {process.returncode: error for process in processes for error in [process.communicate(timeout=600)[1]]}
     assert sorted(told) == [0, 4], told
     assert "stage=evaluate skipped=True" in told[0]
-    assert "run tonight (process" in told[4]
-    assert "is at work" in told[4]
+    assert "night tonight (process" in told[4]
+    assert "has been running since" in told[4]
     assert [(row["run_id"], row["verdict"]) for row in history.runs()] == [("tonight", "ok")]
     for name in TABLES:
         table = history.read(name)
-        assert table is not None and set(table["run_id"].to_pylist()) == {"tonight"}
+        if name == "choices":
+            # No cell that is watched here is chosen anew.
+            assert table is None
+            continue
+        assert table is not None and set(table["run_id"].to_pylist()) == {"tonight"}, name

@@ -52,7 +52,7 @@ def test_what_is_asked_wrongly(site: Site, capsys: pytest.CaptureFixture[str]) -
     assert "there is no night 'never'" in told(site, capsys, "show", "never", code=2)
     assert "there is no night 'never'" in told(site, capsys, "compare", "good", "never", code=2)
     assert "expected one of status, show NIGHT, compare NIGHT NIGHT" in told(site, capsys, "compare", "good", code=2)
-    assert "say why" in told(site, capsys, "accept", "bad", code=2)
+    assert "give the reason" in told(site, capsys, "accept", "bad", code=2)
     assert "nothing to accept in good: sample: ok" in told(site, capsys, "accept", "good", "--because", "x", code=2)
     assert "no night 'bad' of other" in told(
         site, capsys, "accept", "bad", "--dataset", "other", "--because", "x", code=2

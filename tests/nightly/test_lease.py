@@ -86,7 +86,7 @@ def test_the_dead_are_succeeded(storage: DeltaTables, capsys: pytest.CaptureFixt
 
 def test_the_dead_of_another_machine_are_succeeded_when_their_lease_has_run_out(storage: DeltaTables) -> None:
     leave(storage, host="elsewhere")
-    with pytest.raises(OutputError, match=r"on elsewhere\) is at work.*--break-lock old"), held_lease(storage, "n", 30):
+    with pytest.raises(OutputError, match=r"on elsewhere\) has been .*--break-lock old"), held_lease(storage, "n", 30):
         pass
     leave_again = replace(storage.holder(), beat=time.time() - 301)  # type: ignore[type-var]
     storage.beat(leave_again)

@@ -68,7 +68,7 @@ def test_a_history_in_an_object_store(store: None, tmp_path: Path) -> None:
     assert [run_id for run_id, _, _ in site.verdicts()] == ["2", "4"]
     # The lock belongs to the history: another work folder is refused.
     other = Site(tmp_path / "other", good_texts(60))
-    busy = pytest.raises(OutputError, match=r"night first .* is at work")
+    busy = pytest.raises(OutputError, match=r"night first .* has been running")
     with held_lease(History(PLACE).storage, "first", 30), busy:
         other.run("second", nightly__history=PLACE)
 
@@ -167,7 +167,7 @@ def test_two_machines_and_one_history(tmp_path: Path, monkeypatch: pytest.Monkey
         refused = start(second, sites[1], "refused", environment, lease=600)
         error = refused.communicate(timeout=300)[1]
         assert refused.returncode == 4, error
-        assert f"night winner (process {winner.pid} on {first}) is at work" in error
+        assert f"night winner (process {winner.pid} on {first}) has been running" in error
         os.killpg(winner.pid, signal.SIGCONT)
         error = winner.communicate(timeout=300)[1]
         assert winner.returncode == 0, error

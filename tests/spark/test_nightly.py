@@ -53,10 +53,10 @@ def test_history_in_catalog_tables(spark: SparkSession, tmp_path: Path) -> None:
         answer = history.sql("SELECT run_id, count(*) AS attempts FROM runs GROUP BY run_id ORDER BY run_id")
         assert answer["attempts"].to_pylist() == [1, 2]
         with held_lease(history.storage, "c", 60) as lease:
-            with pytest.raises(OutputError, match=r"run c .* is at work"), held_lease(history.storage, "d", 60):
+            with pytest.raises(OutputError, match=r"night c .* has been running"), held_lease(history.storage, "d", 60):
                 pass
             other = History(place, spark)
-            with held_lease(other.storage, "d", 60, broken="c"), pytest.raises(FencedError, match="run d"):
+            with held_lease(other.storage, "d", 60, broken="c"), pytest.raises(FencedError, match="night d"):
                 history.commit([{**history.runs()[0], "run_id": "c", "attempt": lease.number}])
         with held_lease(history.storage, "e", 60) as lease:
             history.forget(["a"], lease.number)
