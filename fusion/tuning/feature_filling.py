@@ -21,11 +21,10 @@ WHOLE = 128
 @compiled
 def fill_features(source, pools, first, wanted, x) -> Any:  # type: ignore[no-untyped-def]
     """Fill x (features x candidates) with the wanted features of some pools, from the first on and as many as there is
-    room for: the first that is left out, and the number of candidates."""
+    room for: where the candidates of each of these begin in x, and where the last one's end."""
     retrievers = source.position.shape[0]
     bounds = _bounds(source.offset, pools[first:], x.shape[1])
-    behind, candidates = first + bounds.size - 1, bounds[-1]
-    chosen = pools[first:behind]
+    chosen, candidates = pools[first : first + bounds.size - 1], bounds[-1]
     held = np.zeros(candidates)
     for r in range(retrievers):
         position = _of_pools(source.position[r], source.offset, chosen, candidates)
@@ -36,12 +35,18 @@ def fill_features(source, pools, first, wanted, x) -> Any:  # type: ignore[no-un
     if wanted[retrievers * OF_LIST + 4 :].any():
         label = _of_pools(source.label, source.offset, chosen, candidates)
         _fill_training(source, label, chosen, bounds, retrievers, wanted, x)
-    return behind, candidates
+    return bounds
+
+
+@compiled
+def same_in_pool(row, retrievers) -> Any:  # type: ignore[no-untyped-def]
+    """Whether all candidates of a pool have the same value of a feature: that of a list, or their number."""
+    common = row - retrievers * OF_LIST
+    return row % OF_LIST in (10, 11) if common < 0 else common == 3
 
 
 @compiled
 def _bounds(offset, pools, room):  # type: ignore[no-untyped-def]
-    """Where the candidates of each pool begin and end, if pool comes after pool; of as many as there is room for."""
     bounds = np.zeros(pools.size + 1, np.int64)
     for n in range(pools.size):
         bounds[n + 1] = bounds[n] + offset[pools[n] + 1] - offset[pools[n]]
@@ -68,21 +73,21 @@ def _of_pools(values, offset, pools, candidates):  # type: ignore[no-untyped-def
 @compiled
 def _fill_list(figures, pools, bounds, position, score, source, wanted, f, x):  # type: ignore[no-untyped-def]
     # Of a list without results no candidate reads shift, scale or size.
-    eps, shift, scale = source.eps, np.zeros(pools.size), np.ones(pools.size)
+    eps, zero = source.eps, np.zeros(pools.size)
     size, low, high, total = figures[0, pools], figures[1, pools], figures[2, pools], figures[3, pools]
     mean, std, pooled = figures[4, pools], figures[5, pools], figures[6, pools]
     if wanted[f]:
-        _scale(position, score, bounds, shift, scale, x[f])
+        _where_present(position, score, x[f])
     if wanted[f + 1]:
         _scale(position, score, bounds, low, np.maximum(high - low, eps), x[f + 1])
     if wanted[f + 2]:
-        _scale(position, score, bounds, shift, np.maximum(high, eps), x[f + 2])
+        _scale(position, score, bounds, zero, np.maximum(high, eps), x[f + 2])
     if wanted[f + 3]:
         _scale(position, score, bounds, low, np.maximum(total - size * low, eps), x[f + 3])
     if wanted[f + 4]:
         _scale(position, score, bounds, mean, np.maximum(std, eps), x[f + 4])
     if wanted[f + 5]:
-        _by_place(position, bounds, np.maximum(size, 1.0), shift, x[f + 5])
+        _by_place(position, bounds, np.maximum(size, 1.0), zero, x[f + 5])
     if wanted[f + 6]:
         places = np.maximum(pooled, 1.0)
         _by_place(position, bounds, places, np.where(size > 0, 0.5 - (size - 1) / (2 * places), 0.0), x[f + 6])
@@ -98,6 +103,12 @@ def _fill_list(figures, pools, bounds, position, score, source, wanted, f, x):  
         _repeat(np.where(size > 0, high, 0.0), bounds, x[f + 11])
     if wanted[f + 12]:
         _gap(position, score, bounds, high, x[f + 12])
+
+
+@compiled
+def _where_present(position, score, x):  # type: ignore[no-untyped-def]
+    for c in range(position.size):
+        x[c] = score[c] if position[c] >= 0 else 0.0
 
 
 @compiled
