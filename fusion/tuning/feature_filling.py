@@ -1,7 +1,7 @@
 """How the features of candidates are computed, for the pools of a block one after another (see features.py).
 
-Rows of x are cut from x itself, not from a part of it: only then does the compiler know that their values lie side by
-side, which vectors need. For the same reason every feature has a loop of its own, without branches.
+Every feature has loops of its own, without branches, over rows cut from whole matrices: only then does the compiler
+know that values lie side by side, which vectors need.
 """
 
 from __future__ import annotations
@@ -21,71 +21,114 @@ WHOLE = 128
 @compiled
 def fill_features(source, pools, first, wanted, x) -> Any:  # type: ignore[no-untyped-def]
     """Fill x (features x candidates) with the wanted features of some pools, from the first on and as many as there is
-    room for: the first that is left out, and the number of candidates."""
+    room for: where the candidates of each of these begin in x, and where the last one's end."""
     retrievers = source.position.shape[0]
+    bounds = _bounds(source.offset, pools[first:], x.shape[1])
+    chosen, candidates = pools[first : first + bounds.size - 1], bounds[-1]
+    held = np.zeros(candidates)
+    for r in range(retrievers):
+        position = _of_pools(source.position[r], source.offset, chosen, candidates)
+        score = _of_pools(source.score[r], source.offset, chosen, candidates)
+        _fill_list(source.figures[:, :, r], chosen, bounds, position, score, source, wanted, r * OF_LIST, x)
+        _count_list(position, held)
+    _fill_common(held, bounds, retrievers, wanted, x)
+    if wanted[retrievers * OF_LIST + 4 :].any():
+        label = _of_pools(source.label, source.offset, chosen, candidates)
+        _fill_training(source, label, chosen, bounds, retrievers, wanted, x)
+    return bounds
+
+
+@compiled
+def same_in_pool(row, retrievers) -> Any:  # type: ignore[no-untyped-def]
+    """Whether all candidates of a pool have the same value of a feature: that of a list, or their number."""
+    common = row - retrievers * OF_LIST
+    return row % OF_LIST in (10, 11) if common < 0 else common == 3
+
+
+@compiled
+def _bounds(offset, pools, room):  # type: ignore[no-untyped-def]
+    bounds = np.zeros(pools.size + 1, np.int64)
+    for n in range(pools.size):
+        bounds[n + 1] = bounds[n] + offset[pools[n] + 1] - offset[pools[n]]
+        if bounds[n + 1] > room:
+            return bounds[: n + 1]
+    return bounds
+
+
+@compiled
+def _of_pools(values, offset, pools, candidates):  # type: ignore[no-untyped-def]
+    """The values of the candidates of some pools; a copy only where there are other pools in between."""
+    if candidates == 0 or pools[-1] - pools[0] == pools.size - 1:
+        begin = offset[pools[0]] if candidates else 0
+        return values[begin : begin + candidates]
+    gathered = np.empty(candidates, values.dtype)
     end = 0
-    for n in range(first, pools.size):
-        p = pools[n]
-        last = end + source.offset[p + 1] - source.offset[p]
-        if last > x.shape[1]:
-            return n, end
-        for r in range(retrievers):
-            _fill_list(source, p, r, wanted, x, end, last)
-        _fill_common(source, p, retrievers * OF_LIST, wanted, x, end, last)
-        if wanted[retrievers * OF_LIST + 4 :].any():
-            _fill_training(source, p, retrievers * OF_LIST + 4, wanted, x, end, last)
-        end = last
-    return pools.size, end
+    for p in pools:
+        for c in range(offset[p], offset[p + 1]):
+            gathered[end] = values[c]
+            end += 1
+    return gathered
 
 
 @compiled
-def _fill_list(source, p, r, wanted, x, end, last):  # type: ignore[no-untyped-def]
-    n, low, high, total, mean, std, pooled = source.figures[:, p, r]
-    begin, stop, eps, f = source.offset[p], source.offset[p + 1], source.eps, r * OF_LIST
-    position, score = source.position[r, begin:stop], source.score[r, begin:stop]
-    if n == 0:
-        x[f : f + OF_LIST, end:last] = 0.0
-        return
+def _fill_list(figures, pools, bounds, position, score, source, wanted, f, x):  # type: ignore[no-untyped-def]
+    # Of a list without results no candidate reads shift, scale or size.
+    eps, zero = source.eps, np.zeros(pools.size)
+    size, low, high, total = figures[0, pools], figures[1, pools], figures[2, pools], figures[3, pools]
+    mean, std, pooled = figures[4, pools], figures[5, pools], figures[6, pools]
     if wanted[f]:
-        _scale(position, score, 0.0, 1.0, x[f, end:last])
+        _where_present(position, score, x[f])
     if wanted[f + 1]:
-        _scale(position, score, low, max(high - low, eps), x[f + 1, end:last])
+        _scale(position, score, bounds, low, np.maximum(high - low, eps), x[f + 1])
     if wanted[f + 2]:
-        _scale(position, score, 0.0, max(high, eps), x[f + 2, end:last])
+        _scale(position, score, bounds, zero, np.maximum(high, eps), x[f + 2])
     if wanted[f + 3]:
-        _scale(position, score, low, max(total - n * low, eps), x[f + 3, end:last])
+        _scale(position, score, bounds, low, np.maximum(total - size * low, eps), x[f + 3])
     if wanted[f + 4]:
-        _scale(position, score, mean, max(std, eps), x[f + 4, end:last])
+        _scale(position, score, bounds, mean, np.maximum(std, eps), x[f + 4])
     if wanted[f + 5]:
-        _by_place(position, n, 0.0, x[f + 5, end:last])
+        _by_place(position, bounds, np.maximum(size, 1.0), zero, x[f + 5])
     if wanted[f + 6]:
-        _by_place(position, pooled, 0.5 - (n - 1) / (2 * pooled), x[f + 6, end:last])
+        places = np.maximum(pooled, 1.0)
+        _by_place(position, bounds, places, np.where(size > 0, 0.5 - (size - 1) / (2 * places), 0.0), x[f + 6])
     if wanted[f + 7]:
-        _inverse(position, x[f + 7, end:last])
+        _inverse(position, x[f + 7])
     if wanted[f + 8]:
-        _logarithm(position, n, source.logs, x[f + 8, end:last])
+        _logarithm(position, source.logs, x[f + 8])
     if wanted[f + 9]:
-        _presence(position, x[f + 9, end:last])
+        _presence(position, x[f + 9])
     if wanted[f + 10]:
-        x[f + 10, end:last] = np.log(1.0 + n)
+        _repeat(np.log(1.0 + size), bounds, x[f + 10])
     if wanted[f + 11]:
-        x[f + 11, end:last] = high
+        _repeat(np.where(size > 0, high, 0.0), bounds, x[f + 11])
     if wanted[f + 12]:
-        _gap(position, score, high, x[f + 12, end:last])
+        _gap(position, score, bounds, high, x[f + 12])
 
 
 @compiled
-def _scale(position, score, shift, scale, x):  # type: ignore[no-untyped-def]
+def _where_present(position, score, x):  # type: ignore[no-untyped-def]
     for c in range(position.size):
-        value = (score[c] - shift) / scale
-        x[c] = value if position[c] >= 0 else 0.0
+        x[c] = score[c] if position[c] >= 0 else 0.0
 
 
 @compiled
-def _by_place(position, size, missing, x):  # type: ignore[no-untyped-def]
-    for c in range(position.size):
-        value = 1 - position[c] / size
-        x[c] = value if position[c] >= 0 else missing
+def _scale(position, score, bounds, shift, scale, x):  # type: ignore[no-untyped-def]
+    for n in range(shift.size):
+        begin, end, low, unit = bounds[n], bounds[n + 1], shift[n], scale[n]
+        places, scores, row = position[begin:end], score[begin:end], x[begin:end]
+        for c in range(places.size):
+            value = (scores[c] - low) / unit
+            row[c] = value if places[c] >= 0 else 0.0
+
+
+@compiled
+def _by_place(position, bounds, size, missing, x):  # type: ignore[no-untyped-def]
+    for n in range(size.size):
+        begin, end, of_list, of_missing = bounds[n], bounds[n + 1], size[n], missing[n]
+        places, row = position[begin:end], x[begin:end]
+        for c in range(places.size):
+            value = 1 - places[c] / of_list
+            row[c] = value if places[c] >= 0 else of_missing
 
 
 @compiled
@@ -97,9 +140,9 @@ def _inverse(position, x):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _logarithm(position, n, logs, x):  # type: ignore[no-untyped-def]
+def _logarithm(position, logs, x):  # type: ignore[no-untyped-def]
     # ln(1) is also the value of a label that the list lacks.
-    if n <= logs.size:
+    if not position.size or position.max() < logs.size:
         for c in range(position.size):
             x[c] = logs[max(position[c], 0)]
     else:
@@ -115,48 +158,19 @@ def _presence(position, x):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _gap(position, score, high, x):  # type: ignore[no-untyped-def]
-    for c in range(position.size):
-        value = high - score[c]
-        x[c] = value if position[c] >= 0 else 0.0
+def _gap(position, score, bounds, high, x):  # type: ignore[no-untyped-def]
+    for n in range(high.size):
+        begin, end, best = bounds[n], bounds[n + 1], high[n]
+        places, scores, row = position[begin:end], score[begin:end], x[begin:end]
+        for c in range(places.size):
+            value = best - scores[c]
+            row[c] = value if places[c] >= 0 else 0.0
 
 
 @compiled
-def _add(values, x):  # type: ignore[no-untyped-def]
-    for c in range(values.size):
-        x[c] += values[c]
-
-
-@compiled
-def _multiply(values, x):  # type: ignore[no-untyped-def]
-    for c in range(values.size):
-        x[c] *= values[c]
-
-
-@compiled
-def _product(a, b, x):  # type: ignore[no-untyped-def]
-    for c in range(a.size):
-        x[c] = a[c] * b[c]
-
-
-@compiled
-def _fill_common(source, p, f, wanted, x, end, last):  # type: ignore[no-untyped-def]
-    begin, stop, retrievers = source.offset[p], source.offset[p + 1], source.position.shape[0]
-    if wanted[f] or wanted[f + 1]:
-        x[f, end:last] = 0.0
-        for r in range(retrievers):
-            _count_list(source.position[r, begin:stop], x[f, end:last])
-    if wanted[f + 1]:
-        x[f + 1, end:last] = 0.0
-        for r in range(retrievers):
-            _add(x[r * OF_LIST + 4, end:last], x[f + 1, end:last])
-        _multiply(x[f, end:last], x[f + 1, end:last])
-    if wanted[f + 2]:
-        x[f + 2, end:last] = 0.0
-        for r in range(retrievers):
-            _add(x[r * OF_LIST + 1, end:last], x[f + 2, end:last])
-    if wanted[f + 3]:
-        x[f + 3, end:last] = np.log(1.0 + stop - begin)
+def _repeat(values, bounds, x):  # type: ignore[no-untyped-def]
+    for n in range(values.size):
+        x[bounds[n] : bounds[n + 1]] = values[n]
 
 
 @compiled
@@ -166,18 +180,50 @@ def _count_list(position, held):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _fill_training(source, p, f, wanted, x, end, last):  # type: ignore[no-untyped-def]
-    label, counts = source.label[source.offset[p] : source.offset[p + 1]], source.train_texts[source.train_row[p]]
-    seen, unseen, logs = x[f, end:last], x[f + 1, end:last], source.logs
-    for c in range(label.size):
-        texts = counts[label[c]] if label[c] < counts.size else 0
-        seen[c] = logs[texts] if texts < logs.size else np.log(1.0 + texts)
+def _add_lists(x, retrievers, feature, total):  # type: ignore[no-untyped-def]
+    """The sum of a feature over the lists."""
+    total[:] = 0.0
+    for r in range(retrievers):
+        values = x[r * OF_LIST + feature]
+        for c in range(total.size):
+            total[c] += values[c]
+
+
+@compiled
+def _product(a, b, x):  # type: ignore[no-untyped-def]
+    for c in range(b.size):
+        x[c] = a[c] * b[c]
+
+
+@compiled
+def _fill_common(held, bounds, retrievers, wanted, x):  # type: ignore[no-untyped-def]
+    f, total = retrievers * OF_LIST, np.empty(held.size)
+    if wanted[f]:
+        x[f, : held.size] = held
+    if wanted[f + 1]:
+        _add_lists(x, retrievers, 4, total)
+        _product(total, held, x[f + 1])
+    if wanted[f + 2]:
+        _add_lists(x, retrievers, 1, x[f + 2, : held.size])
+    if wanted[f + 3]:
+        _repeat(np.log(1.0 + np.diff(bounds)), bounds, x[f + 3])
+
+
+@compiled
+def _fill_training(source, label, pools, bounds, retrievers, wanted, x):  # type: ignore[no-untyped-def]
+    f = retrievers * OF_LIST + 4
+    seen, unseen, logs = x[f], x[f + 1], source.logs
+    for n in range(pools.size):
+        counts = source.train_texts[source.train_row[pools[n]]]
+        for c in range(bounds[n], bounds[n + 1]):
+            texts = counts[label[c]] if label[c] < counts.size else 0
+            seen[c] = logs[texts] if texts < logs.size else np.log(1.0 + texts)
     # A loop of its own, for vectors: ln(1 + texts) is 0 for no texts alone.
     for c in range(label.size):
         unseen[c] = 1.0 if seen[c] == 0.0 else 0.0
-    for r in range(source.position.shape[0]):
+    for r in range(retrievers):
         for second in range(2):
             of_unseen = f + 2 + 2 * r + second
             if wanted[of_unseen]:
                 # Of every list in turn, its min-max and its reciprocal rank.
-                _product(x[r * OF_LIST + (7 if second else 1), end:last], unseen, x[of_unseen, end:last])
+                _product(x[r * OF_LIST + (7 if second else 1)], unseen[: label.size], x[of_unseen])

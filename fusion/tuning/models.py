@@ -169,7 +169,8 @@ def _score_linear(source, pools, wanted, rows, sum_of, coefficients, intercept, 
     total = np.empty(width)
     first = 0
     while first < pools.size:
-        behind, candidates = fill_features(source, pools, first, wanted, x)
+        bounds = fill_features(source, pools, first, wanted, x)
+        candidates = bounds[-1]
         sums[0] = intercept
         sums[1:] = 0.0
         f = 0
@@ -183,7 +184,7 @@ def _score_linear(source, pools, wanted, rows, sum_of, coefficients, intercept, 
                 f += 1
         for c in range(candidates):
             total[c] = (sums[0, c] + sums[1, c]) + (sums[2, c] + sums[3, c])
-        first = put_scores(total, source.offset, pools, first, behind, scores)
+        first = put_scores(total, bounds, source.offset, pools, first, scores)
 
 
 @compiled
@@ -206,7 +207,8 @@ def _score_by_walking(source, pools, wanted, first_node, first_leaf, row, thresh
     x, total = np.empty((wanted.size, width)), np.empty(width)
     first = 0
     while first < pools.size:
-        behind, candidates = fill_features(source, pools, first, wanted, x)
+        bounds = fill_features(source, pools, first, wanted, x)
+        candidates = bounds[-1]
         total[:] = 0.0
         for t in range(first_node.size - 1):
             nodes, leaves = first_node[t], first_leaf[t]
@@ -217,4 +219,4 @@ def _score_by_walking(source, pools, wanted, first_node, first_leaf, row, thresh
                     at = nodes + node
                     node = left[at] if x[row[at], c] <= threshold[at] else right[at]
                 total[c] += value[leaves - 1 - node]
-        first = put_scores(total, source.offset, pools, first, behind, scores)
+        first = put_scores(total, bounds, source.offset, pools, first, scores)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fusion.kernel.compiled import compiled
-from fusion.tuning.feature_filling import WHOLE, fill_features
+from fusion.tuning.feature_filling import WHOLE, fill_features, same_in_pool
 from fusion.types import Array, Floats, Int32s, Ints
 
 MOST_LEAVES = 64
@@ -171,33 +171,35 @@ def score_by_tables(source, pools, wanted, tables, rows, width, scores) -> Any: 
     total = np.empty(width)
     first = 0
     while first < pools.size:
-        behind, candidates = fill_features(source, pools, first, wanted, x)
+        bounds = fill_features(source, pools, first, wanted, x)
         # Whole vectors only: what stands behind the last candidate is scored, too, and not read.
-        candidates = (candidates + WHOLE - 1) // WHOLE * WHOLE
-        _count_cuts(x, rows, tables, candidates, code)
+        candidates = (bounds[-1] + WHOLE - 1) // WHOLE * WHOLE
+        _count_cuts(x, rows, source.position.shape[0], tables, bounds, candidates, code)
         _find_slots(code, tables, candidates, bits, slot)
         _add_leaves(slot, tables.value, candidates, total)
-        first = put_scores(total, source.offset, pools, first, behind, scores)
+        first = put_scores(total, bounds, source.offset, pools, first, scores)
 
 
 @compiled
-def put_scores(total, offset, pools, first, behind, scores) -> Any:  # type: ignore[no-untyped-def]
+def put_scores(total, bounds, offset, pools, first, scores) -> Any:  # type: ignore[no-untyped-def]
     """Put the scores of the candidates of some pools in their places; the first pool behind these."""
-    at = 0
-    for n in range(first, behind):
-        p = pools[n]
-        size = offset[p + 1] - offset[p]
-        scores[offset[p] : offset[p + 1]] = total[at : at + size]
-        at += size
-    return behind
+    for n in range(bounds.size - 1):
+        p = pools[first + n]
+        scores[offset[p] : offset[p + 1]] = total[bounds[n] : bounds[n + 1]]
+    return first + bounds.size - 1
 
 
 @compiled
-def _count_cuts(x, rows, tables, candidates, code):  # type: ignore[no-untyped-def]
+def _count_cuts(x, rows, retrievers, tables, bounds, candidates, code):  # type: ignore[no-untyped-def]
     """How many thresholds of its feature are below each value; four at a time, where they are few."""
     bucket = np.empty(candidates, np.uint32)
     for f in range(rows.size):
         row, first, last, many = rows[f], tables.first_cut[f], tables.first_cut[f + 1], tables.start_of[f]
+        if same_in_pool(row, retrievers):
+            for n in range(bounds.size - 1):
+                if bounds[n] < bounds[n + 1]:
+                    code[f, bounds[n] : bounds[n + 1]] = np.searchsorted(tables.cut[first:last], x[row, bounds[n]])
+            continue
         if many >= 0:
             _find_buckets(x, row, tables.low[f], tables.scale[f], tables.start.shape[1] - 1.0, bucket)
             _count_from_start(x, row, tables.cut[first:last], tables.start[many], bucket, f, code)
