@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.one_fold import OneFold
 from benchmarks.retrieval import peak
-from benchmarks.retrievers import COLUMNS, FAVOURITE
+from benchmarks.retrievers import ASPECTS, FAVOURITE
 from fusion.retrieval.contrastive import Training
 from jobs.settings.dense import DenseSettings
 from jobs.train_dense import base_encoder
@@ -188,9 +188,9 @@ def quality_lines(
     arguments: argparse.Namespace, data: OneFold, encoder: Encoder, fulls: Mapping[int, Mapping[str, Any]]
 ) -> Iterator[str]:
     """What each way finds, and what it costs."""
-    header = " | ".join(f"{group} {metric}@{k}" for group, metric, k in COLUMNS)
+    header = " | ".join(f"{group} {metric}@{k}" for group, metric, k in ASPECTS)
     yield f"| labels are | training | dense: {header} | fused: {header} | CPU s | wall s |"
-    yield "|---|---|" + "---:|" * (2 * len(COLUMNS) + 2)
+    yield "|---|---|" + "---:|" * (2 * len(ASPECTS) + 2)
     bm25 = data.bm25()
     cpu, wall = time.process_time(), time.monotonic()
     plain = data.encoded(encoder, "plain")
@@ -211,7 +211,7 @@ def quality_lines(
             found = data.figures(bm25, data.dense(vectors, parts, folder))
             shown = " | ".join(f"{value:.1f}" for value in [*found["dense"], *found["fused"]])
             yield f"| {' and '.join(parts)} | {way} | {shown} | {seconds:.0f} | {passed:.0f} |"
-    yield f"| | bm25 alone | {' | '.join(f'{value:.1f}' for value in found['bm25'])} |{' |' * (len(COLUMNS) + 2)}"
+    yield f"| | bm25 alone | {' | '.join(f'{value:.1f}' for value in found['bm25'])} |{' |' * (len(ASPECTS) + 2)}"
     yield ""
     yield "CPU seconds of `none` are those of encoding all texts, which `projection` needs as well. Those of a further"
     yield "epoch are its own. Validation MRR, before training and after each epoch:"

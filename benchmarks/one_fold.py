@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.retrievers import COLUMNS, FAVOURITE, figures
+from benchmarks.retrievers import ASPECTS, FAVOURITE, figures
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import pareto_groups
 from fusion.retrieval.contrastive import Training
@@ -55,6 +55,8 @@ class OneFold:
     """A folder with the tables of one fold, and what was made of them."""
 
     folder: Path
+    part: int = 0
+    """Which fifth of the texts is tested."""
 
     @property
     def words(self) -> Path:
@@ -87,7 +89,7 @@ class OneFold:
             label_group=pareto_groups(np.arange(len(used)), counts[used]).tolist(),
         )
         write_columns(self.words, id=pa.array(range(len(used)), pa.int64()), text=names)
-        roles = [_role(row["key"]) for row in rows]
+        roles = [_role(row["key"], self.part) for row in rows]
         write_columns(
             self.folder / "folds.parquet", fold=pa.array([0] * len(rows), pa.int32()), text_id=ids, role=roles
         )
@@ -159,9 +161,9 @@ class OneFold:
             "evaluate.label_groups": ["tail", "head"],
             "evaluate.details": False,
         }
-        found = figures(evaluate.compute(None, load_config(None, chosen)))
+        found = figures(evaluate.compute(None, load_config(None, chosen)), ["bm25", "dense"])
         cells = {"bm25": Cell(SINGLE, "bm25"), "dense": Cell(SINGLE, "dense"), "fused": FAVOURITE}
-        return {name: [found.of[column][cell] for column in COLUMNS] for name, cell in cells.items()}
+        return {name: [found.of[aspect][cell] for aspect in ASPECTS] for name, cell in cells.items()}
 
     def _source(self, vectors: Vectors, parts: Sequence[str]) -> FoldSource:
         return replace(
@@ -200,8 +202,8 @@ def _hash(purpose: str, value: object) -> int:
     return zlib.crc32(f"{purpose} {value}".encode())
 
 
-def _role(key: object) -> str:
+def _role(key: object, part: int) -> str:
     """Texts of one key have one role."""
-    if _hash("test", key) % TEST_OF == 0:
+    if _hash("test", key) % TEST_OF == part:
         return "test"
     return "validation" if _hash("validation", key) % VALIDATION_OF == 0 else "train"
