@@ -55,6 +55,8 @@ class OneFold:
     """A folder with the tables of one fold, and what was made of them."""
 
     folder: Path
+    part: int = 0
+    """Which fifth of the texts is tested."""
 
     @property
     def words(self) -> Path:
@@ -87,7 +89,7 @@ class OneFold:
             label_group=pareto_groups(np.arange(len(used)), counts[used]).tolist(),
         )
         write_columns(self.words, id=pa.array(range(len(used)), pa.int64()), text=names)
-        roles = [_role(row["key"]) for row in rows]
+        roles = [_role(row["key"], self.part) for row in rows]
         write_columns(
             self.folder / "folds.parquet", fold=pa.array([0] * len(rows), pa.int32()), text_id=ids, role=roles
         )
@@ -200,8 +202,8 @@ def _hash(purpose: str, value: object) -> int:
     return zlib.crc32(f"{purpose} {value}".encode())
 
 
-def _role(key: object) -> str:
+def _role(key: object, part: int) -> str:
     """Texts of one key have one role."""
-    if _hash("test", key) % TEST_OF == 0:
+    if _hash("test", key) % TEST_OF == part:
         return "test"
     return "validation" if _hash("validation", key) % VALIDATION_OF == 0 else "train"

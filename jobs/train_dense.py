@@ -8,7 +8,8 @@ each fold, the projection heads (`train: projection`) or the fine-tuned model (`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -198,8 +199,6 @@ def _encode_chunk(
     """
 
     def build(folder: ResultFolder) -> dict[str, int]:
-        # A model that cannot be loaded is better reported here than by a worker.
-        load_encoder(encoder)
         scratch = f"{folder.uri}/{SCRATCH}"
         rows.write.parquet(scratch)
         texts = work.spark.read.parquet(scratch)
@@ -213,12 +212,24 @@ def _encode_chunk(
             by_bucket = some.repartitionByRange(RANGES * len(chosen), "bucket")
             whole = by_bucket.sortWithinPartitions("bucket", "id")
             vectors = whole.mapInArrow(encode_texts(encoder), VECTORS_SCHEMA)
-            vectors.write.mode("append").parquet(f"{folder.uri}/{VECTORS}")
+            with _reported_here(encoder):
+                vectors.write.mode("append").parquet(f"{folder.uri}/{VECTORS}")
             progress.add(sum(sizes[bucket] for bucket in chosen))
         folder.remove(SCRATCH)
         return {what: sum(sizes.values())}
 
     return build
+
+
+@contextmanager
+def _reported_here(encoder: Encoder) -> Iterator[None]:
+    """Where workers fail because the model cannot be loaded, say so as the driver finds it. Loading it here beforehand
+    would let workers wait for seconds."""
+    try:
+        yield
+    except Exception:
+        load_encoder(encoder)
+        raise
 
 
 def content_digest() -> Column:
