@@ -87,7 +87,7 @@ class Features:
 
     def __init__(self, pools: Pools, retrievers: Sequence[str]) -> None:
         self.source = feature_source(pools)
-        self._all = feature_names(retrievers, pools.train_texts is not None)
+        self._all = _names(tuple(retrievers), pools.train_texts is not None)
 
     def rows(self, names: tuple[str, ...]) -> tuple[Ints, Array]:
         """Where some features stand among all, and which have to be computed so that these can be read."""
@@ -97,6 +97,10 @@ class Features:
         """Room for as many candidates as are to be scored at once, and for the largest of the pools."""
         largest = int(np.diff(self.source.offset)[pools].max(initial=0))
         return max(AT_ONCE, -(-largest // WHOLE) * WHOLE)
+
+
+# A pass has many blocks, all with the same features.
+_names = lru_cache(maxsize=1024)(feature_names)
 
 
 @lru_cache(maxsize=1024)

@@ -90,20 +90,27 @@ class TreeModel:
 
     def score(self, features: Features, pools: Ints, scores: Floats) -> None:
         """Fill in the scores of the candidates of some pools."""
-        if np.diff(self.first_leaf).max(initial=0) > MOST_LEAVES:
+        if self._tables is None:
             rows, wanted = features.rows(self.features)
             trees = (self.first_node, self.first_leaf, rows[self.feature], self.threshold, self.left, self.right)
             _score_by_walking(features.source, pools, wanted, *trees, self.value, features.width(pools), scores)
             return
-        tables = self._tables
-        rows, wanted = features.rows(tuple(self.features[f] for f in tables.used))
-        score_by_tables(features.source, pools, wanted, tables, rows, features.width(pools), scores)
+        rows, wanted = features.rows(self._used)
+        score_by_tables(features.source, pools, wanted, self._tables, rows, features.width(pools), scores)
 
     @cached_property
-    def _tables(self) -> TreeTables:
+    def _tables(self) -> TreeTables | None:
+        """None for trees with too many leaves."""
+        if np.diff(self.first_leaf).max(initial=0) > MOST_LEAVES:
+            return None
         return tree_tables(
             self.first_node, self.first_leaf, self.feature, self.threshold, self.left, self.right, self.value
         )
+
+    @cached_property
+    def _used(self) -> tuple[str, ...]:
+        """The features that some node tests, as the tables have them."""
+        return tuple(self.features[f] for f in np.unique(self.feature))
 
     def to_json(self) -> dict[str, Any]:
         trees = []

@@ -43,12 +43,12 @@ class ChosenScores:
         pools = self._pools
         scores = np.empty(pools.position.shape[1])
         for fold in self._folds:
-            model, inside = strategy.of(pools.view, fold), np.flatnonzero(pools.folds == fold)
+            model = strategy.of(pools.view, fold)
             if isinstance(model, ChosenCell):
                 of_fold = np.repeat(pools.folds == fold, np.diff(pools.offset))
                 scores[of_fold] = self._kept[self._column_of[model.cell]][of_fold]
             else:
-                model.score(self._features, inside, scores)
+                model.score(self._features, np.flatnonzero(pools.folds == fold), scores)
         return scores.astype(precision)
 
     @cached_property
