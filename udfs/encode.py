@@ -112,7 +112,7 @@ def check_weights(model: str) -> str | None:
 def native_precision() -> Precision:
     """What this machine encodes fastest in: float32 unless its processor has instructions for something shorter."""
     cpu = dense_package("torch").cpu
-    # Units that multiply whole tiles are as fast in bfloat16 as anything around them.
+    # Units that multiply whole tiles do so in either; which of them is faster there was not measured.
     if _has(cpu, "_is_amx_tile_supported"):
         return "bfloat16"
     return "int8" if int8_problem() is None else trainable_precision("int8")
