@@ -11,6 +11,9 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 DEMO = ROOT / "docs" / "example" / "report.md"
 EURLEX57K = RESULTS / "eurlex57k.md"
+"""With BM25 and a transformer, as in the paper."""
+EURLEX57K_ALL = RESULTS / "eurlex57k-bm25-dense-static.md"
+"""With the demo's three retrievers."""
 CELLS_HEADER = ("norm.", "fusion")
 Cells = dict[tuple[str, str], dict[str, float]]
 """By normalisation and fusion, by column such as `tail nDCG@10`, in percent."""

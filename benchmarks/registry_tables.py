@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.committed import DEMO, EURLEX57K, cells, fused, recommended, singles
+from benchmarks.committed import DEMO, EURLEX57K_ALL, cells, fused, recommended, singles
 from fusion import FUSIONS, METRICS, NORMALIZATIONS
 from fusion.errors import AlarmError, XmtcError
 from fusion.registry import Fusion, LabelMetric, Normalization, TextMetric
 from jobs.monitoring.night import EXIT_CODES
 from jobs.retrievers import RETRIEVERS
 
-DATASETS = {"demo": DEMO, "EURLEX57K": EURLEX57K}
+DATASETS = {"demo": DEMO, "EURLEX57K": EURLEX57K_ALL}
 GROUPS = ("tail", "head", "all")
 SHOWN = {"ndcg": "nDCG", "precision": "P"}
 """How reports write the metrics that were measured."""
