@@ -399,7 +399,7 @@ def test_settings_that_do_not_fit_the_format() -> None:
 def test_every_shipped_dataset_fits_its_format() -> None:
     for path in sorted((Path(__file__).parents[2] / "conf" / "datasets").glob("*.yaml")):
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        others = {"evaluate", "retrievers", "dense", "static"}
+        others = {"evaluate", "retrievers", "dense", "static", "spark"}
         assert {"dataset", "prepare"} <= set(values) <= {"dataset", "prepare"} | others, path
         check_settings(PrepareSettings(**values["prepare"]))
     assert len(READERS.names()) == 7
