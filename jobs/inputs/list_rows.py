@@ -63,14 +63,8 @@ def load_lists(
     """
     sources.require(judged)
     check_lineage(sources.paths())
-    judgements, judged_by = None, source_name(sources.judgements, "judgements")
-    graded = None
-    if sources.judgements is not None:
-        read = tables.read_judgements(sources.judgements, judged_by)
-        judgements = tables.relevant_only(read, relevant_from)
-        wanted = judged and "grades" in tables.columns(read)
-        if wanted and (nonrelevant or relevant_from > 1 or tables.has_grades(read)):
-            graded = read if nonrelevant else tables.graded_from(read, ABOVE_ZERO)
+    judged_by = source_name(sources.judgements, "judgements")
+    judgements, graded = _judgements(tables, sources.judgements, judged_by, relevant_from, judged, nonrelevant)
     with ThreadPoolExecutor(1) as pool:
         counting = pool.submit(tables.frequencies, judgements) if count_labels and judgements is not None else None
 
@@ -113,6 +107,20 @@ def load_lists(
         return tables.unseen_labels(judgements, roles)
 
     return ListRows(rows_of(None), layout, types, judged_by, frequencies, rows_of, unseen_labels)
+
+
+def _judgements(
+    tables: Tables[T], source: Source | None, name: str, relevant_from: float, judged: bool, nonrelevant: bool
+) -> tuple[T | None, T | None]:
+    """The relevant labels of texts, and labels with their grades where figures need these."""
+    if source is None:
+        return None, None
+    read = tables.read_judgements(source, name)
+    graded = None
+    wanted = judged and "grades" in tables.columns(read)
+    if wanted and (nonrelevant or relevant_from > 1 or tables.has_grades(read)):
+        graded = read if nonrelevant else tables.graded_from(read, ABOVE_ZERO)
+    return tables.relevant_only(read, relevant_from), graded
 
 
 def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source], role: str) -> tuple[dict[str, Run[T]], list[T]]:

@@ -147,7 +147,7 @@ def test_validation_texts_of_each_fold() -> None:
     [
         ({}, None, True, "grid.train_share"),
         (SHARE, None, False, "learns from judged texts"),
-        ({}, {"t1": 0, "t2": 1}, True, "the column 'role' is missing"),
+        ({}, {"t1": 0, "t2": 1}, True, "the column 'role', which marks the validation texts, is missing"),
         ({"grid.train_share": 1e-9}, None, True, "nothing can be learned"),
     ],
 )
