@@ -64,7 +64,9 @@ def load_lists(
     sources.require(judged)
     check_lineage(sources.paths())
     judged_by = source_name(sources.judgements, "judgements")
-    judgements, graded = _judgements(tables, sources.judgements, judged_by, relevant_from, judged, nonrelevant)
+    judgements, graded = None, None
+    if sources.judgements is not None:
+        judgements, graded = _judgements(tables, sources.judgements, judged_by, relevant_from, judged, nonrelevant)
     with ThreadPoolExecutor(1) as pool:
         counting = pool.submit(tables.frequencies, judgements) if count_labels and judgements is not None else None
 
@@ -73,12 +75,10 @@ def load_lists(
             return tables.frequencies(judgements) if counting is None else counting.result()
 
         runs, told_roles = _runs(tables, sources.candidates, role)
-        for name in sources.distances:
-            if name not in runs:
-                raise unknown_name("retriever (in inputs.higher_is_better)", name, runs)
+        for name in sorted(sources.distances - runs.keys()):
+            raise unknown_name("retriever (in inputs.higher_is_better)", name, runs)
         layout = _layout(tables, sources, runs, None if judgements is None else frequencies)
-    if graded is not None:
-        layout = replace(layout, relevant_from=relevant_from)
+    layout = layout if graded is None else replace(layout, relevant_from=relevant_from)
     types = _types(tables, [run.rows for run in runs.values()], judgements)
     roles = read_roles(tables, sources.folds) if sources.folds is not None else None
     folds = fold_texts(tables, roles, role, source_name(sources.folds, "folds")) if roles is not None else None
@@ -110,11 +110,9 @@ def load_lists(
 
 
 def _judgements(
-    tables: Tables[T], source: Source | None, name: str, relevant_from: float, judged: bool, nonrelevant: bool
-) -> tuple[T | None, T | None]:
+    tables: Tables[T], source: Source, name: str, relevant_from: float, judged: bool, nonrelevant: bool
+) -> tuple[T, T | None]:
     """The relevant labels of texts, and labels with their grades where figures need these."""
-    if source is None:
-        return None, None
     read = tables.read_judgements(source, name)
     graded = None
     wanted = judged and "grades" in tables.columns(read)

@@ -35,7 +35,7 @@ def figures(settings: dict[str, object], **more: object) -> dict[str, float]:
 
 def test_labels_that_differ_by_an_accent(tmp_path: Path) -> None:
     assert figures(files(tmp_path)) == {"precision@1": 1.0, "precision@5": 0.2}
-    with pytest.raises(InputError, match=r"one line 1: not UTF-8; convert the file"):
+    with pytest.raises(InputError, match=r"qrels line 1: not UTF-8; convert the file"):
         figures(files(tmp_path, "latin-1"))
 
 
