@@ -19,6 +19,15 @@ WHOLE = 128
 
 
 @compiled
+def room_for(source, pools) -> Any:  # type: ignore[no-untyped-def]
+    """How many candidates x must hold: as many as are to be scored together, and those of the largest pool."""
+    largest = source.at_once
+    for p in pools:
+        largest = max(largest, source.offset[p + 1] - source.offset[p])
+    return (largest + WHOLE - 1) // WHOLE * WHOLE
+
+
+@compiled
 def fill_features(source, pools, first, wanted, x) -> Any:  # type: ignore[no-untyped-def]
     """Fill x (features x candidates) with the wanted features of some pools, from the first on and as many as there is
     room for: where the candidates of each of these begin in x, and where the last one's end."""
@@ -213,11 +222,18 @@ def _fill_common(held, bounds, retrievers, wanted, x):  # type: ignore[no-untype
 def _fill_training(source, label, pools, bounds, retrievers, wanted, x):  # type: ignore[no-untyped-def]
     f = retrievers * OF_LIST + 4
     seen, unseen, logs = x[f], x[f + 1], source.logs
+    texts = np.empty(label.size, np.int32)
     for n in range(pools.size):
-        counts = source.train_texts[source.train_row[pools[n]]]
-        for c in range(bounds[n], bounds[n + 1]):
-            texts = counts[label[c]] if label[c] < counts.size else 0
-            seen[c] = logs[texts] if texts < logs.size else np.log(1.0 + texts)
+        begin, end, counts = bounds[n], bounds[n + 1], source.train_texts[source.train_row[pools[n]]]
+        labels, of_pool = label[begin:end], texts[begin:end]
+        for c in range(labels.size):
+            of_pool[c] = counts[labels[c]] if labels[c] < counts.size else 0
+    if label.size and texts.max() < logs.size:
+        for c in range(label.size):
+            seen[c] = logs[texts[c]]
+    else:
+        for c in range(label.size):
+            seen[c] = logs[texts[c]] if texts[c] < logs.size else np.log(1.0 + texts[c])
     # A loop of its own, for vectors: ln(1 + texts) is 0 for no texts alone.
     for c in range(label.size):
         unseen[c] = 1.0 if seen[c] == 0.0 else 0.0
