@@ -197,9 +197,12 @@ def _count_cuts(x, rows, retrievers, tables, bounds, candidates, code):  # type:
     for f in range(rows.size):
         row, first, last, many = rows[f], tables.first_cut[f], tables.first_cut[f + 1], tables.start_of[f]
         if same_in_pool(row, retrievers):
-            for n in range(bounds.size - 1):
-                if bounds[n] < bounds[n + 1]:
-                    code[f, bounds[n] : bounds[n + 1]] = np.searchsorted(tables.cut[first:last], x[row, bounds[n]])
+            for p in range(bounds.size - 1):
+                k = first
+                while k < last and bounds[p] < bounds[p + 1] and x[row, bounds[p]] > tables.cut[k]:
+                    k += 1
+                for n in range(bounds[p], bounds[p + 1]):
+                    code[f, n] = k - first
             continue
         if many >= 0:
             _find_buckets(x, row, tables.low[f], tables.scale[f], tables.start.shape[1] - 1.0, bucket)
