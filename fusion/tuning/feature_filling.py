@@ -19,6 +19,15 @@ WHOLE = 128
 
 
 @compiled
+def room_for(source, pools) -> Any:  # type: ignore[no-untyped-def]
+    """How many candidates x must hold: as many as are to be scored together, and those of the largest pool."""
+    largest = source.at_once
+    for p in pools:
+        largest = max(largest, source.offset[p + 1] - source.offset[p])
+    return (largest + WHOLE - 1) // WHOLE * WHOLE
+
+
+@compiled
 def fill_features(source, pools, first, wanted, x) -> Any:  # type: ignore[no-untyped-def]
     """Fill x (features x candidates) with the wanted features of some pools, from the first on and as many as there is
     room for: where the candidates of each of these begin in x, and where the last one's end."""
@@ -29,7 +38,7 @@ def fill_features(source, pools, first, wanted, x) -> Any:  # type: ignore[no-un
     for r in range(retrievers):
         position = _of_pools(source.position[r], source.offset, chosen, candidates)
         score = _of_pools(source.score[r], source.offset, chosen, candidates)
-        _fill_list(source.figures[:, :, r], chosen, bounds, position, score, source, wanted, r * OF_LIST, x)
+        _fill_list(source, r, chosen, bounds, position, score, wanted, x)
         _count_list(position, held)
     _fill_common(held, bounds, retrievers, wanted, x)
     if wanted[retrievers * OF_LIST + 4 :].any():
@@ -71,26 +80,17 @@ def _of_pools(values, offset, pools, candidates):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _fill_list(figures, pools, bounds, position, score, source, wanted, f, x):  # type: ignore[no-untyped-def]
-    # Of a list without results no candidate reads shift, scale or size.
-    eps, zero = source.eps, np.zeros(pools.size)
-    size, low, high, total = figures[0, pools], figures[1, pools], figures[2, pools], figures[3, pools]
-    mean, std, pooled = figures[4, pools], figures[5, pools], figures[6, pools]
+def _fill_list(source, r, pools, bounds, position, score, wanted, x):  # type: ignore[no-untyped-def]
+    f = r * OF_LIST
+    shift, unit, places, missing, length, best = _list_figures(source, r, pools)
     if wanted[f]:
         _where_present(position, score, x[f])
-    if wanted[f + 1]:
-        _scale(position, score, bounds, low, np.maximum(high - low, eps), x[f + 1])
-    if wanted[f + 2]:
-        _scale(position, score, bounds, zero, np.maximum(high, eps), x[f + 2])
-    if wanted[f + 3]:
-        _scale(position, score, bounds, low, np.maximum(total - size * low, eps), x[f + 3])
-    if wanted[f + 4]:
-        _scale(position, score, bounds, mean, np.maximum(std, eps), x[f + 4])
-    if wanted[f + 5]:
-        _by_place(position, bounds, np.maximum(size, 1.0), zero, x[f + 5])
-    if wanted[f + 6]:
-        places = np.maximum(pooled, 1.0)
-        _by_place(position, bounds, places, np.where(size > 0, 0.5 - (size - 1) / (2 * places), 0.0), x[f + 6])
+    for n in range(4):
+        if wanted[f + 1 + n]:
+            _scale(position, score, bounds, shift[n], unit[n], x[f + 1 + n])
+    for n in range(2):
+        if wanted[f + 5 + n]:
+            _by_place(position, bounds, places[n], missing[n], x[f + 5 + n])
     if wanted[f + 7]:
         _inverse(position, x[f + 7])
     if wanted[f + 8]:
@@ -98,11 +98,31 @@ def _fill_list(figures, pools, bounds, position, score, source, wanted, f, x):  
     if wanted[f + 9]:
         _presence(position, x[f + 9])
     if wanted[f + 10]:
-        _repeat(np.log(1.0 + size), bounds, x[f + 10])
+        _repeat(length, bounds, x[f + 10])
     if wanted[f + 11]:
-        _repeat(np.where(size > 0, high, 0.0), bounds, x[f + 11])
+        _repeat(best, bounds, x[f + 11])
     if wanted[f + 12]:
-        _gap(position, score, bounds, high, x[f + 12])
+        _gap(position, score, bounds, best, x[f + 12])
+
+
+@compiled
+def _list_figures(source, r, pools):  # type: ignore[no-untyped-def]
+    """Of a list of each pool: what scores are shifted by and divided by (min-max, max, sum, zmuv), what places are
+    divided by and the value of a missing label (rank, borda), ln(1 + results), and the best score."""
+    shift, unit = np.zeros((4, pools.size)), np.ones((4, pools.size))
+    places, missing = np.ones((2, pools.size)), np.zeros((2, pools.size))
+    length, best = np.zeros(pools.size), np.zeros(pools.size)
+    for n in range(pools.size):
+        results, low, high, total, mean, std, pooled = source.figures[:, pools[n], r]
+        if results > 0:
+            shift[0, n], unit[0, n] = low, max(high - low, source.eps)
+            unit[1, n] = max(high, source.eps)
+            shift[2, n], unit[2, n] = low, max(total - results * low, source.eps)
+            shift[3, n], unit[3, n] = mean, max(std, source.eps)
+            places[0, n], places[1, n] = results, pooled
+            missing[1, n] = 0.5 - (results - 1) / (2 * pooled)
+            length[n], best[n] = np.log(1.0 + results), high
+    return shift, unit, places, missing, length, best
 
 
 @compiled
@@ -170,7 +190,8 @@ def _gap(position, score, bounds, high, x):  # type: ignore[no-untyped-def]
 @compiled
 def _repeat(values, bounds, x):  # type: ignore[no-untyped-def]
     for n in range(values.size):
-        x[bounds[n] : bounds[n + 1]] = values[n]
+        for c in range(bounds[n], bounds[n + 1]):
+            x[c] = values[n]
 
 
 @compiled
@@ -206,18 +227,28 @@ def _fill_common(held, bounds, retrievers, wanted, x):  # type: ignore[no-untype
     if wanted[f + 2]:
         _add_lists(x, retrievers, 1, x[f + 2, : held.size])
     if wanted[f + 3]:
-        _repeat(np.log(1.0 + np.diff(bounds)), bounds, x[f + 3])
+        size = np.empty(bounds.size - 1)
+        for n in range(size.size):
+            size[n] = np.log(1.0 + bounds[n + 1] - bounds[n])
+        _repeat(size, bounds, x[f + 3])
 
 
 @compiled
 def _fill_training(source, label, pools, bounds, retrievers, wanted, x):  # type: ignore[no-untyped-def]
     f = retrievers * OF_LIST + 4
     seen, unseen, logs = x[f], x[f + 1], source.logs
+    texts = np.empty(label.size, np.int32)
     for n in range(pools.size):
-        counts = source.train_texts[source.train_row[pools[n]]]
-        for c in range(bounds[n], bounds[n + 1]):
-            texts = counts[label[c]] if label[c] < counts.size else 0
-            seen[c] = logs[texts] if texts < logs.size else np.log(1.0 + texts)
+        begin, end, counts = bounds[n], bounds[n + 1], source.train_texts[source.train_row[pools[n]]]
+        labels, of_pool = label[begin:end], texts[begin:end]
+        for c in range(labels.size):
+            of_pool[c] = counts[labels[c]] if labels[c] < counts.size else 0
+    if label.size and texts.max() < logs.size:
+        for c in range(label.size):
+            seen[c] = logs[texts[c]]
+    else:
+        for c in range(label.size):
+            seen[c] = logs[texts[c]] if texts[c] < logs.size else np.log(1.0 + texts[c])
     # A loop of its own, for vectors: ln(1 + texts) is 0 for no texts alone.
     for c in range(label.size):
         unseen[c] = 1.0 if seen[c] == 0.0 else 0.0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusion.kernel.pools import Pools
-from fusion.tuning.feature_filling import WHOLE, fill_features
+from fusion.tuning.feature_filling import fill_features
 from fusion.types import EPS, Array, Floats, Int32s, Ints
 
 OF_LIST = (
@@ -72,6 +72,8 @@ class FeatureSource(NamedTuple):
     train_row: Ints
     logs: Floats
     eps: float
+    at_once: int
+    """Candidates that are scored together."""
 
 
 def feature_source(pools: Pools) -> FeatureSource:
@@ -79,7 +81,7 @@ def feature_source(pools: Pools) -> FeatureSource:
     s = pools.statistics
     figures = np.stack([s.size, s.low, s.high, s.total, s.mean, s.std, s.candidates])
     position, score = np.ascontiguousarray(pools.position), np.ascontiguousarray(pools.score)
-    return FeatureSource(pools.offset, position, score, figures, pools.label, table, row, LOGARITHMS, EPS)
+    return FeatureSource(pools.offset, position, score, figures, pools.label, table, row, LOGARITHMS, EPS, AT_ONCE)
 
 
 class Features:
@@ -92,11 +94,6 @@ class Features:
     def rows(self, names: tuple[str, ...]) -> tuple[Ints, Array]:
         """Where some features stand among all, and which have to be computed so that these can be read."""
         return _rows(self._all, names)
-
-    def width(self, pools: Ints) -> int:
-        """Room for as many candidates as are to be scored at once, and for the largest of the pools."""
-        largest = int(np.diff(self.source.offset)[pools].max(initial=0))
-        return max(AT_ONCE, -(-largest // WHOLE) * WHOLE)
 
 
 # A pass has many blocks, all with the same features.

@@ -12,7 +12,7 @@ import numpy as np
 from fusion.cells import Cell
 from fusion.errors import InputError
 from fusion.kernel.compiled import compiled
-from fusion.tuning.feature_filling import fill_features
+from fusion.tuning.feature_filling import fill_features, room_for
 from fusion.tuning.features import Features
 from fusion.tuning.tree_tables import MOST_LEAVES, TreeTables, put_scores, score_by_tables, tree_tables
 from fusion.types import Floats, Int32s, Ints
@@ -49,8 +49,7 @@ class LinearModel:
         """Fill in the scores of the candidates of some pools."""
         names, sum_of, coefficients = self._terms
         rows, wanted = features.rows(names)
-        width = features.width(pools)
-        _score_linear(features.source, pools, wanted, rows, sum_of, coefficients, self.intercept, width, scores)
+        _score_linear(features.source, pools, wanted, rows, sum_of, coefficients, self.intercept, scores)
 
     @cached_property
     def _terms(self) -> tuple[tuple[str, ...], Ints, Floats]:
@@ -93,10 +92,10 @@ class TreeModel:
         if self._tables is None:
             rows, wanted = features.rows(self.features)
             trees = (self.first_node, self.first_leaf, rows[self.feature], self.threshold, self.left, self.right)
-            _score_by_walking(features.source, pools, wanted, *trees, self.value, features.width(pools), scores)
+            _score_by_walking(features.source, pools, wanted, *trees, self.value, scores)
             return
         rows, wanted = features.rows(self._used)
-        score_by_tables(features.source, pools, wanted, self._tables, rows, features.width(pools), scores)
+        score_by_tables(features.source, pools, wanted, self._tables, rows, scores)
 
     @cached_property
     def _tables(self) -> TreeTables | None:
@@ -169,8 +168,9 @@ def model_from_json(described: Mapping[str, Any], cell: Cell | None, source: str
 
 
 @compiled
-def _score_linear(source, pools, wanted, rows, sum_of, coefficients, intercept, width, scores):  # type: ignore[no-untyped-def]
+def _score_linear(source, pools, wanted, rows, sum_of, coefficients, intercept, scores):  # type: ignore[no-untyped-def]
     # One order of summation, whatever the text block: the same scores everywhere. Features add to four sums in turn.
+    width = room_for(source, pools)
     x = np.empty((wanted.size, width))
     sums = np.empty((4, width))
     total = np.empty(width)
@@ -209,8 +209,9 @@ def _add_one(feature, coefficient, candidates, total):  # type: ignore[no-untype
 
 
 @compiled
-def _score_by_walking(source, pools, wanted, first_node, first_leaf, row, threshold, left, right, value, width, scores):  # type: ignore[no-untyped-def]
+def _score_by_walking(source, pools, wanted, first_node, first_leaf, row, threshold, left, right, value, scores):  # type: ignore[no-untyped-def]
     """For trees with too many leaves for tables: every candidate goes from node to node."""
+    width = room_for(source, pools)
     x, total = np.empty((wanted.size, width)), np.empty(width)
     first = 0
     while first < pools.size:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fusion.kernel.compiled import compiled
-from fusion.tuning.feature_filling import WHOLE, fill_features, same_in_pool
+from fusion.tuning.feature_filling import WHOLE, fill_features, room_for, same_in_pool
 from fusion.types import Array, Floats, Int32s, Ints
 
 MOST_LEAVES = 64
@@ -161,8 +161,9 @@ def _lay_out(first_node, first_leaf, left, right, mask, place):  # type: ignore[
 
 
 @compiled
-def score_by_tables(source, pools, wanted, tables, rows, width, scores) -> Any:  # type: ignore[no-untyped-def]
+def score_by_tables(source, pools, wanted, tables, rows, scores) -> Any:  # type: ignore[no-untyped-def]
     """The scores of the candidates of some pools. `rows`: where the features that the trees use stand among all."""
+    width = room_for(source, pools)
     x = np.empty((wanted.size, width))
     code = np.empty((tables.used.size, width), tables.level.dtype)
     bits = np.empty(width, tables.mask.dtype)
@@ -176,7 +177,7 @@ def score_by_tables(source, pools, wanted, tables, rows, width, scores) -> Any: 
         candidates = (bounds[-1] + WHOLE - 1) // WHOLE * WHOLE
         _count_cuts(x, rows, source.position.shape[0], tables, bounds, candidates, code)
         _find_slots(code, tables, candidates, bits, slot)
-        _add_leaves(slot, tables.value, candidates, total)
+        _add_leaves(slot, tables.value, bounds[-1], total)
         first = put_scores(total, bounds, source.offset, pools, first, scores)
 
 
@@ -196,9 +197,12 @@ def _count_cuts(x, rows, retrievers, tables, bounds, candidates, code):  # type:
     for f in range(rows.size):
         row, first, last, many = rows[f], tables.first_cut[f], tables.first_cut[f + 1], tables.start_of[f]
         if same_in_pool(row, retrievers):
-            for n in range(bounds.size - 1):
-                if bounds[n] < bounds[n + 1]:
-                    code[f, bounds[n] : bounds[n + 1]] = np.searchsorted(tables.cut[first:last], x[row, bounds[n]])
+            for p in range(bounds.size - 1):
+                k = first
+                while k < last and bounds[p] < bounds[p + 1] and x[row, bounds[p]] > tables.cut[k]:
+                    k += 1
+                for n in range(bounds[p], bounds[p + 1]):
+                    code[f, n] = k - first
             continue
         if many >= 0:
             _find_buckets(x, row, tables.low[f], tables.scale[f], tables.start.shape[1] - 1.0, bucket)
@@ -263,22 +267,28 @@ def _find_slots(code, tables, candidates, bits, slot):  # type: ignore[no-untype
 
 @compiled
 def _add_leaves(slot, value, candidates, total):  # type: ignore[no-untyped-def]
-    """The sum of the values in the order of the trees; of eight candidates at a time, none waits for another."""
+    """The sum of the values in the order of the trees; of sixteen candidates at a time, none waits for another."""
     words = slot.view(np.uint32)
-    for group in range((candidates + 7) // 8):
-        of_trees = words[:, 2 * group : 2 * group + 2]
-        a = b = c = d = e = f = g = h = 0.0
+    for group in range((candidates + 15) // 16):
+        of_trees = words[:, 4 * group : 4 * group + 4]
+        a = b = c = d = e = f = g = h = i = j = k = m = n = o = p = q = 0.0
         for t in range(value.shape[0]):
-            # The slots of the eight are the bytes of two words.
-            leaf, word, next_word = value[t], of_trees[t, 0], of_trees[t, 1]
-            a += leaf[word & 255]
-            b += leaf[(word >> 8) & 255]
-            c += leaf[(word >> 16) & 255]
-            d += leaf[word >> 24]
-            e += leaf[next_word & 255]
-            f += leaf[(next_word >> 8) & 255]
-            g += leaf[(next_word >> 16) & 255]
-            h += leaf[next_word >> 24]
-        eight = total[8 * group : 8 * group + 8]
-        eight[0], eight[1], eight[2], eight[3] = a, b, c, d
-        eight[4], eight[5], eight[6], eight[7] = e, f, g, h
+            # The slots of the sixteen are the bytes of four words.
+            leaf, first, second, third, fourth = (
+                value[t],
+                of_trees[t, 0],
+                of_trees[t, 1],
+                of_trees[t, 2],
+                of_trees[t, 3],
+            )
+            a, b = a + leaf[first & 255], b + leaf[(first >> 8) & 255]
+            c, d = c + leaf[(first >> 16) & 255], d + leaf[first >> 24]
+            e, f = e + leaf[second & 255], f + leaf[(second >> 8) & 255]
+            g, h = g + leaf[(second >> 16) & 255], h + leaf[second >> 24]
+            i, j = i + leaf[third & 255], j + leaf[(third >> 8) & 255]
+            k, m = k + leaf[(third >> 16) & 255], m + leaf[third >> 24]
+            n, o = n + leaf[fourth & 255], o + leaf[(fourth >> 8) & 255]
+            p, q = p + leaf[(fourth >> 16) & 255], q + leaf[fourth >> 24]
+        sums = total[16 * group : 16 * group + 16]
+        sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7] = a, b, c, d, e, f, g, h
+        sums[8], sums[9], sums[10], sums[11], sums[12], sums[13], sums[14], sums[15] = i, j, k, m, n, o, p, q
