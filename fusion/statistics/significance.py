@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import Generic, NamedTuple, TypeVar
@@ -196,7 +197,8 @@ def winners(p_against_best: Mapping[Key, float | None], best: Key, alpha: float 
     return {best} | {key for key, p in p_against_best.items() if p is not None and p >= alpha}
 
 
-class RankedGroups(NamedTuple, Generic[Key]):
+@dataclass(frozen=True)
+class RankedGroups(Generic[Key]):
     """What a critical-difference diagram shows (Demsar 2006): mean ranks, best first, and what is not told apart."""
 
     mean_ranks: dict[Key, float]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple
+from typing import Generic
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,8 @@ from udfs.label_ids import number_labels
 from udfs.list_codes import LabelGroups, Layout
 
 
-class Run(NamedTuple, Generic[T]):
+@dataclass(frozen=True)
+class Run(Generic[T]):
     """The candidates of a retriever, where they came from, and the label groups they name, if they name any."""
 
     rows: T
@@ -133,12 +134,12 @@ def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source], role: st
         table = tables.read_run(candidates, source)
         require(tables.columns(table), source, ["retriever"])
         whole = [table]
-        table, _, groups = _grouped(tables, table, role, source)
-        retrievers = tables.distinct(table, "retriever")
+        together = _grouped(tables, table, role, source)
+        retrievers = tables.distinct(together.rows, "retriever")
         if None in retrievers:
             raise InputError(f"{source}: column 'retriever' holds nulls")
         runs = {
-            retriever: Run(tables.equal(table, "retriever", retriever), source, groups)
+            retriever: replace(together, rows=tables.equal(together.rows, "retriever", retriever))
             for retriever in sorted(map(str, retrievers))
         }
     if len(runs) < 2:

@@ -12,6 +12,7 @@ from statsmodels.stats.multitest import multipletests
 
 from fusion.statistics.significance import (
     EXACT_SUM,
+    RankedGroups,
     best_of,
     holm,
     paired_t,
@@ -161,4 +162,4 @@ def test_groups_by_the_tests_of_texts() -> None:
 
 def test_one_fold_tells_nothing_apart() -> None:
     assert ranked_groups({"a": [0.5], "b": [0.1]}).groups == [("a", "b")]
-    assert ranked_groups({"a": [0.5]}) == ({"a": 1.0}, [])
+    assert ranked_groups({"a": [0.5]}) == RankedGroups({"a": 1.0}, [])
