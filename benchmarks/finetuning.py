@@ -22,8 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks.memory import forget_peak, resident_bytes
 from benchmarks.one_fold import OneFold
-from benchmarks.retrieval import peak
 from benchmarks.retrievers import ASPECTS, FAVOURITE
 from fusion.retrieval.contrastive import Training
 from jobs.settings.dense import DenseSettings
@@ -78,7 +78,7 @@ def train(arguments: argparse.Namespace, name: str, epochs: int) -> None:
     begin, cpu = time.monotonic(), time.process_time()
     work = finetune(str(data.folder / f"{name}-{epochs}"), encoder, training, 5000, str(data.words), saving)
     report = work(data.source())
-    costs = {"seconds": time.monotonic() - begin, "cpu": time.process_time() - cpu, "memory": peak()}
+    costs = {"seconds": time.monotonic() - begin, "cpu": time.process_time() - cpu}
     (data.folder / f"{name}-{epochs}.json").write_text(json.dumps({**report, **costs}))
 
 
@@ -96,9 +96,11 @@ def step_cost(arguments: argparse.Namespace, cached: bool) -> dict[str, float]:
     encoder = Encoder(**{**vars(encoder), "batch_size": size})
     training = Training(**{**vars(training), "train_batch": PAIRS})
     steps = Steps(load_encoder(encoder), PairTexts(texts, words, known), training, encoder)
-    before, begin = peak(), time.process_time()
+    # Loading the model took more than it holds now.
+    forget_peak()
+    before, begin = resident_bytes(), time.process_time()
     steps.learn()
-    return {"before": before, "peak": peak(), "cpu": time.process_time() - begin}
+    return {"memory": resident_bytes(at_peak=True) - before, "cpu": time.process_time() - begin}
 
 
 def command(arguments: argparse.Namespace, *rest: str) -> list[str]:
@@ -167,7 +169,7 @@ def report(arguments: argparse.Namespace) -> Iterator[str]:
     yield (
         f"{encoder.model}, {encoder.max_length} tokens, {encoder.precision}; {counts['train']:,} training texts "
         f"({counts['pairs']:,} pairs), {counts['validation']:,} validation and {counts['test']:,} test texts, "
-        f"{counts['labels']:,} labels; one thread on a busy machine, so CPU seconds compare and wall seconds do not."
+        f"{counts['labels']:,} labels; one thread."
     )
     yield f"`full`: batches of {arguments.batch} pairs, rates {FULL_RATES['learning_rate_low']:g} to"
     yield f"{FULL_RATES['learning_rate_high']:g}. Fused: bm25 and dense by {FAVOURITE}."
@@ -180,8 +182,8 @@ def report(arguments: argparse.Namespace) -> Iterator[str]:
         done = subprocess.run(command(arguments, "--step", kind), stdout=subprocess.PIPE, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
         what = f"cached gradients, {encoder.batch_size} texts at a time" if kind == "cached" else "all at once"
-        extra = found["peak"] - found["before"]
-        yield f"- a step of {PAIRS} pairs, {what}: {extra:,.0f} MiB beside the model, {found['cpu']:.1f} CPU s"
+        memory = f"{found['memory'] / 2**20:,.0f} MiB"
+        yield f"- a step of {PAIRS} pairs, {what}: {memory} beside the model, {found['cpu']:.1f} CPU s"
 
 
 def quality_lines(

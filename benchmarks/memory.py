@@ -1,4 +1,4 @@
-"""The memory of Spark's Python workers, watched from outside while a job runs."""
+"""The memory of processes: of Spark's Python workers while a job runs, and of any one, now and at its peak."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WorkerMemory:
     def _watch(self) -> None:
         while not self._done.wait(self._seconds):
             for worker in _workers():
-                size = _resident(worker)
+                size = resident_bytes(worker.name)
                 self.peak = max(self.peak, size)
                 self.growth = max(self.growth, size - self._first.setdefault(worker, size))
 
@@ -59,11 +59,18 @@ def _descends(process: Path) -> bool:
     return number == os.getpid()
 
 
-def _resident(process: Path) -> int:
+def resident_bytes(process: str | int = "self", at_peak: bool = False) -> int:
+    """The resident size of a process, or its peak since it started or since `forget_peak`; 0 if it has ended."""
+    field = "VmHWM:" if at_peak else "VmRSS:"
     try:
-        for line in (process / "status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith(field):
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
     return 0
+
+
+def forget_peak() -> None:
+    """Let the peak of this process begin at its present size."""
+    Path("/proc/self/clear_refs").write_text("5")

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.memory import WorkerMemory
+from benchmarks.memory import WorkerMemory, resident_bytes
 from jobs import prepare
 from jobs.config import load_config
 from jobs.runtime.session import get_session
@@ -104,15 +104,14 @@ def measured(work: Path, name: str) -> dict[str, float]:
     with WorkerMemory() as memory:
         statistics = prepare.run(spark, config)
     seconds = time.monotonic() - begin
-    status = Path(f"/proc/{_driver(spark)}/status").read_text().splitlines()
-    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
-    ticks = Path(f"/proc/{_driver(spark)}/stat").read_text().rpartition(")")[2].split()[11:13]
+    driver = _driver(spark)
+    ticks = Path(f"/proc/{driver}/stat").read_text().rpartition(")")[2].split()[11:13]
     return {
         "texts": statistics["texts"],
         "labels": statistics["labels"],
         "seconds": seconds,
         "cpu": sum(map(int, ticks)) / 100,
-        "driver": peak / 1024,
+        "driver": resident_bytes(driver, at_peak=True) / 2**20,
         "worker": memory.peak / 2**20,
     }
 

@@ -223,6 +223,8 @@ def test_the_citation_is_that_of_this_version() -> None:
 
 def test_times_are_written_where_the_readme_reads_them() -> None:
     text = times.RESULT.read_text(encoding="utf-8")
-    changed = times.with_time(text, "demo", 6.3 * 60)
-    assert "| `make demo` | about 6.5 minutes |" in changed
-    assert times.with_time(changed, "demo", 420).count("about 7 minutes") == 1
+    changed = times.with_time(text, "`make demo`", 8.3 * 60)
+    assert "| `make demo` | about 8.5 minutes |" in changed
+    assert times.with_time(changed, "`make demo`", 1000 * 60).count("about 1000 minutes") == 1
+    in_a_clone = times.with_time(text, "`make demo` in a fresh clone", 1000 * 60)
+    assert "| `make demo` in a fresh clone | about 1000 minutes |" in in_a_clone
