@@ -66,6 +66,21 @@ class EvaluationPlan:
         return max((measure.k for measure in self.measures if is_tabled(measure, self.rules)), default=0)
 
     @cached_property
+    def depth(self) -> int:
+        """The last rank that details look at, other than those that single texts have figures for."""
+        return max(self.k, *self._cutoffs, self._label_cutoff)
+
+    @property
+    def _cutoffs(self) -> list[int]:
+        """Where label frequencies are looked at."""
+        return [measure.k for measure in self.measures if 0 < measure.k <= LARGEST_TABLE] or [DEFAULT_CUTOFF]
+
+    @property
+    def _label_cutoff(self) -> int:
+        """Where single labels are looked at."""
+        return min(decisive(self.measures).k or DEFAULT_CUTOFF, LARGEST_TABLE)
+
+    @cached_property
     def further_measures(self) -> list[Measure]:
         """The measures that need every text's figure."""
         return [measure for measure in text_measures(self.measures) if not is_tabled(measure, self.rules)]
@@ -91,10 +106,10 @@ class EvaluationPlan:
 
     def new_coverage(self) -> Coverage:
         assert self.details is not None
-        cutoffs = [measure.k for measure in self.measures if 0 < measure.k <= LARGEST_TABLE] or [DEFAULT_CUTOFF]
         watched = self.details.labels.most_watched
-        cutoff = min(decisive(self.measures).k or DEFAULT_CUTOFF, LARGEST_TABLE)
-        return Coverage(self.views, len(self.layout.retrievers), self._width, cutoffs, watched, cutoff)
+        return Coverage(
+            self.views, len(self.layout.retrievers), self._width, self._cutoffs, watched, self._label_cutoff
+        )
 
     def new_sums(self) -> PairedSums:
         assert self.details is not None

@@ -154,6 +154,8 @@ class Counter:
         assert self.evaluation.details is not None
         counted_labels = self.evaluation.details.labels
         self.coverage.add(view, lists.slots, lists.common, counted, hits, relevant)
+        # What is counted from here on has no use for lower ranks.
+        hits = hits.within(self.evaluation.depth)
         labels = batch.texts.relevant_labels(self.evaluation.layout.group_names, hits.view, counted)
         of_pairs, of_hits = batch.decode(labels), batch.decode(hits.label)
         text = np.repeat(np.flatnonzero(counted), relevant[1][counted])

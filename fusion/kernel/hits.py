@@ -11,6 +11,7 @@ import numpy as np
 
 from fusion.grid import Grid
 from fusion.kernel.blocks import PoolView, Scope, TextBlock, pool_views
+from fusion.kernel.compiled import compiled
 from fusion.kernel.ranking import quicksort_ranks, ranks_by_key, relevant_ranks, tied_ranks
 from fusion.label_groups import ALL
 from fusion.types import Array, Floats, Int32s, Ints, Singles
@@ -34,6 +35,10 @@ class Hits(NamedTuple):
         """The hits that `chosen` marks."""
         columns: list[Any] = [None if values is None else values[chosen] for values in self[1:]]
         return Hits(self.view, *columns)
+
+    def within(self, depth: int) -> Hits:
+        """The hits that some column has among its first so many."""
+        return self.where(_reach(self.ranks, depth))
 
 
 class TieOrder(NamedTuple):
@@ -212,3 +217,15 @@ def _ranks_with_ties(pool_view: PoolView, scores: Array, ties: Ties, key: Int32s
         return quicksort_ranks(pool_view.take(scores), *places)[None]
     assert key is not None
     return ranks_by_key(pool_view.take(scores), pool_view.take(key), *places)[None]
+
+
+@compiled
+def _reach(ranks, depth):  # type: ignore[no-untyped-def]
+    reached = np.empty(ranks.shape[0], np.bool_)
+    for j in range(ranks.shape[0]):
+        best = np.uint32(depth)
+        for column in range(ranks.shape[1]):
+            # Less one, rank 0 is the greatest of all.
+            best = min(best, np.uint32(np.uint32(ranks[j, column]) - np.uint32(1)))
+        reached[j] = best < depth
+    return reached

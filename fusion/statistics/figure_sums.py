@@ -18,18 +18,23 @@ def find_figures(figures: Int32s, texts: Ints, first: Ints, ranks: Int32s, weigh
     a hit is worth, by the number of relevant labels of its text."""
     columns = ranks.shape[1]
     cutoff = weights.shape[1] - 1
-    total = np.empty(columns)
-    for n in range(texts.size):
-        t = texts[n]
-        worth = weights[number[t]]
-        total[:] = 0
-        for j in range(first[t], first[t + 1]):
-            of_hit = ranks[j]
-            for column in range(columns):
-                rank = of_hit[column]
-                total[column] += worth[np.uint32(rank if rank <= cutoff else 0)]
+    # Some texts at a time, so that those of a column are written side by side.
+    totals = np.empty((16, columns))
+    for begin in range(0, texts.size, 16):
+        some = texts[begin : begin + 16]
+        for n in range(some.size):
+            t = some[n]
+            worth, total = weights[number[t]], totals[n]
+            total[:] = 0
+            for j in range(first[t], first[t + 1]):
+                of_hit = ranks[j]
+                for column in range(columns):
+                    rank = of_hit[column]
+                    total[column] += worth[np.uint32(rank if rank <= cutoff else 0)]
         for column in range(columns):
-            figures[column, n] = np.int32(np.rint(total[column]))
+            of_column = figures[column, begin : begin + some.size]
+            for n in range(some.size):
+                of_column[n] = np.int32(np.rint(totals[n, column]))
 
 
 @compiled

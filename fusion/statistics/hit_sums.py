@@ -27,17 +27,17 @@ def count_above(text: Ints, ranks: Int32s, tied: Int32s, first: Ints, others: In
 
 @compiled
 def _add_figures(  # type: ignore[no-untyped-def]
-    figures, totals, texts, group, first, ranks, tied, by_rank, last, size, gain_row, gains, terms, over, pooled, scale,
-    place, ideal,
+    figures, totals, texts, group, first, ranks, tied, by_rank, last, size, gain_row, gains, terms, over, row, pooled,
+    scale, place, ideal,
 ):  # fmt: skip
-    """The inner loops go over columns: these are many, and lie side by side."""
+    """The inner loops go over columns: these are many, and lie side by side. Sum s is total[row[s]], divided."""
     groups, ideals, sums, columns = totals.shape
     longest = 1
     for n in range(texts.size):
         longest = max(longest, first[texts[n] + 1] - first[texts[n]])
     room = (np.empty(longest, np.int64), np.empty(longest, np.int64))
     waiting = np.zeros(totals.shape)
-    total = np.empty((sums, columns))
+    total = np.empty((by_rank.shape[0], columns))
     for n in range(texts.size):
         t = texts[n]
         total[:] = 0.0
@@ -54,11 +54,11 @@ def _add_figures(  # type: ignore[no-untyped-def]
                 if divisor == 0.0 or divisor == np.inf:
                     continue
                 unit = scale[s] / (1.0 if pooled[s] else divisor)
-                of_text, of_group = total[s], waiting[group[t], i, s]
+                of_text, of_group = total[row[s]], waiting[group[t], i, s]
                 for c in range(columns):
                     of_group[c] += np.rint(of_text[c] * unit)
         for a in range(figures.shape[0]):
-            divisor, of_text, of_aspect = over[ideal[a], place[a], t], total[place[a]], figures[a, n]
+            divisor, of_text, of_aspect = over[ideal[a], place[a], t], total[row[place[a]]], figures[a, n]
             if divisor > 0.0:
                 for c in range(columns):
                     of_aspect[c] = of_text[c] / divisor

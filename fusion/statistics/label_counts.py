@@ -168,38 +168,30 @@ def _first_listed(position, offset, text, label, k):  # type: ignore[no-untyped-
 def _best(scores, key, offset, text, label, k):  # type: ignore[no-untyped-def]
     """Text, label and rank of the first k candidates of every pool."""
     pools = offset.size - 1
-    chosen = np.empty(min(scores.size, pools * k), np.int64)
-    texts = np.empty(chosen.size, np.int64)
-    labels = np.empty(chosen.size, np.int32)
-    rank = np.empty(chosen.size, np.int32)
-    begin = 0
+    texts = np.empty(min(scores.size, pools * k), np.int64)
+    labels = np.empty(texts.size, np.int32)
+    rank = np.empty(texts.size, np.int32)
+    chosen, best = np.empty(k, np.int64), np.empty(k, scores.dtype)
+    end = 0
     for p in range(pools):
         size = 0
-        # What a score must exceed; where keys order equal scores, it may also equal it.
-        lowest = -np.inf
         for c in range(offset[p], offset[p + 1]):
-            if not scores[c] > lowest and not (key.size and size == k and scores[c] == lowest):
+            score = scores[c]
+            if size < k:
+                # Neither NaN nor -inf.
+                if not score > -np.inf:
+                    continue
+                size += 1
+            elif not score > best[k - 1] and not (key.size and score == best[k - 1] and key[c] > key[chosen[k - 1]]):
                 continue
-            place = size
-            while place > 0:
-                other = chosen[begin + place - 1]
-                ahead = scores[c] > scores[other]
-                if scores[c] == scores[other] and key.size:
-                    ahead = key[c] > key[other]
-                if not ahead:
-                    break
+            place = size - 1
+            while place > 0 and (
+                score > best[place - 1] or (key.size and score == best[place - 1] and key[c] > key[chosen[place - 1]])
+            ):
+                best[place], chosen[place] = best[place - 1], chosen[place - 1]
                 place -= 1
-            if place >= k:
-                continue
-            size = min(size + 1, k)
-            for lower in range(size - 1, place, -1):
-                chosen[begin + lower] = chosen[begin + lower - 1]
-            chosen[begin + place] = c
-            if size == k:
-                lowest = scores[chosen[begin + size - 1]]
+            best[place], chosen[place] = score, c
         for place in range(size):
-            texts[begin + place] = text[p]
-            labels[begin + place] = label[chosen[begin + place]]
-            rank[begin + place] = place + 1
-        begin += size
-    return texts[:begin], labels[:begin], rank[:begin]
+            texts[end], labels[end], rank[end] = text[p], label[chosen[place]], place + 1
+            end += 1
+    return texts[:end], labels[:end], rank[:end]

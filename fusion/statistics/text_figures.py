@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -87,6 +87,12 @@ class Sum(NamedTuple):
         assert isinstance(entry, TextMetric)
         return entry.gain
 
+    @property
+    def before_division(self) -> Hashable:
+        """Equal for sums that differ only in what they are divided by, as recall and F1."""
+        own = id(self.worth) if self.kind in (DEPTH, TERMS) else None
+        return self.kind, self.gain, np.asarray(self.worth.by_rank, np.float64).tobytes(), own
+
 
 class TextFigures:
     """The figures of the texts of a batch in one view, for measures with a figure per text."""
@@ -109,11 +115,16 @@ class TextFigures:
             sums.setdefault(key, Sum(measure, worth, [nothing] * len(IDEALS))).over[ideal] = np.broadcast_to(
                 np.asarray(worth.over, np.float64), len(texts.relevant[0])
             )
-        ordered = sorted(sums, key=lambda key: sums[key].kind)
-        self._sums = [sums[key] for key in ordered]
-        own = {(measure, ideal) for measure, ideal in sums if ideal}
-        places = [ordered.index((measure, ideal if (measure, ideal) in own else 0)) for measure, ideal in self.aspects]
+        self._sums = list(sums.values())
+        number = {key: n for n, key in enumerate(sums)}
+        places = [number.get((measure, ideal), number[measure, 0]) for measure, ideal in self.aspects]
         self._place = np.array(places, np.int64).reshape(-1)
+        distinct: dict[Hashable, Sum] = {}
+        for summed in sorted(self._sums, key=lambda summed: summed.kind):
+            distinct.setdefault(summed.before_division, summed)
+        rows = {key: row for row, key in enumerate(distinct)}
+        self._undivided = list(distinct.values())
+        self._row = np.array([rows[summed.before_division] for summed in self._sums], np.int64)
         self._ideal = np.array([ideal for _, ideal in self.aspects], np.int64)
         self._pooled = np.array([is_pooled(summed.measure) for summed in self._sums], np.bool_)
         self._scale = np.where(self._pooled, 1 / POOLED_UNIT, 1 / UNIT)
@@ -128,7 +139,7 @@ class TextFigures:
         tied = np.empty((0, 0), np.int32) if hits.tied is None else hits.tied
         add_figures(
             *(figures, totals, chosen, group, self.texts.first, hits.ranks, tied, *self._tables),
-            *(self._over, self._pooled, self._scale, self._place, self._ideal),
+            *(self._over, self._row, self._pooled, self._scale, self._place, self._ideal),
         )
         sums += totals[:, self._ideal, self._place]
         return figures
@@ -149,15 +160,16 @@ class TextFigures:
 
     @cached_property
     def _tables(self) -> tuple[Floats, Array, Ints, Ints, Floats, Floats]:
-        """What a hit is worth [sum, rank], the last rank [sum, text] of sums that have one per text, how many sums
-        there are of each kind, the row of their gains, the gains, and the terms of sums that are given by hit."""
+        """Of the sums before division: what a hit is worth [sum, rank], the last rank [sum, text] of those that have
+        one per text, how many there are of each kind, the row of their gains, the gains, and the terms of those that
+        are given by hit."""
         texts, hits = self.texts, self.texts.hits
-        by_rank = np.zeros((len(self._sums), 1 + texts.deepest))
-        last = np.zeros((len(self._sums), len(texts.relevant[0])), np.int64)
+        by_rank = np.zeros((len(self._undivided), 1 + texts.deepest))
+        last = np.zeros((len(self._undivided), len(texts.relevant[0])), np.int64)
         kinds: list[Gain] = ["one", *(kind for kind in texts.hit_gains if kind != "one")]
-        gain_row = np.zeros(len(self._sums), np.int64)
+        gain_row = np.zeros(len(self._undivided), np.int64)
         terms: list[Floats] = []
-        for n, summed in enumerate(self._sums):
+        for n, summed in enumerate(self._undivided):
             depth = min(len(summed.worth.by_rank), texts.deepest)
             by_rank[n, 1 : depth + 1] = summed.worth.by_rank[:depth]
             last[n] = depth if summed.worth.depth is None else np.minimum(summed.worth.depth, depth)
@@ -167,5 +179,5 @@ class TextFigures:
         ones = np.ones(len(hits.text))
         gains = np.stack([texts.hit_gains.get(kind, ones) for kind in kinds])
         stacked = np.stack(terms) if terms else np.empty((0, 0, 0))
-        size = np.bincount([summed.kind for summed in self._sums], minlength=RUNNING + 1).astype(np.int64)
+        size = np.bincount([summed.kind for summed in self._undivided], minlength=RUNNING + 1).astype(np.int64)
         return by_rank, last, size, gain_row, gains, stacked
