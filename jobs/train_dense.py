@@ -136,6 +136,12 @@ def base_encoder(settings: DenseSettings) -> Encoder:
     return Encoder(model, identity, settings.max_length, settings.batch_size, settings.threads, precision)
 
 
+def training_encoder(settings: DenseSettings) -> Encoder:
+    """The model as it is fine-tuned."""
+    encoder = base_encoder(settings)
+    return replace(encoder, precision=trainable_precision(encoder.precision))
+
+
 def _identity(encoder: Encoder) -> list[Any]:
     """What a text's vector depends on. That 32 bits are the rule is not mentioned."""
     rounded = [] if encoder.precision == "float32" else [encoder.precision]
@@ -257,8 +263,7 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
 
 def _train_full(work: DenseWork) -> None:
     settings, code = work.settings, import_closure(*LEARNING)
-    encoder = base_encoder(settings)
-    encoder = replace(encoder, precision=trainable_precision(encoder.precision))
+    encoder = training_encoder(settings)
     chosen = TRAINING | {"train", "max_length", "batch_size", "validation_texts"}
     key = {
         "prepared": work.prepared.fingerprint,
