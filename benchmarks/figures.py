@@ -144,6 +144,7 @@ def _measured_tables() -> dict[str, str]:
         "paper.table": _paper,
         "blocks not run": lambda: markdown(["what it needs", "commands", "pages"], not_run()),
         "nights.table": lambda: _copied(RESULTS / "nights.md", 0),
+        "readers.table": lambda: _copied(RESULTS / "readers.md", 0),
         "retrieval.table": lambda: _copied(RESULTS / "retrieval.md", 0),
         "small.table": lambda: _copied(RESULTS / "small.md", 0),
         "times.table": lambda: _copied(RESULTS / "times.md", 0),

@@ -27,14 +27,15 @@ from benchmarks.one_fold import OneFold
 from benchmarks.retrievers import ASPECTS, FAVOURITE
 from fusion.retrieval.contrastive import Training
 from jobs.settings.dense import DenseSettings
-from jobs.train_dense import base_encoder
+from jobs.train_dense import base_encoder, training_encoder
 from udfs.encode import Encoder, load_encoder
 from udfs.finetune import PairTexts, Saving, Steps, finetune
 
 FULL_RATES = {"learning_rate_low": 5e-6, "learning_rate_high": 5e-5}
 """The paper's rates collapse a whole model."""
 PAIRS = 512
-CHECKPOINT_SECONDS = 120.0
+CHECKPOINT_SECONDS = 10.0
+"""An epoch takes a minute or more."""
 WHOLE, KILLED = "whole", "killed"
 RESULTS = Path(__file__).parent / "results"
 
@@ -67,7 +68,7 @@ def settings(arguments: argparse.Namespace, **chosen: Any) -> DenseSettings:
 
 def full_settings(arguments: argparse.Namespace, epochs: int) -> tuple[Training, Encoder]:
     dense = settings(arguments, train="full", train_batch=arguments.batch, epochs=epochs, **FULL_RATES)
-    return dense.training, base_encoder(dense)
+    return dense.training, training_encoder(dense)
 
 
 def train(arguments: argparse.Namespace, name: str, epochs: int) -> None:
@@ -141,6 +142,8 @@ def killed(arguments: argparse.Namespace, steps: int) -> dict[str, Any]:
             time.sleep(1)
         process.kill()
         process.wait()
+        if step >= steps:
+            raise SystemExit("the first epoch ended before a state past its middle was saved")
         where.write_text(f"{step} of {steps}")
     return {**trained(arguments, KILLED, 1), "where": where.read_text()}
 
@@ -163,16 +166,19 @@ def report(arguments: argparse.Namespace) -> Iterator[str]:
     again = ThreadPoolExecutor().submit(killed, arguments, steps)
     once = trained(arguments, WHOLE, 1)
     full = trained(arguments, WHOLE, arguments.epochs)
-    encoder = full_settings(arguments, 1)[1]
+    encoder, tuned_in = base_encoder(settings(arguments)), full_settings(arguments, 1)[1].precision
     yield f"# Fine-tuning on the demo's texts: {counts['texts']:,} of them, one fold"
     yield ""
     yield (
-        f"{encoder.model}, {encoder.max_length} tokens, {encoder.precision}; {counts['train']:,} training texts "
+        f"{encoder.model}, {encoder.max_length} tokens, encoded in {encoder.precision}; "
+        f"{counts['train']:,} training texts "
         f"({counts['pairs']:,} pairs), {counts['validation']:,} validation and {counts['test']:,} test texts, "
         f"{counts['labels']:,} labels; one thread."
     )
-    yield f"`full`: batches of {arguments.batch} pairs, rates {FULL_RATES['learning_rate_low']:g} to"
-    yield f"{FULL_RATES['learning_rate_high']:g}. Fused: bm25 and dense by {FAVOURITE}."
+    yield (
+        f"`full`: in {tuned_in}, batches of {arguments.batch} pairs, rates {FULL_RATES['learning_rate_low']:g} to "
+        f"{FULL_RATES['learning_rate_high']:g}. Fused: bm25 and dense by {FAVOURITE}."
+    )
     yield ""
     yield from quality_lines(arguments, data, encoder, {1: once, arguments.epochs: full})
     yield ""

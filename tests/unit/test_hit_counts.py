@@ -10,12 +10,13 @@ import pytest
 
 from fusion.grid import Cell
 from fusion.kernel.blocks import TextBlock
+from fusion.kernel.hits import Hits
 from fusion.metrics import Measure
 from fusion.statistics.coverage import UNSEEN
 from tests.lists import random_relevant, random_texts, to_texts
 from udfs.counted_labels import counted_labels
 from udfs.evaluation_plan import Details, EvaluationPlan
-from udfs.hit_counts import COVERAGE, HITS, LENGTHS, Counter, add_counts, unpacked
+from udfs.hit_counts import COVERAGE, HITS, LENGTHS, Counter, add_counts, judged_hits, unpacked
 from udfs.list_codes import LabelGroups, Layout
 from udfs.problems import Problems
 from udfs.text_batches import Batch
@@ -78,6 +79,23 @@ def test_parts_add_up_to_the_whole(blocks: int) -> None:
     with_places, whole = counted(evaluation, texts, [slice(0, TEXTS)])
     assert with_places == (blocks == 1024)
     assert whole == counted(evaluation, texts, [slice(60, TEXTS), slice(0, 1), slice(1, 60)])[1]
+
+
+def test_hits_below_all_cutoffs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    texts = to_texts(random_texts(rng, TEXTS), random_relevant(rng, TEXTS))
+    layout = Layout(("bm25", "dense"), ("tail", "head"), GROUPS)
+    evaluation = EvaluationPlan(
+        layout, (Cell("zmuv", "combmnz"),), layout.views, "group", (Measure("ndcg", 3),), Details(COUNTED, 8, 100, 0)
+    )
+    hits = judged_hits(part_of(texts, slice(0, TEXTS)), evaluation, evaluation.grid, Problems())
+    for of_view in hits:
+        near = of_view.within(evaluation.depth)
+        assert (near.ranks.min(axis=1, initial=4, where=near.ranks > 0) <= 3).all()
+        assert len(near.text) == ((of_view.ranks > 0) & (of_view.ranks <= 3)).any(axis=1).sum() < len(of_view.text)
+    _, kept = counted(evaluation, texts, [slice(0, TEXTS)])
+    monkeypatch.setattr(Hits, "within", lambda hits, depth: hits)
+    assert counted(evaluation, texts, [slice(0, TEXTS)])[1] == kept
 
 
 def test_labels_without_training_texts_have_a_band_of_their_own() -> None:
