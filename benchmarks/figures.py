@@ -97,7 +97,6 @@ def _speed() -> dict[str, str]:
         "times.demo": matched(r"^. `make demo` . ([^|]+?) .$", times),
         "times.test": matched(r"^. `make test` . ([^|]+?) .$", times),
         "times.fresh_demo": matched(r"^. `make demo` in a fresh clone . ([^|]+?) .$", times),
-        "times.fresh_test": matched(r"^. `make test` in a fresh clone . ([^|]+?) .$", times),
         "retrieval.bm25_memory": max(
             (row[4] for row in tables(read(RESULTS / "retrieval.md"))[0][1:] if row[1] == "bm25"),
             key=lambda memory: int(memory.split()[0].replace(",", "")),
