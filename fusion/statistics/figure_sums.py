@@ -11,6 +11,9 @@ import numpy as np
 from fusion.kernel.compiled import compiled
 from fusion.types import Array, Floats, Int32s, Ints
 
+TEXTS_TOGETHER = 16
+"""Figures of so many texts are found before they are written, those of a column side by side."""
+
 
 @compiled
 def find_figures(figures: Int32s, texts: Ints, first: Ints, ranks: Int32s, weights: Floats, number: Ints) -> None:
@@ -18,10 +21,9 @@ def find_figures(figures: Int32s, texts: Ints, first: Ints, ranks: Int32s, weigh
     a hit is worth, by the number of relevant labels of its text."""
     columns = ranks.shape[1]
     cutoff = weights.shape[1] - 1
-    # Some texts at a time, so that those of a column are written side by side.
-    totals = np.empty((16, columns))
-    for begin in range(0, texts.size, 16):
-        some = texts[begin : begin + 16]
+    totals = np.empty((TEXTS_TOGETHER, columns))
+    for begin in range(0, texts.size, TEXTS_TOGETHER):
+        some = texts[begin : begin + TEXTS_TOGETHER]
         for n in range(some.size):
             t = some[n]
             worth, total = weights[number[t]], totals[n]
