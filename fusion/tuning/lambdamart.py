@@ -22,6 +22,8 @@ SETTINGS: dict[str, Any] = {
     "force_row_wise": True,
     "verbosity": -1,
 }
+LEAF_UNIT = 2.0**-32
+"""Values of leaves are multiples of this: their sums are exact, and so the same in whatever order they are added."""
 THREADS, ROWS_FOR_THREADS = 2, 200_000
 """Threads are fixed, so that their number changes no sum; few rows are faster without."""
 
@@ -60,7 +62,7 @@ def _tree(root: Mapping[str, Any], features: Sequence[str]) -> dict[str, list[An
 
     def add(node: Mapping[str, Any]) -> int:
         if "split_feature" not in node:
-            made["value"].append(float(node["leaf_value"]))
+            made["value"].append(round(node["leaf_value"] / LEAF_UNIT) * LEAF_UNIT)
             return -len(made["value"])
         number = len(made["feature"])
         made["feature"].append(features[node["split_feature"]])

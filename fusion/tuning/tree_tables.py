@@ -54,7 +54,10 @@ class TreeTables(NamedTuple):
     mask: Array
     """The leaves of its tree that each node leaves if its test fails."""
     value: Floats
-    """The values of the leaves (trees x slots), in the slots that the multiplier gives their bits."""
+    """The values of the leaves (trees x slots), in the slots that the multiplier gives their bits; or, for pairs of
+    trees, the sums of two leaves (pairs of trees x pairs of slots)."""
+    pairs: bool
+    """Whether the leaves of two trees are looked up at once, as their slots fit a byte."""
     multiplier: np.unsignedinteger[Any]
     ones: np.unsignedinteger[Any]
 
@@ -94,6 +97,7 @@ def tree_tables(
     slot = np.array([(MULTIPLIERS[bits] << n) % 2**bits * bits >> bits for n in range(bits)])
     values = np.zeros((len(first_node) - 1, bits))
     values[np.repeat(np.arange(len(values)), np.diff(first_leaf)), slot[place]] = value
+    pairs = bits <= 16
     # Nodes that fill up leave all leaves, whatever the outcome of their test.
     nodes = np.diff(first_node)
     padded = np.concatenate(([0], np.cumsum(-(-nodes // NODES_AT_ONCE) * NODES_AT_ONCE)))
@@ -110,7 +114,8 @@ def tree_tables(
         _spread(np.searchsorted(used, feature), at, padded[-1], 0),
         _spread(level, at, padded[-1], 0),
         _spread(mask, at, padded[-1], 2**bits - 1),
-        values,
+        _sums_of_pairs(values) if pairs else values,
+        pairs,
         kind(MULTIPLIERS[bits]),
         kind(2**bits - 1),
     )
@@ -125,6 +130,15 @@ def _buckets(cut: Floats) -> tuple[Ints, float, float]:
         scale = min((BUCKETS - 1) / min(cut[-1] - low, largest), largest)
         bucket = np.clip((cut - low) * scale, 0, BUCKETS - 1).astype(np.int64)
     return np.searchsorted(bucket, np.arange(BUCKETS)), low, scale
+
+
+def _sums_of_pairs(values: Floats) -> Floats:
+    """For every two trees, the sum of each leaf of the first and each leaf of the second, slot by slot."""
+    if len(values) % 2:
+        # The last tree has no other: one that adds nothing comes before it, whose slot is then always 0.
+        values = np.insert(values, -1, 0.0, axis=0)
+    first, second = values[::2, :, None], values[1::2, None, :]
+    return (first + second).reshape(len(first), -1)
 
 
 def _spread(values: Array, at: Ints, size: int, rest: int) -> Array:
@@ -168,7 +182,7 @@ def score_by_tables(source, pools, wanted, tables, rows, scores) -> Any:  # type
     code = np.empty((tables.used.size, width), tables.level.dtype)
     bits = np.empty(width, tables.mask.dtype)
     # Rows a power of two apart would compete for the same lines of the cache when columns are read.
-    slot = np.empty((tables.first_node.size - 1, width + 64), np.uint8)
+    slot = np.empty((tables.value.shape[0], width + 64), np.uint8)
     total = np.empty(width)
     first = 0
     while first < pools.size:
@@ -241,11 +255,13 @@ def _count_from_start(x, row, cut, start, bucket, f, code):  # type: ignore[no-u
 
 @compiled
 def _find_slots(code, tables, candidates, bits, slot):  # type: ignore[no-untyped-def]
-    """The slot of the first leaf that the nodes of each tree leave to each candidate; seven nodes at a time."""
+    """The slot of the first leaf that the nodes of each tree leave to each candidate; seven nodes at a time. The slots
+    of a pair of trees become one number."""
     feature, level, mask, ones = tables.feature, tables.level, tables.mask, tables.ones
     width = np.iinfo(bits.dtype).bits
-    shift = width - (3 if width == 8 else 4 if width == 16 else 6)
-    for t in range(slot.shape[0]):
+    slot_bits = 3 if width == 8 else 4 if width == 16 else 6
+    shift = width - slot_bits
+    for t in range(tables.first_node.size - 1):
         bits[:candidates] = ones
         for n in range(tables.first_node[t], tables.first_node[t + 1], NODES_AT_ONCE):
             f0, f1, f2, f3 = feature[n], feature[n + 1], feature[n + 2], feature[n + 3]
@@ -259,15 +275,16 @@ def _find_slots(code, tables, candidates, bits, slot):  # type: ignore[no-untype
                 left &= (m2 if code[f2, c] > l2 else ones) & (m3 if code[f3, c] > l3 else ones)
                 left &= (m4 if code[f4, c] > l4 else ones) & (m5 if code[f5, c] > l5 else ones)
                 bits[c] &= left & (m6 if code[f6, c] > l6 else ones)
+        slots, kept = slot[t // 2 if tables.pairs else t], 255 if tables.pairs and t % 2 else 0
         for c in range(candidates):
             # Stored in between, so that the product is cut to the width of the mask.
             bits[c] = (bits[c] & -bits[c]) * tables.multiplier
-            slot[t, c] = bits[c] >> shift
+            slots[c] = (slots[c] & kept) << slot_bits | (bits[c] >> shift)
 
 
 @compiled
 def _add_leaves(slot, value, candidates, total):  # type: ignore[no-untyped-def]
-    """The sum of the values in the order of the trees; of sixteen candidates at a time, none waits for another."""
+    """The sum of the values of all trees, or pairs of them; of sixteen candidates at a time, none waits for another."""
     words = slot.view(np.uint32)
     for group in range((candidates + 15) // 16):
         of_trees = words[:, 4 * group : 4 * group + 4]

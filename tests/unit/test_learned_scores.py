@@ -1,4 +1,5 @@
-"""The scores of learned fusions: as the model file defines them, to the bit, and as LightGBM itself predicts them."""
+"""The scores of learned fusions: as the model file defines them, to the bit, and as LightGBM itself predicts them, but
+for the rounding of leaves."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from fusion.kernel.pools import Lists, Pools, Relevant
 from fusion.tuning import features as features_module
 from fusion.tuning.feature_filling import WHOLE
 from fusion.tuning.features import Features, feature_matrix, feature_names
-from fusion.tuning.lambdamart import _tree
+from fusion.tuning.lambdamart import LEAF_UNIT, _tree
 from fusion.tuning.models import LinearModel, TreeModel, model_from_json, tree_model
 
 RETRIEVERS = ("bm25", "dense")
@@ -79,13 +80,15 @@ def random_tree(rng: np.random.Generator, leaves: int) -> dict[str, list[Any]]:
     for leaf, (parent, side) in enumerate(ends):
         if parent >= 0:
             tree[side][parent] = -1 - leaf
-    return {**tree, "value": rng.normal(size=leaves).tolist()}
+    return {**tree, "value": (np.rint(rng.normal(size=leaves) / LEAF_UNIT) * LEAF_UNIT).tolist()}
 
 
+@pytest.mark.parametrize("number", [21, 22])
 @pytest.mark.parametrize("leaves", [1, 2, 8, 9, 16, 17, 33, 64, 65])
-def test_trees_score_as_their_file_says(leaves: int) -> None:
+def test_trees_score_as_their_file_says(leaves: int, number: int) -> None:
     rng = np.random.default_rng(leaves)
-    trees = [random_tree(rng, int(size)) for size in [*rng.integers(1, leaves + 1, 20), leaves, 1]]
+    # Of 22 trees each has another to be looked up with; of 21, the last has none.
+    trees = [random_tree(rng, int(size)) for size in [*rng.integers(1, leaves + 1, number - 2), leaves, 1]]
     described = tree_model(NAMES, trees, (leaves, len(trees))).to_json()
     model = model_from_json(described, None, "test")
     assert isinstance(model, TreeModel)
@@ -144,7 +147,10 @@ def test_trees_score_as_lightgbm_predicts(leaves: int) -> None:
     assert all(cut in MATRIX[:, NAMES.index(name)] for name, cut in cuts)
     assert (POOLS.position == -1).any()
     assert max(len(tree["value"]) for tree in trees) == leaves
-    np.testing.assert_array_equal(scores_of(tree_model(NAMES, trees, (leaves, 12))), booster.predict(MATRIX))
+    scores = scores_of(tree_model(NAMES, trees, (leaves, 12)))
+    np.testing.assert_allclose(scores, booster.predict(MATRIX), rtol=0, atol=12 * LEAF_UNIT)
+    # Sums of such values are exact.
+    assert not np.any(scores / LEAF_UNIT % 1)
 
 
 def test_coefficients_add_up_in_one_order() -> None:
