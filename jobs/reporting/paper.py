@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 
-from scipy.stats import spearmanr
-
 from fusion.grid import Cell
 from fusion.registry import FUSIONS
 from jobs.reporting.data import Aspect, PaperFigures
@@ -29,6 +27,9 @@ def paper_figures(table: str, ours: Mapping[Aspect, Mapping[Cell, float]]) -> Pa
                 values[cell, aspect] = float(row["mean"]) / 100, float(row["std"]) / 100
     if not values:
         return None
+    # Half a second to import, which every other report would wait for.
+    from scipy.stats import spearmanr
+
     compared = [cell for cell in dict.fromkeys(cell for cell, _ in values) if sound(cell)]
     correlation = {}
     for aspect in dict.fromkeys(aspect for _, aspect in values):
