@@ -3,9 +3,9 @@
     git worktree add ../before df11367^
     python -m benchmarks.storage --before ../before
 
-Whole processes: `run` on some of the demo's texts (with `--whole-demo` on all of them, as `make demo`), and `evaluate`
-of the whole grid in this process and on Spark, with all tables of results, from files to files. The trees take turns,
-so that whatever else the machine does befalls both; a first round with few texts compiles what is not compiled yet.
+Whole processes: `evaluate` of the whole grid in this process and on Spark, with all tables of results, from files to
+files, and `run` on some of the demo's texts (with `--whole-demo` on all of them, as `make demo`, in one round only).
+The trees take turns, so that whatever else the machine does befalls both; a first round only compiles.
 CPU seconds are those of the process and all its descendants, Java included; elapsed seconds stand beside them. Writes
 benchmarks/results/storage.md.
 """
@@ -35,16 +35,20 @@ SUBREAPER = 36
 """The request of Linux's prctl by which orphans, such as Spark's Java, become this process's children."""
 
 
-def commands(data: dict[str, Any], folder: Path, whole_demo: bool) -> dict[str, list[str]]:
-    """What is measured; the same words for both trees."""
-    chosen = [] if whole_demo else [word for setting in DEMO.split() for word in ("--set", setting)]
-    demo = ["run", "--config", "conf/datasets/debtags.yaml", "--work", str(folder / "work"), *chosen]
+def evaluations(data: dict[str, Any], folder: Path) -> dict[str, list[str]]:
+    """What is measured in every round; the same words for both trees."""
     runs = [f"--run={name}={path}" for name, path in data["inputs.candidates"].items()]
     judged = ["--qrels", data["inputs.judgements"], "--label-groups", data["inputs.label_groups"]]
     grid = ["evaluate", *runs, *judged, "--set", "evaluate.randomizations=1000"]
     engines = {engine: [*grid, "--engine", engine, "--output", str(folder / engine)] for engine in ("local", "arrays")}
-    evaluated = {f"evaluate, {engine}, {TEXTS:,} texts": words for engine, words in engines.items()}
-    return {**evaluated, "the demo" if whole_demo else "run, 300 texts": demo}
+    return {f"evaluate, {engine}, {TEXTS:,} texts": words for engine, words in engines.items()}
+
+
+def demo(folder: Path, whole: bool) -> dict[str, list[str]]:
+    """The demo, or a small part of it."""
+    chosen = [] if whole else [word for setting in DEMO.split() for word in ("--set", setting)]
+    words = ["run", "--config", "conf/datasets/debtags.yaml", "--work", str(folder / "work"), *chosen]
+    return {"the demo, one round" if whole else "run, 300 texts": words}
 
 
 def measured(tree: Path, words: list[str]) -> tuple[float, float]:
@@ -75,7 +79,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, required=True, help="another checkout")
     parser.add_argument("--after", type=Path, default=ROOT, help="the checkout to compare it with (this one)")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--whole-demo", action="store_true", help="`run` on all texts of the demo, with its settings")
+    parser.add_argument("--whole-demo", action="store_true", help="`run` on all texts of the demo, once")
     arguments = parser.parse_args()
     ctypes.CDLL(None).prctl(SUBREAPER, 1)
     trees = {"before": arguments.before.resolve(), "after": arguments.after.resolve()}
@@ -85,7 +89,10 @@ def main() -> None:
         for n in range(arguments.repeats + 1):
             for name, tree in trees.items():
                 folder = Path(scratch) / "place"
-                for work, words in commands(data, folder, arguments.whole_demo and n > 0).items():
+                commands = evaluations(data, folder)
+                if n <= 1 or not arguments.whole_demo:
+                    commands |= demo(folder, arguments.whole_demo and n == 1)
+                for work, words in commands.items():
                     figures = measured(tree, words)
                     print(n, name, work, *(f"{figure:.1f}" for figure in figures), flush=True)
                     if n:
