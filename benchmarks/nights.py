@@ -30,7 +30,7 @@ from jobs.monitoring.history import History
 from jobs.monitoring.history_tables import typed
 from jobs.monitoring.lease import held_lease
 from jobs.monitoring.trend import trend_page
-from jobs.reporting.data import NightVerdict
+from jobs.reporting.night_data import NightVerdict
 from jobs.settings.nightly import NightlySettings
 
 TEXTS, NIGHTS, LEVEL, TOLERANCE = 1_000, 200, 0.01, 0.005

@@ -24,9 +24,7 @@ from jobs.reporting.data import (
     BandTest,
     Comparison,
     Dataset,
-    DatasetNight,
     Gain,
-    NightVerdict,
     PaperFigures,
     Recommendation,
     Report,
@@ -34,9 +32,9 @@ from jobs.reporting.data import (
     Share,
     Test,
     Value,
-    WatchedChange,
 )
 from jobs.reporting.formats import shown_cell
+from jobs.reporting.night_data import DatasetNight, NightVerdict, WatchedChange
 from jobs.reporting.recommend import rankings, recommendation, verdict_of
 
 DATASETS = {"Eurlex-4K": 19_314, "Wiki10-31K": 20_762, "Amazon-670K": 643_474, "AmazonCat-13K": 1_493_021}

@@ -8,15 +8,8 @@ from fusion.grid import Cell
 from jobs.monitoring.baseline import Watched
 from jobs.monitoring.night import Night, summary
 from jobs.reporting import night as words
-from jobs.reporting.data import (
-    AbsentDataset,
-    Aspect,
-    Comparison,
-    DataMove,
-    DatasetNight,
-    NightVerdict,
-    WatchedChange,
-)
+from jobs.reporting.data import Aspect, Comparison
+from jobs.reporting.night_data import AbsentDataset, DataMove, DatasetNight, NightVerdict, WatchedChange
 
 
 def verdict_of(night: Night) -> NightVerdict:

@@ -11,9 +11,10 @@ from typing import Any
 
 from fusion.grid import Cell
 from jobs.monitoring.history import History
-from jobs.reporting.data import Aspect, NightVerdict
+from jobs.reporting.data import Aspect
 from jobs.reporting.formats import aspect_name, count, interval, percent, watched_name
 from jobs.reporting.html import asset, night_html
+from jobs.reporting.night_data import NightVerdict
 from jobs.settings.nightly import NightlySettings
 
 WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 720, 230, 64, 16, 52, 12

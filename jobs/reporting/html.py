@@ -7,7 +7,7 @@ from importlib.resources import files
 from itertools import groupby
 
 from jobs.reporting import night as words
-from jobs.reporting.data import NightVerdict
+from jobs.reporting.night_data import NightVerdict
 from jobs.reporting.tables import BEST, Entry, Table
 
 

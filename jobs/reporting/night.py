@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobs.reporting.data import DatasetNight, NightVerdict, WatchedChange
 from jobs.reporting.formats import count, joined, p_value, percent, plain, watched_name
 from jobs.reporting.formats import gain as gained
+from jobs.reporting.night_data import DatasetNight, NightVerdict, WatchedChange
 from jobs.reporting.tables import Entry, Table
 
 CAUSES = ("data", "configuration", "code")

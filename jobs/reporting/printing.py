@@ -24,11 +24,12 @@ from jobs.reporting.answer import (
     tie_line,
     winners_table,
 )
-from jobs.reporting.data import Aspect, Dataset, NightVerdict, Report
+from jobs.reporting.data import Aspect, Dataset, Report
 from jobs.reporting.examples import SIGN, TITLE, example_lists, example_title, outcome_title, shown_examples
 from jobs.reporting.formats import MINUS, NOTHING, aspect_name, cell_name, count, input_count_text
 from jobs.reporting.labels import TITLE as TITLE_OF_LABELS
 from jobs.reporting.labels import label_tables, unseen_lines
+from jobs.reporting.night_data import NightVerdict
 from jobs.reporting.reading import how_to_read
 from jobs.reporting.strategy_tables import TITLE as TITLE_OF_STRATEGIES
 from jobs.reporting.strategy_tables import band_tables, curve_lines, optimism_lines, pair_table, strategy_table

@@ -8,8 +8,8 @@ from html import unescape
 from typing import Any
 
 from jobs.monitoring.trend import drawn, trends
-from jobs.reporting.data import AbsentDataset, DataMove, NightVerdict
 from jobs.reporting.night import fall, headline, lower_without_alarm, message, notes
+from jobs.reporting.night_data import AbsentDataset, DataMove, NightVerdict
 from jobs.reporting.page import page
 from jobs.reporting.printing import report_markdown
 from tests.reports import sample_night, sample_report

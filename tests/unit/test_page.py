@@ -13,8 +13,9 @@ import pytest
 
 from fusion.grid import SINGLE, Cell
 from jobs.reporting.answer import facts, headline, loss_lines
-from jobs.reporting.data import Aspect, DatasetNight, NightVerdict, Report
+from jobs.reporting.data import Aspect, Report
 from jobs.reporting.formats import cell_name, figure, shown_cell
+from jobs.reporting.night_data import DatasetNight, NightVerdict
 from jobs.reporting.page import page
 from jobs.reporting.static_page import scale
 from jobs.reporting.tables import distinct_rows
