@@ -1,4 +1,4 @@
-"""One fold of the demo's texts without Spark: the tables, vectors, lists and figures, by the workers' own code."""
+"""One fold of a dataset without Spark: the tables, vectors, lists and figures, by the workers' own code."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ TEST_OF, VALIDATION_OF = 5, 10
 TOP = 64
 
 
+class Dataset(NamedTuple):
+    """Texts (text_id, key, text, labels) and labels (label, name). Texts of one key are never divided."""
+
+    texts: list[dict[str, Any]]
+    labels: list[dict[str, Any]]
+
+
 class Vectors(NamedTuple):
     """Where the vectors of texts and of labels are."""
 
@@ -66,10 +73,10 @@ class OneFold:
     def source(self) -> FoldSource:
         return FoldSource(0, str(self.folder.absolute()), (), (), False)
 
-    def write(self, limit: int) -> dict[str, int]:
-        """Write the tables of at most so many texts; how many there are of each kind."""
+    def write(self, limit: int, dataset: Dataset | None = None) -> dict[str, int]:
+        """Write the tables of at most so many texts, those of the demo by default; how many there are of each kind."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        rows, labels = (_records(DATA / name) for name in ("texts.jsonl.gz", "labels.jsonl.gz"))
+        rows, labels = dataset or Dataset(*(_records(DATA / name) for name in ("texts.jsonl.gz", "labels.jsonl.gz")))
         rows = sorted(rows, key=lambda row: _hash("limit", row["text_id"]))[:limit]
         number = {row["label"]: n for n, row in enumerate(labels)}
         carried = [sorted({number[label] for label in row["labels"]}) for row in rows]

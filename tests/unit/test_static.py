@@ -29,7 +29,9 @@ from udfs.static import interleaved
 from udfs.static_files import StaticStart, first_vectors, open_tokenizer, read_vectors, save_model, token_bags
 
 TOKENS, WIDTH = 40, 16
-TRAINING = StaticTraining(0.07, 0.01, epochs=6, patience=3, train_batch=32, extra_labels=4, seed=0)
+TRAINING = StaticTraining(
+    0.07, 0.01, epochs=6, patience=3, train_batch=32, extra_labels=4, hard_labels=0, hard_among=4, seed=0
+)
 
 
 def make_bags(rng: np.random.Generator, sizes: list[int], tokens: int = TOKENS) -> Bags:
