@@ -3,7 +3,7 @@
 numba itself keeps compiled code beside the source, or under the source's path. On a cluster that is another place for
 every application (an unpacked archive) or none (a zip), and each worker would compile everything again. Here it is a
 folder of the user's, named for what the code depends on: the sources of this package and the versions beneath it. Of
-workers that start together one compiles; the others wait and load. NUMBA_CACHE_DIR chooses another place.
+workers that need the same function one compiles it; the others wait and load. NUMBA_CACHE_DIR chooses another place.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def make_dispatcher(function: Callable[..., Any]) -> Any:
         with global_compiler_lock:
             if kept.holds(signature, dispatcher.targetctx):
                 return compile_anew(signature)
-            with _machine_lock():
+            with _machine_lock(function):
                 return compile_anew(signature)
 
     dispatcher._cache = kept
@@ -129,23 +129,23 @@ class _KeptCode(_Cache):
         return folder / f"{module}.{self._function.__qualname__}-{key}.code"
 
 
-_compiling = False
+_compiling: set[str] = set()
+"""The functions that this process is compiling: one, and those that it calls."""
 
 
 @contextmanager
-def _machine_lock() -> Iterator[None]:
-    """Held by the one process of a machine that compiles; by a function for those it calls, too."""
-    global _compiling
-    folder = cache_folder()
-    if _compiling or flock is None or folder is None:
+def _machine_lock(function: Callable[..., Any]) -> Iterator[None]:
+    """Held by the one process of a machine that compiles the function; others may compile others."""
+    folder, name = cache_folder(), f"{function.__module__}.{function.__qualname__}"
+    if flock is None or folder is None or name in _compiling:
         yield
         return
-    with (folder / "lock").open("ab") as file:
+    with (folder / f"{name}.lock").open("ab") as file:
         # Where the file system has no locks, workers compile side by side.
         with suppress(OSError):
             flock(file, LOCK_EX)
-        _compiling = True
+        _compiling.add(name)
         try:
             yield
         finally:
-            _compiling = False
+            _compiling.remove(name)

@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,21 @@ def test_one_of_several_processes_compiles(folder: Path) -> None:
     answers = [process.communicate(timeout=120)[0].split() for process in together]
     assert [value for value, _ in answers] == ["14"] * 3
     assert sum(int(misses) for _, misses in answers) == 2
+
+
+def test_a_function_waits_for_itself_alone(folder: Path) -> None:
+    assert call(folder, "a") == (14, 2)
+    (place,) = (folder / "kept").iterdir()
+    for name, seconds in (("another", 120), ("after", 8)):
+        for kept in place.glob("*.code"):
+            kept.unlink()
+        with (place / f"kernels.{name}.lock").open("ab") as file:
+            flock(file, LOCK_EX)
+            process = start(folder, "a")
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=seconds)
+            assert (process.poll() is None) == (name == "after")
+        assert process.wait(120) == 0
 
 
 def test_it_is_found_from_another_place_and_compiled_again_when_it_must_be(folder: Path) -> None:
