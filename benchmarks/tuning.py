@@ -41,7 +41,7 @@ from udfs.tuning import Parting, TrainTexts
 
 T = TypeVar("T")
 RESULTS = Path(__file__).parent / "results"
-ROUNDS = 7
+ROUNDS = 20
 SETTINGS = 500
 STRATEGY_ORDER = ("tuned+cell", "tuned+weights", "tuned+parameters", "learned+logistic", "learned+lambdamart")
 
