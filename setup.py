@@ -11,7 +11,13 @@ PACKAGES = ["fusion", "jobs", "udfs", "xmtc_fusion"]
 # The folder conf, when installed: inside the public package, since others may have a package called conf.
 CONF = "xmtc_fusion.conf"
 
-DOCS = ["mkdocs>=1.6.1,<2", "mkdocs-material>=9.7.6,<10", "mkdocstrings[python]>=1,<2"]
+DOCS = [
+    "mkdocs>=1.6.1,<2",
+    "mkdocs-material>=9.7.6,<10",
+    "mkdocstrings[python]>=1,<2",
+    # The last mkdocstrings for Python 3.10 does not work with newer ones.
+    'pymdown-extensions<12.2; python_version < "3.11"',
+]
 
 # What `make lint` runs, to the letter: a new release may object to code that has not changed.
 LINT = [
