@@ -63,7 +63,7 @@ def test_one_of_several_processes_compiles(folder: Path) -> None:
 def test_a_function_waits_for_itself_alone(folder: Path) -> None:
     assert call(folder, "a") == (14, 2)
     (place,) = (folder / "kept").iterdir()
-    for name, seconds in (("another", 120), ("after", 8)):
+    for name, seconds in (("another", 120), ("after", 4)):
         for kept in place.glob("*.code"):
             kept.unlink()
         with (place / f"kernels.{name}.lock").open("ab") as file:
