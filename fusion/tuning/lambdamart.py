@@ -24,6 +24,8 @@ SETTINGS: dict[str, Any] = {
 }
 LEAF_UNIT = 2.0**-32
 """Values of leaves are multiples of this: their sums are exact, and so the same in whatever order they are added."""
+SAID_TWICE = ("log_rank", "present", "unseen")
+"""Features that trees do without: thresholds of 1 / rank and of the number of training texts say the same."""
 THREADS, ROWS_FOR_THREADS = 2, 200_000
 """Threads are fixed, so that their number changes no sum; few rows are faster without."""
 
@@ -41,13 +43,19 @@ def train_lambdamart(
         import lightgbm
     except ImportError:
         raise SetupError("learned+lambdamart needs LightGBM: pip install 'xmtc-fusion[learned]'") from None
+    read = np.array([name.split(".")[-1] not in SAID_TWICE for name in features])
+    features = [name for name, wanted in zip(features, read, strict=True) if wanted]
     # Texts without a relevant candidate say nothing about the order.
     first = np.concatenate(([0], np.cumsum(candidates)))
     told = np.add.reduceat(np.append(relevant, 0), first[:-1]) * (candidates > 0) > 0
     rows = np.repeat(told, candidates)
     common = {**SETTINGS, "num_threads": THREADS if rows.sum() >= ROWS_FOR_THREADS else 1}
     data = lightgbm.Dataset(
-        matrix[rows], relevant[rows].astype(np.int32), group=candidates[told], free_raw_data=False, params=common
+        matrix[np.ix_(rows, read)],
+        relevant[rows].astype(np.int32),
+        group=candidates[told],
+        free_raw_data=False,
+        params=common,
     )
     for leaves, trees in sizes:
         settings = {**common, "num_leaves": leaves, "seed": seed}

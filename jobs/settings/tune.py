@@ -27,7 +27,7 @@ class TuneSettings(Section):
     texts: int = Field(10_000, ge=2)
     parts: int = Field(5, ge=2, le=100)
     l2: list[float] = Field(default_factory=lambda: [0.1, 1.0, 10.0, 100.0], min_length=1)
-    trees: list[tuple[int, int]] = Field(default_factory=lambda: [(7, 100), (15, 100)], min_length=1)
+    trees: list[tuple[int, int]] = Field(default_factory=lambda: [(7, 100), (15, 50)], min_length=1)
     curve: list[int] = Field(default_factory=lambda: [50, 100, 200, 500, 1000, 2000, 5000])
     deploy: str = AUTO
     seed: int = Field(0, ge=0)
