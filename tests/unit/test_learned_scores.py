@@ -16,7 +16,7 @@ from fusion.kernel.pools import Lists, Pools, Relevant
 from fusion.tuning import features as features_module
 from fusion.tuning.feature_filling import WHOLE
 from fusion.tuning.features import Features, feature_matrix, feature_names
-from fusion.tuning.lambdamart import LEAF_UNIT, _tree
+from fusion.tuning.lambdamart import LEAF_UNIT, SAID_TWICE, _tree, train_lambdamart
 from fusion.tuning.models import LinearModel, TreeModel, model_from_json, tree_model
 
 RETRIEVERS = ("bm25", "dense")
@@ -95,6 +95,15 @@ def test_trees_score_as_their_file_says(leaves: int, number: int) -> None:
     scores = scores_of(model)
     assert scores[::7].tolist() == [restated(described, row) for row in MATRIX[::7]]
     assert len(np.unique(scores)) > 100 or leaves <= 2
+
+
+def test_trees_do_without_what_other_features_say() -> None:
+    absent, unseen = (MATRIX[:, NAMES.index(name)] == value for name, value in (("dense.present", 0), ("unseen", 1)))
+    relevant = absent & unseen
+    model = next(train_lambdamart(MATRIX, relevant, np.diff(POOLS.offset), NAMES, [(7, 20)], 0))
+    assert len(NAMES) - len(model.features) == 5 and not any(name.endswith(SAID_TWICE) for name in model.features)
+    scores = scores_of(model)
+    assert 50 < relevant.sum() < len(relevant) / 2 and scores[relevant].min() > scores[~relevant].max()
 
 
 def test_more_thresholds_than_fit_a_byte() -> None:
