@@ -44,18 +44,28 @@ def tables(text: str) -> list[list[list[str]]]:
 
 
 @cache
-def cells(path: Path) -> Cells:
-    """The figures of every cell in the tables of a report."""
-    found: Cells = {}
+def shown(path: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """What the tables of a report show of every cell, by column."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
     for header, *rows in tables(read(path)):
         if tuple(header[:2]) != CELLS_HEADER:
             continue
         columns = [name.replace(" labels ", " ") for name in header[2:]]
         for normalization, fusion, *figures in rows:
             if normalization:
-                numbers = [float(match[0]) if (match := re.search(r"[\d.]+", text)) else 0.0 for text in figures]
-                found.setdefault((normalization, fusion), {}).update(zip(columns, numbers, strict=True))
+                found.setdefault((normalization, fusion), {}).update(zip(columns, figures, strict=True))
     return found
+
+
+@cache
+def cells(path: Path) -> Cells:
+    """The figures of every cell in the tables of a report."""
+    return {cell: {column: _number(text) for column, text in row.items()} for cell, row in shown(path).items()}
+
+
+def _number(text: str) -> float:
+    found = re.search(r"[\d.]+", text)
+    return float(found[0]) if found else 0.0
 
 
 def fused(path: Path) -> Cells:
@@ -69,9 +79,9 @@ def singles(path: Path) -> dict[str, dict[str, float]]:
 
 
 def best(path: Path, column: str) -> tuple[str, float]:
-    """The best cell of a column, and its figure."""
-    name, figures = max(fused(path).items(), key=lambda item: item[1][column])
-    return "+".join(name), figures[column]
+    """The best cell of a column, which has a mark there, and its figure."""
+    name = next(cell for cell, row in shown(path).items() if "†" in row[column])
+    return "+".join(name), cells(path)[name][column]
 
 
 def demo_answers() -> list[list[str]]:
