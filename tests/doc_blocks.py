@@ -29,7 +29,7 @@ DRILL = "|".join(
     [
         r"^xmtc-fusion (run|retrieve|prepare|doctor|tune)\b",
         r"--results (work|tuned)\b",
-        r"^xmtc-fusion explain --text 17",
+        r"^xmtc-fusion explain --text 817",
         r"--config conf/nightly.yaml",
         r"--datasets a.yaml",
     ]
