@@ -11,7 +11,7 @@ from fusion import FUSIONS, METRICS, NORMALIZATIONS
 from fusion.errors import AlarmError, XmtcError
 from fusion.registry import Fusion, LabelMetric, Normalization, TextMetric
 from jobs.monitoring.night import EXIT_CODES
-from jobs.retrievers import RETRIEVERS
+from jobs.retrievers.base import RETRIEVERS
 
 DATASETS = {"demo": DEMO, "EURLEX57K": EURLEX57K_ALL}
 GROUPS = ("tail", "head", "all")

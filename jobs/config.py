@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from fusion.errors import ConfigError, unknown_name
 from fusion.grid import chosen_fusions, chosen_normalizations
-from jobs.retrievers import chosen_retrievers
+from jobs.retrievers.base import chosen_retrievers
 from jobs.settings import (
     EvaluateSettings,
     FuseSettings,

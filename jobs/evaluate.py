@@ -36,8 +36,8 @@ from jobs.results.result import Result
 from jobs.results.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
 from jobs.runtime.credentials import job
 from jobs.runtime.engines import Engine, Plan, choose_engine
-from jobs.runtime.folders import ResultFolder, check_output, result_folder
-from jobs.runtime.log import log, stage_line
+from jobs.runtime.folders import ResultFolder, check_output, result_folder, stage_line
+from jobs.runtime.log import log
 from jobs.runtime.training import learned_of
 from jobs.settings import EvaluateSettings, Names
 from udfs.counted_labels import counted_labels

@@ -17,7 +17,7 @@ from jobs.inputs.names import label_names, text_excerpts
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Tables
 from jobs.results.explanation import ExplainedText
-from jobs.retrievers import chosen_retrievers
+from jobs.retrievers.base import chosen_retrievers
 from jobs.runtime.credentials import job
 from jobs.runtime.engines import choose_engine
 from jobs.runtime.stages import stage_fingerprint

@@ -22,8 +22,7 @@ from jobs.inputs.training import training_texts
 from jobs.results.rankings import CELL, FORMATS, FUSED, cell_folder, file_names, views_of
 from jobs.runtime.credentials import job
 from jobs.runtime.engines import Engine, Plan, choose_engine
-from jobs.runtime.folders import ResultFolder, check_output, result_folder
-from jobs.runtime.log import stage_line
+from jobs.runtime.folders import ResultFolder, check_output, result_folder, stage_line
 from jobs.runtime.training import learned_of
 from jobs.tuning.model_file import ModelFile, read_model
 from udfs.fused_lists import FusionPlan, fuse_lists

@@ -17,8 +17,8 @@ from jobs.reporting.page import page
 from jobs.reporting.tables import file_names
 from jobs.results.stored import read_results
 from jobs.runtime.credentials import job
-from jobs.runtime.folders import ResultFolder, check_output, result_folder
-from jobs.runtime.log import log, stage_line
+from jobs.runtime.folders import ResultFolder, check_output, result_folder, stage_line
+from jobs.runtime.log import log
 from jobs.runtime.workspace import Workspace
 from jobs.settings import OutputSettings
 from jobs.settings.report import ReportSettings

@@ -72,6 +72,12 @@ def run(spark: SparkSession, config: Config, retriever: str = RETRIEVER) -> str:
     return candidates
 
 
+def run_labels(spark: SparkSession, config: Config) -> str:
+    """BM25 over one document per label."""
+    settings = config.sparse.model_copy(update={"mode": "labels"})
+    return run(spark, config.model_copy(update={"sparse": settings}), "bm25-labels")
+
+
 class FoldStages(NamedTuple):
     """The stages of a retriever in a fold, and where their index lies."""
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from jobs import evaluate, prepare, retrieve
 from jobs.config import Config
 from jobs.results.result import Result
-from jobs.retrievers import chosen_retrievers
+from jobs.retrievers.base import chosen_retrievers
 from jobs.runtime.credentials import job
 from jobs.runtime.log import log
 from jobs.runtime.workspace import Workspace

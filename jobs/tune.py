@@ -13,8 +13,8 @@ from jobs.results.result import Result
 from jobs.results.schemas import MODEL_FILE
 from jobs.runtime.credentials import job
 from jobs.runtime.engines import choose_engine
-from jobs.runtime.folders import ResultFolder, check_output, result_folder
-from jobs.runtime.log import log, stage_line
+from jobs.runtime.folders import ResultFolder, check_output, result_folder, stage_line
+from jobs.runtime.log import log
 from jobs.runtime.workspace import Workspace
 from jobs.settings import OutputSettings
 from jobs.tuning.tuner import Tuner

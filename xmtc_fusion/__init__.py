@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jobs.config import Config as Config
     from jobs.config import load_config as load_config
     from jobs.monitoring.history import History as History
-    from jobs.retrievers import RETRIEVERS as RETRIEVERS
+    from jobs.retrievers.base import RETRIEVERS as RETRIEVERS
     from jobs.retrievers.own import retriever as retriever
     from jobs.runtime.workspace import Workspace as Workspace
     from udfs.fold_data import FoldTexts as FoldTexts
@@ -64,7 +64,7 @@ MODULES = {
     "METRICS": "fusion",
     "NORMALIZATIONS": "fusion",
     "OutputError": "fusion.errors",
-    "RETRIEVERS": "jobs.retrievers",
+    "RETRIEVERS": "jobs.retrievers.base",
     "SetupError": "fusion.errors",
     "Tuned": "xmtc_fusion.tuning",
     "Workspace": "jobs.runtime.workspace",

@@ -9,10 +9,12 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
+from fusion.kernel.compiled import code_version, digest
 from jobs.config import Config
 from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.retrieval.fold_tasks import run_folds
 from jobs.retrieval.lists import write_lists
+from jobs.retrievers.own import source_of
 from jobs.runtime.code import import_closure
 from jobs.runtime.folders import ResultFolder
 from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
@@ -20,6 +22,7 @@ from jobs.runtime.workspace import Workspace
 from udfs.candidate_rows import LISTS_SCHEMA
 from udfs.fold_data import FoldSource
 from udfs.learned import Learn, learn_fold, score_lists
+from udfs.linear import learn_linear
 from udfs.storage import absolute
 
 ENTRY = "jobs.retrieval.learned"
@@ -58,6 +61,17 @@ def run(
     key = {"model": learned, "top": top, "roles": prepared.listed_roles}
     run_stage(f"{retriever} candidates", candidates, key, build_lists, import_closure(ENTRY))
     return candidates
+
+
+def run_own(spark: SparkSession, config: Config, retriever: str, learn: Learn) -> str:
+    """A retriever of the user's own, with its settings."""
+    return run(spark, config, retriever, learn, digest(source_of(learn)), config.retriever_settings.get(retriever, {}))
+
+
+def run_linear(spark: SparkSession, config: Config) -> str:
+    """One-vs-rest support vector machines."""
+    code = code_version(*import_closure("udfs.linear"))
+    return run(spark, config, "linear", learn_linear, code, config.linear.model_dump(mode="json"))
 
 
 def listed_texts(prepared: DatasetTables, role: str) -> DataFrame:

@@ -9,13 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fusion.errors import ConfigError
-from fusion.kernel.compiled import digest
 from jobs.retrievers.base import RETRIEVERS, Retriever
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from jobs.config import Config
     from udfs.learned import Learn
 
 TAKEN = frozenset({"prepared", "vectors", "candidates", "results", "report", "nightly", "all"})
@@ -38,18 +34,15 @@ def retriever(name: str, *, indexes: str, scores: str, citation: str) -> Callabl
         module = sys.modules.get(learn.__module__)
         origin = str(getattr(module, "__file__", None) or learn.__module__)
 
-        def work(spark: SparkSession, config: Config) -> str:
-            from jobs.retrieval import learned
-
-            settings = config.retriever_settings.get(name, {})
-            return learned.run(spark, config, name, learn, digest(_source(learn)), settings)
-
-        return RETRIEVERS.add(Retriever(name, indexes, scores, citation, f"retriever_settings.{name}", work, origin))
+        entry = Retriever(
+            name, indexes, scores, citation, section=f"retriever_settings.{name}", origin=origin, learn=learn
+        )
+        return RETRIEVERS.add(entry)
 
     return register
 
 
-def _source(learn: Learn) -> str:
+def source_of(learn: Learn) -> str:
     """The text of the function's file; of the function alone where it was written in a notebook."""
     module = sys.modules.get(learn.__module__)
     try:

@@ -21,6 +21,7 @@ from pyarrow.fs import FileType
 
 from fusion.errors import InputError, OutputError
 from jobs.config import Config
+from jobs.runtime.log import LOGGER, counts_text, duration_text, heartbeat, log_fields
 from jobs.runtime.publishing import NOTE, announce, publish
 from jobs.runtime.safe_text import csv_cells
 from jobs.runtime.versions import (
@@ -233,6 +234,20 @@ def input_errors(path: str) -> Iterator[None]:
 def remove_folder(path: str) -> None:
     """Delete a folder, if there is one."""
     delete_folder(path)
+
+
+@contextmanager
+def stage_line(name: str, path: str | None) -> Iterator[dict[str, Any]]:
+    """A line in the log when the block is done: how long it took, the size of what it wrote, and the counts it adds."""
+    begin = time.monotonic()
+    counts: dict[str, Any] = {}
+    LOGGER.debug(f"{name}: started", extra={"fields": {"stage": name, "event": "started"}})
+    with heartbeat(name):
+        yield counts
+    seconds = round(time.monotonic() - begin, 1)
+    size = {} if path is None else {"bytes": folder_size(path)}
+    sentence = f"{name}: {counts_text(counts)} in {duration_text(seconds)}"
+    log_fields(sentence, stage=name, seconds=seconds, **size, **counts)
 
 
 def folder_size(path: str) -> int:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fusion.errors import OutputError
-from jobs.runtime.folders import folder_size
 from jobs.settings.log import LogSettings
 
 LOGGER = logging.getLogger("xmtc_fusion")
@@ -113,20 +112,6 @@ def log_progress(message: str, always: bool = False) -> None:
     LOGGER.info(message, extra={"progress": True, "always": always})
 
 
-@contextmanager
-def stage_line(name: str, path: str | None) -> Iterator[dict[str, Any]]:
-    """A line in the log when the block is done: how long it took, the size of what it wrote, and the counts it adds."""
-    begin = time.monotonic()
-    counts: dict[str, Any] = {}
-    LOGGER.debug(f"{name}: started", extra={"fields": {"stage": name, "event": "started"}})
-    with _heartbeat(name):
-        yield counts
-    seconds = round(time.monotonic() - begin, 1)
-    size = {} if path is None else {"bytes": folder_size(path)}
-    sentence = f"{name}: {counts_text(counts)} in {duration_text(seconds)}"
-    log_fields(sentence, stage=name, seconds=seconds, **size, **counts)
-
-
 def counts_text(counts: Mapping[str, Any]) -> str:
     """Counts as words: `9,812 texts, 435 labels, search exact`. Zeros are left out: they are no news."""
     words = []
@@ -163,7 +148,7 @@ _live_lines: list[Callable[[], str]] = []
 
 
 @contextmanager
-def _heartbeat(name: str) -> Iterator[None]:
+def heartbeat(name: str) -> Iterator[None]:
     """Say now and then that a stage is at work, so that silence means that something is wrong."""
     begin, done = time.monotonic(), threading.Event()
     _at_work.append(name)

@@ -15,8 +15,8 @@ from typing import Any
 from fusion.errors import InputError
 from fusion.kernel.compiled import code_version
 from jobs.runtime.code import PACKAGES
-from jobs.runtime.folders import ResultFolder, discard, output_errors, read_text
-from jobs.runtime.log import log_fields, stage_line
+from jobs.runtime.folders import ResultFolder, discard, output_errors, read_text, stage_line
+from jobs.runtime.log import log_fields
 from jobs.runtime.versions import STAGE_FILE, Versions, link_plain_paths, linked, resolve, versions_seen
 from udfs.stores.addresses import locate
 from udfs.stores.objects import content_digest, files_below

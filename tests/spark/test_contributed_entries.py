@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from jobs.config import load_config
 from jobs.datasets.readers.base import READERS
 from jobs.prepare import run as prepare
-from jobs.retrievers.base import RETRIEVERS
-from jobs.retrievers.files import load_file
+from jobs.retrieve import bring_up_to_date
+from jobs.retrievers.base import RETRIEVERS, load_file
 from jobs.runtime.workspace import Workspace
 from tests.unit.test_contributing import FILES
 
@@ -48,7 +48,7 @@ def test_a_reader_and_a_retriever(spark: SparkSession, reader_file: None, tmp_pa
     assert samples[1]["text"] == "a text about number 1" and len(samples[1]["label_ids"]) == 2
 
     (entry,) = load_file(str(own))
-    lists = spark.read.parquet(f"{entry.run(spark, config)}/lists.parquet").where("role = 'test'")
+    lists = spark.read.parquet(f"{bring_up_to_date(spark, config, entry)}/lists.parquet").where("role = 'test'")
     assert lists.select("text_id").distinct().count() == 30
 
     raw = READERS["tab-lines"]

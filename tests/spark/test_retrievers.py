@@ -14,7 +14,7 @@ import pytest
 from fusion.errors import InputError
 from jobs import retrieve, train_dense
 from jobs.config import Config, load_config
-from jobs.retrievers import RETRIEVERS
+from jobs.retrievers.base import RETRIEVERS
 from tests.retrieval_data import FOLDS, LABELS, TEXTS, WORDS, make_data, read_lists, tiny_bert, word, write_prepared
 from udfs.static import LABELS as STATIC
 

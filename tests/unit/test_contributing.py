@@ -152,7 +152,7 @@ def test_every_metric_is_on_its_page() -> None:
 
 def test_a_retriever_by_name_and_as_a_file(tmp_path: Path) -> None:
     use = """
-from jobs.retrievers import RETRIEVERS
+from jobs.retrievers.base import RETRIEVERS
 print(RETRIEVERS["most-frequent"].scores)
 """
     assert followed("jobs/retrievers/most_frequent.py", tmp_path, use) == "that number, whatever the text says\n"

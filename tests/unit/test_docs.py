@@ -17,7 +17,7 @@ from fusion import FUSIONS, METRICS, NORMALIZATIONS, errors
 from jobs.cli import main
 from jobs.command_line.parser import make_parser
 from jobs.config import load_config
-from jobs.retrievers import RETRIEVERS
+from jobs.retrievers.base import RETRIEVERS
 from tests.doc_blocks import BLOCK, LANGUAGES, OURS, PAGES, ROOT, blocks, commands, examples, lay_out
 from xmtc_fusion import notebook, whole_jobs
 

@@ -12,6 +12,7 @@ import pytest
 
 from fusion.errors import OutputError
 from jobs.runtime import log as log_module
+from jobs.runtime.folders import stage_line
 from jobs.runtime.log import (
     CLEAR_LINE,
     configure_log,
@@ -22,7 +23,6 @@ from jobs.runtime.log import (
     log_fields,
     log_progress,
     recorded,
-    stage_line,
 )
 from jobs.runtime.progress import Progress
 from jobs.settings.log import LogSettings

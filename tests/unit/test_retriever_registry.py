@@ -11,7 +11,7 @@ import yaml
 
 from fusion.errors import ConfigError
 from jobs.config import Config, load_config, setting_names
-from jobs.retrievers import RETRIEVERS, chosen_retrievers
+from jobs.retrievers.base import RETRIEVERS, chosen_retrievers
 from jobs.retrievers.own import retriever
 
 ROOT = Path(__file__).parents[2]
