@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # The environment with the oldest supported versions.
 OLDEST ?= .venv-oldest
 # What requirements.lock holds beside the packages that are always needed.
-LOCKED := connect java learned linear mlflow nightly report stemming
+LOCKED := alerts connect java learned linear mlflow nightly report stemming
 # PyTorch's index of CPU builds, where it answers and there is no GPU; asked only when something is installed.
 TORCH   = $(shell $(PYTHON) .ci/torch_index.py)
 

@@ -42,6 +42,8 @@ EXTRAS = {
     "linear": ["scikit-learn>=1.4"],
     # The history of nights as Delta tables, without Spark.
     "nightly": ["deltalake>=1.0"],
+    # Alerts by e-mail, Slack, Teams and other services.
+    "alerts": ["apprise>=2.0"],
     # Nights in MLflow.
     "mlflow": ["mlflow-skinny>=2.18"],
     # Charts for papers.
@@ -55,7 +57,7 @@ EXTRAS = {
     "test": [
         *DOCS,
         *LINT,
-        "aiosmtpd>=1.4",
+        "apprise>=2.0",
         "chispa>=0.10",
         "databricks-bundles>=1",
         "deltalake>=1.0",
@@ -67,7 +69,6 @@ EXTRAS = {
         "moto[server]>=5",
         "polars>=1",
         "playwright>=1.40",
-        "prometheus-client>=0.20",
         "PyStemmer>=3",
         "pyspark[connect]>=4.0",
         "pytest>=8",

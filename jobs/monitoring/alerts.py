@@ -1,32 +1,42 @@
-"""Alerts: a night's outcome sent to whoever should know, in the form they read."""
+"""Alerts: a night's outcome sent to whoever should know, and as JUnit XML for CI systems."""
 
 from __future__ import annotations
 
 import json
-import smtplib
-import ssl
-import threading
+import subprocess
+import sys
 import uuid
-from collections.abc import Callable, Iterator
-from email.message import EmailMessage
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
-from fusion.errors import XmtcError
-from jobs.monitoring.alert_forms import junit, openmetrics, prometheus, slack, teams
+from fusion.errors import ConfigError, SetupError, XmtcError
+from fusion.metrics import Measure
 from jobs.monitoring.http_post import Answer, checked_address, post_until
 from jobs.monitoring.small_files import write_file
 from jobs.runtime.log import log
-from jobs.settings.alerts import AlertSettings, MailSettings
+from jobs.settings.alerts import AlertSettings
 from jobs.settings.secrets import Secret
 
 Summary = dict[str, Any]
-FORMS: dict[str, Callable[[Summary, str], Summary]] = {
-    "webhook": lambda summary, message: {**summary, "message": message},
-    "slack": slack,
-    "teams": teams,
-}
-FILES: dict[str, Callable[[Summary], str]] = {"junit": junit, "prometheus": prometheus, "openmetrics": openmetrics}
-"""What other programs pick up. They are written every night, since a file that is missing says nothing."""
+SECONDS = 30.0
+"""For one alert, with all its tries."""
+TRIES = 3
+WEBHOOK = "nightly.alerts.webhook"
+
+NOTIFY = """
+import json, sys
+sys.path[:], url, message = json.load(sys.stdin)
+from apprise import Apprise
+service = Apprise()
+if not service.add(url):
+    sys.exit(3)
+sys.exit(0 if message is None or service.notify(**message) else 4)
+"""
+DONE, NOT_UNDERSTOOD = 0, 3
+"""Exit codes of this program. Python itself uses 1 and 2."""
 
 
 class Delivery(NamedTuple):
@@ -34,7 +44,7 @@ class Delivery(NamedTuple):
 
     channel: str
     delivery: str
-    """The same for every try, so that a receiver can tell an alert that it has already."""
+    """The same for every try, so that a receiver recognises an alert that it has already; only webhooks have one."""
     delivered: bool
     tries: int
     detail: str
@@ -44,37 +54,43 @@ class Delivery(NamedTuple):
 
 
 def check_alerts(settings: AlertSettings) -> None:
-    """Refuse addresses that cannot be right before any work is done. What the environment lacks is found out now."""
-    for channel in FORMS:
-        secret: Secret | None = getattr(settings, channel)
-        if secret is not None:
-            checked_address(secret.reveal(), f"nightly.alerts.{channel}")
-    if settings.mail.password is not None:
-        settings.mail.password.reveal()
+    """Refuse addresses that cannot be right, and packages and secrets that are missing, before any work is done."""
+    if settings.webhook is not None:
+        checked_address(settings.webhook.reveal(), WEBHOOK)
+    if settings.apprise and find_spec("apprise") is None:
+        raise SetupError("nightly.alerts.apprise needs the package apprise: pip install 'xmtc-fusion[alerts]'")
+    for number, url in enumerate(settings.apprise, 1):
+        code = run_apprise(url.reveal(), None)
+        if code == NOT_UNDERSTOOD:
+            raise ConfigError(
+                f"nightly.alerts.apprise: apprise does not understand address {number} of the list; "
+                "https://github.com/caronc/apprise shows what they look like"
+            )
+        if code != DONE:
+            raise SetupError("nightly.alerts.apprise: apprise does not start: try `python -c 'import apprise'`")
 
 
 def send_alerts(settings: AlertSettings, summary: Summary, message: str, night: str) -> list[Delivery]:
     """Tell everybody who should know. `night` names the attempt. Nothing that goes wrong here is raised."""
     deliveries = []
     if summary["exit_code"] or settings.when == "always":
-        for channel, send in _channels(settings, summary, message):
-            delivery = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{night}/{channel}"))
-            deliveries.append(_attempted(channel, delivery, send))
-    for name, form in FILES.items():
-        path: str | None = getattr(settings, name)
-        if path is not None:
-            deliveries.append(_attempted(name, "", _file_writer(path, form, summary)))
+        if settings.webhook is not None:
+            delivery = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{night}/webhook"))
+            payload = {**summary, "message": message, "delivery": delivery}
+            deliveries.append(_attempted("webhook", delivery, partial(_post, settings.webhook, payload)))
+        for number, url in enumerate(settings.apprise, 1):
+            deliveries.append(_attempted(f"apprise {number}", "", partial(_notify, url, summary, message)))
+    if settings.junit is not None:
+        # Every night: a file that is missing says nothing.
+        deliveries.append(_attempted("junit", "", partial(_write_junit, settings.junit, summary)))
     for delivery_made in deliveries:
         log(str(delivery_made))
     return deliveries
 
 
-Send = Callable[[str], tuple[Answer, int]]
-
-
-def _attempted(channel: str, delivery: str, send: Send) -> Delivery:
+def _attempted(channel: str, delivery: str, send: Callable[[], tuple[Answer, int]]) -> Delivery:
     try:
-        answer, tries = send(delivery)
+        answer, tries = send()
     except XmtcError as error:
         answer, tries = Answer(False, str(error)), 0
     except Exception as error:
@@ -83,66 +99,78 @@ def _attempted(channel: str, delivery: str, send: Send) -> Delivery:
     return Delivery(channel, delivery, answer.delivered, tries, answer.detail)
 
 
-def _channels(settings: AlertSettings, summary: Summary, message: str) -> Iterator[tuple[str, Send]]:
-    for channel, form in FORMS.items():
-        secret: Secret | None = getattr(settings, channel)
-        if secret is not None:
-            yield channel, _poster(settings, channel, secret, form(summary, message))
-    if settings.mail.server is not None and settings.mail.recipients:
-        yield "mail", _mailer(settings, summary, message)
+def _post(webhook: Secret, payload: Summary) -> tuple[Answer, int]:
+    place = checked_address(webhook.reveal(), WEBHOOK)
+    key = {"Idempotency-Key": payload["delivery"]}
+    headers = {"Content-Type": "application/json", "User-Agent": "xmtc-fusion", **key}
+    return post_until(place, json.dumps(payload, allow_nan=False).encode(), headers, SECONDS, TRIES)
 
 
-def _poster(settings: AlertSettings, channel: str, secret: Secret, payload: Summary) -> Send:
-    def send(delivery: str) -> tuple[Answer, int]:
-        place = checked_address(secret.reveal(), f"nightly.alerts.{channel}")
-        content = {**payload, "delivery": delivery} if channel == "webhook" else payload
-        headers = {"Content-Type": "application/json", "Idempotency-Key": delivery, "User-Agent": "xmtc-fusion"}
-        body = json.dumps(content, allow_nan=False).encode()
-        return post_until(place, body, headers, settings.seconds, settings.tries)
-
-    return send
-
-
-def _file_writer(path: str, form: Callable[[Summary], str], summary: Summary) -> Send:
-    def write(delivery: str) -> tuple[Answer, int]:
-        write_file(path, form(summary).encode())
-        return Answer(True, path), 1
-
-    return write
+def _notify(url: Secret, summary: Summary, message: str) -> tuple[Answer, int]:
+    title = f"xmtc-fusion night {summary['run_id']}: {summary['headline']}"
+    kind = "failure" if summary["exit_code"] else "success"
+    parts = {"title": title, "body": message, "notify_type": kind, "body_format": "text"}
+    code = run_apprise(url.reveal(), parts)
+    if code is None:
+        return Answer(False, f"no answer within {SECONDS:g} s"), 1
+    if code != DONE:
+        return Answer(False, "apprise failed; `apprise -vv -b test ADDRESS` says why"), 1
+    return Answer(True, "taken by apprise"), 1
 
 
-def _mailer(settings: AlertSettings, summary: Summary, message: str) -> Send:
-    def send(delivery: str) -> tuple[Answer, int]:
-        letter = EmailMessage()
-        letter["Subject"] = f"xmtc-fusion night {summary['run_id']}: {summary['headline']}"[:200]
-        letter["From"], letter["To"] = settings.mail.sender, ", ".join(settings.mail.recipients)
-        letter["Message-ID"] = f"<{delivery}@xmtc-fusion>"
-        letter.set_content(message)
-        answers: list[Answer] = []
-        thread = threading.Thread(
-            target=lambda: answers.append(_mailed(settings.mail, letter, settings.seconds)), daemon=True
-        )
-        thread.start()
-        thread.join(settings.seconds)
-        return (answers[0] if answers else Answer(False, f"no answer within {settings.seconds:g} s")), 1
+def run_apprise(url: str, message: Mapping[str, str] | None, seconds: float = SECONDS) -> int | None:
+    """Send a message through apprise, or only see whether it understands the address; its exit code, None if it took
+    too long.
 
-    return send
-
-
-def _mailed(mail: MailSettings, letter: EmailMessage, seconds: float) -> Answer:
+    It is a process of its own, because apprise logs whole addresses, and because only a process can be ended while a
+    server answers byte by byte. The address goes through its standard input: others can see arguments.
+    """
+    command = [sys.executable, "-I", "-c", NOTIFY]
+    given = json.dumps([[*map(str, sys.path)], url, message]).encode()
     try:
-        if mail.security == "tls":
-            server: smtplib.SMTP = smtplib.SMTP_SSL(
-                mail.server or "", mail.port, timeout=seconds, context=ssl.create_default_context()
-            )
-        else:
-            server = smtplib.SMTP(mail.server or "", mail.port, timeout=seconds)
-        with server:
-            if mail.security == "starttls":
-                server.starttls(context=ssl.create_default_context())
-            if mail.user is not None and mail.password is not None:
-                server.login(mail.user, mail.password.reveal())
-            refused = server.send_message(letter)
-    except (OSError, smtplib.SMTPException) as error:
-        return Answer(False, f"{type(error).__name__} from {mail.server}")
-    return Answer(not refused, f"refused: {', '.join(refused)}" if refused else f"taken by {mail.server}")
+        # What it prints is captured and dropped, since it may hold the address.
+        return subprocess.run(command, input=given, timeout=seconds, capture_output=True).returncode
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _write_junit(path: str, summary: Summary) -> tuple[Answer, int]:
+    write_file(path, junit(summary).encode())
+    return Answer(True, path), 1
+
+
+def junit(summary: Summary) -> str:
+    """A test suite: one case per dataset and watched figure, so that a CI system shows what fell."""
+    suite = ElementTree.Element("testsuite", name=f"xmtc-fusion nightly {_xml(summary['run_id'])}")
+    failures = errors = cases = 0
+    for dataset, facts in summary["datasets"].items():
+        for watched in facts["watched"]:
+            measure = Measure(watched["metric"], watched["k"])
+            name = f"{watched['label_group']} {measure} of {watched['normalization']}"
+            case = _case(suite, dataset, f"{name}+{watched['fusion']} since {watched['against']}")
+            cases += 1
+            if watched["alarm"]:
+                failures += 1
+                message = f"fell from {watched['baseline']:.4f} to {watched['tonight']:.4f}"
+                ElementTree.SubElement(case, "failure", message=message, type="regression")
+        case = _case(suite, dataset, "verdict")
+        cases += 1
+        if facts["verdict"] not in ("ok", "regression"):
+            failures += 1
+            reasons = "; ".join(_xml(reason) for reason in facts["reasons"])
+            ElementTree.SubElement(case, "failure", message=reasons, type=facts["verdict"])
+    for path, absent in summary["absent"].items():
+        case = _case(suite, absent["dataset"], path)
+        ElementTree.SubElement(case, "error", message=_xml(absent["reason"]), type=absent["verdict"])
+        cases, errors = cases + 1, errors + 1
+    suite.attrib.update(tests=str(cases), failures=str(failures), errors=str(errors))
+    return ElementTree.tostring(suite, "unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ElementTree.Element, dataset: str, name: str) -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=_xml(dataset), name=_xml(name))
+
+
+def _xml(text: str) -> str:
+    """Text without the signs that XML cannot hold."""
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in text)

@@ -1,4 +1,4 @@
-"""Settings of alerts: who is told about a night, and in which form."""
+"""Settings of alerts: who is told about a night. Addresses are secrets."""
 
 from __future__ import annotations
 
@@ -10,33 +10,16 @@ from jobs.settings import Section
 from jobs.settings.secrets import Secret
 
 
-class MailSettings(Section):
-    """E-mail by SMTP."""
-
-    server: str | None = None
-    port: int = Field(587, ge=1, le=65_535)
-    security: Literal["starttls", "tls", "none"] = "starttls"
-    user: str | None = None
-    password: Secret | None = None
-    sender: str = "xmtc-fusion@localhost"
-    recipients: list[str] = Field(default_factory=list)
-
-    @field_validator("recipients", mode="before")
-    @classmethod
-    def _split(cls, names: object) -> object:
-        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-
-
 class AlertSettings(Section):
     """Where the outcome of a night goes."""
 
     when: Literal["alarm", "always"] = "alarm"
     webhook: Secret | None = None
-    slack: Secret | None = None
-    teams: Secret | None = None
-    mail: MailSettings = MailSettings()
-    seconds: float = Field(30, gt=0)
-    tries: int = Field(3, ge=1, le=20)
+    apprise: list[Secret] = Field(default_factory=list)
     junit: str | None = None
-    prometheus: str | None = None
-    openmetrics: str | None = None
+
+    @field_validator("apprise", mode="before")
+    @classmethod
+    def _one(cls, urls: object) -> object:
+        """A single address stands for a list of one; it may hold commas, so it is not split."""
+        return [urls] if isinstance(urls, str) else urls

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from fusion.errors import ConfigError
 from fusion.grid import Cell
@@ -96,16 +94,6 @@ class NightlySettings(Section):
     break_lock: str | None = None
     alerts: AlertSettings = AlertSettings()
     mlflow: Secret | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _webhook(cls, values: Any) -> Any:
-        """`nightly.webhook`, as it was once called, stands for `nightly.alerts.webhook`."""
-        if isinstance(values, dict) and "webhook" in values:
-            rest = {name: value for name, value in values.items() if name != "webhook"}
-            alerts = {**(rest.get("alerts") or {}), "webhook": values["webhook"]}
-            return {**rest, "alerts": alerts}
-        return values
 
     @field_validator("datasets", mode="before")
     @classmethod

@@ -56,4 +56,4 @@ class Secret:
 
 def is_secret(setting: str) -> bool:
     """Whether a setting, by its dotted name, is a secret or holds some."""
-    return setting.startswith(("nightly.alerts", "nightly.webhook", "nightly.mlflow", "spark.conf", "storage."))
+    return setting.startswith(("nightly.alerts", "nightly.mlflow", "spark.conf", "storage."))

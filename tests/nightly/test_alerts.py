@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
-from email import message_from_bytes
-from email.policy import default
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import AuthResult, LoginPassword
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
-from prometheus_client.parser import text_string_to_metric_families as prometheus_families
 
-from fusion.errors import ConfigError
-from jobs.monitoring.alerts import check_alerts, send_alerts
-from jobs.monitoring.http_post import checked_address
+from fusion.errors import ConfigError, SetupError
+from jobs.monitoring.alerts import check_alerts, run_apprise, send_alerts
+from jobs.monitoring.http_post import Answer, checked_address, post, post_until
 from jobs.monitoring.night_verdict import message, summary_of
 from jobs.nightly import Night
 from jobs.settings.alerts import AlertSettings
@@ -73,23 +66,6 @@ def test_a_quiet_night_is_told_only_if_asked(site: Site, night: Night) -> None:
     assert inbox.bodies[0]["exit_code"] == 0
 
 
-def test_slack_and_teams(night: Night) -> None:
-    inbox = Inbox()
-    with http_receiver(inbox) as address:
-        assert [made[:2] for made in sent(night, slack=address, teams=address)] == [("slack", True), ("teams", True)]
-    slack, teams = inbox.bodies
-    assert slack["text"].startswith("Night bad: Regression: ")
-    assert slack["blocks"][0]["type"] == "header"
-    code = slack["blocks"][1]["text"]["text"]
-    assert code.startswith("```night bad: exit code 10") and code.count("```") == 2 and len(code) <= 3000
-    assert "gone &lt;&amp;&gt;" in code
-    card = teams["attachments"][0]
-    assert card["contentType"] == "application/vnd.microsoft.card.adaptive"
-    assert (card["content"]["type"], card["content"]["version"]) == ("AdaptiveCard", "1.4")
-    assert card["content"]["body"][0]["color"] == "attention"
-    assert "fell from" in card["content"]["body"][1]["text"]
-
-
 def redirect(handler: BaseHTTPRequestHandler, count: int) -> None:
     handler.send_response(302)
     handler.send_header("Location", "/elsewhere")
@@ -120,19 +96,62 @@ def test_what_may_pass_is_tried_again(night: Night) -> None:
         assert sent(night, webhook=address) == [("webhook", True, 3, "answered 200")]
     assert len({headers["Idempotency-Key"] for headers in inbox.headers}) == 1
     with http_receiver(Inbox(), busy_twice) as address:
-        assert sent(night, webhook=address, tries=2) == [("webhook", False, 2, "answered 503")]
+        place = checked_address(address, "x")
+        assert post_until(place, b"{}", {}, seconds=9, tries=2, pause=0) == (Answer(False, "answered 503", True), 2)
     with http_receiver(Inbox(), refuse) as address:
         assert sent(night, webhook=address) == [("webhook", False, 1, "answered 403")]
 
 
-def test_a_slow_server_does_not_hold_the_night(night: Night) -> None:
+def test_a_slow_server_does_not_hold_the_night() -> None:
     """Every byte in time, but not the whole."""
     with http_receiver(Inbox(), slowly) as address:
         begin = time.monotonic()
-        (made,) = sent(night, webhook=address, seconds=1.0, tries=5)
-        assert time.monotonic() - begin < 3
-    assert not made[1]
-    assert made[3].startswith("no answer within")
+        answer, _ = post_until(checked_address(address, "x"), b"{}", {}, seconds=1, tries=5)
+        assert not answer.delivered and answer.detail.startswith("no answer within")
+        assert run_apprise(as_apprise(address), {"title": "t", "body": "b"}, seconds=2) is None
+        assert time.monotonic() - begin < 6
+
+
+def as_apprise(address: str) -> str:
+    """The address of a receiver as apprise writes it."""
+    return address.replace("http://", "json://")
+
+
+def test_apprise_gets_title_and_message(night: Night) -> None:
+    inbox = Inbox()
+    with http_receiver(inbox) as address, http_receiver(Inbox(), refuse) as closed:
+        assert sent(night, apprise=[as_apprise(closed), as_apprise(address)], webhook=address) == [
+            ("webhook", True, 1, "answered 204"),
+            ("apprise 1", False, 1, "apprise failed; `apprise -vv -b test ADDRESS` says why"),
+            ("apprise 2", True, 1, "taken by apprise"),
+        ]
+    body = inbox.bodies[1]
+    assert body["title"].startswith("xmtc-fusion night bad: Regression: ")
+    assert (body["type"], body["message"]) == ("failure", message(night))
+
+
+def test_a_night_is_the_same_if_apprise_fails(site: Site, night: Night) -> None:
+    with http_receiver(Inbox(), refuse) as address:
+        failed = site.run("not told", nightly__alerts__apprise=as_apprise(address))
+    assert failed.exit_code == 10
+    assert [problem for problem in failed.problems if problem.startswith("alert: apprise 1: NOT sent, ")]
+    (row,) = site.history().deliveries("not told")
+    assert (row["channel"], row["delivered"]) == ("apprise 1", False)
+
+
+@pytest.mark.parametrize("address", ["passwd", "slack://passwd"])
+def test_what_apprise_does_not_understand_is_refused_before_any_work(address: str, site: Site) -> None:
+    with pytest.raises(ConfigError, match="apprise does not understand address 2 of the list") as refusal:
+        site.run("refused", nightly__alerts__apprise=["json://localhost", address])
+    assert "passwd" not in str(refusal.value)
+    assert "refused" not in {run_id for run_id, _, _ in site.verdicts()}
+
+
+def test_apprise_is_asked_for_before_any_work(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    with pytest.raises(SetupError, match=r"pip install 'xmtc-fusion\[alerts\]'"):
+        site.run("refused", nightly__alerts__apprise="json://localhost")
+    assert "refused" not in {run_id for run_id, _, _ in site.verdicts()}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +177,7 @@ def test_addresses_that_are_refused_before_any_work(address: str, site: Site) ->
     "address", ["https://example.org/x", "http://127.0.0.1:8/x", "http://[::1]:8", "http://localhost"]
 )
 def test_addresses_that_are_taken(address: str) -> None:
-    check_alerts(AlertSettings(webhook=address, slack=address))
+    check_alerts(AlertSettings(webhook=address))
     assert checked_address(address, "x").hostname
 
 
@@ -205,8 +224,8 @@ def test_encrypted_and_only_to_whom_it_may_concern(
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         address = f"https://127.0.0.1:{server.server_port}/hook"
-        (made,) = sent(night, webhook=address, tries=1)
-        assert not made[1] and "certificate verify failed" in made[3].lower().replace("_", " ")
+        answer = post(checked_address(address, "x"), b"{}", {}, seconds=9)
+        assert not answer.delivered and "certificate verify failed" in answer.detail.lower().replace("_", " ")
         assert got == []
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
         assert sent(night, webhook=address) == [("webhook", True, 1, "answered 200")]
@@ -216,94 +235,15 @@ def test_encrypted_and_only_to_whom_it_may_concern(
         server.server_close()
 
 
-class Letters:
-    """What a mail server has taken."""
-
-    def __init__(self) -> None:
-        self.letters: list[Any] = []
-
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
-        self.letters.append((envelope.rcpt_tos, message_from_bytes(envelope.content, policy=default)))
-        return "250 OK"
-
-
-@pytest.fixture
-def mail_server(certificate: tuple[Path, Path]) -> Iterator[tuple[Letters, int]]:
-    """A mail server that wants STARTTLS and a password."""
-    letters = Letters()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
-
-    def authenticator(server: Any, session: Any, envelope: Any, mechanism: str, login: Any) -> AuthResult:
-        known = isinstance(login, LoginPassword) and login.password == b"hunter2"
-        return AuthResult(success=known, handled=False)
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    controller = Controller(
-        letters,
-        hostname="127.0.0.1",
-        port=port,
-        tls_context=context,
-        require_starttls=True,
-        authenticator=authenticator,
-        auth_required=True,
-    )
-    controller.start()
-    try:
-        yield letters, port
-    finally:
-        controller.stop()
-
-
-def test_mail(
-    night: Night,
-    mail_server: tuple[Letters, int],
-    certificate: tuple[Path, Path],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    letters, port = mail_server
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-    monkeypatch.setenv("MAIL_PASSWORD", "hunter2")
-    mail = {"server": "127.0.0.1", "port": port, "user": "night", "recipients": "a@example.org, b@example.org"}
-    assert sent(night, mail={**mail, "password": "env:MAIL_PASSWORD"}) == [("mail", True, 1, "taken by 127.0.0.1")]
-    ((recipients, letter),) = letters.letters
-    assert recipients == ["a@example.org", "b@example.org"]
-    assert letter["Subject"].startswith("xmtc-fusion night bad: Regression: ")
-    assert "fell from" in letter.get_content()
-    (made,) = sent(night, mail={**mail, "password": "wrong"})
-    assert made[1] is False and "SMTPAuthenticationError" in made[3] and "wrong" not in made[3]
-    (made,) = sent(night, mail={**mail, "server": "127.0.0.1", "port": 9, "password": "wrong"})
-    assert made[1] is False
-
-
-def test_files_for_other_programs(night: Night, tmp_path: Path) -> None:
-    files = {name: str(tmp_path / "sub" / name) for name in ("junit", "prometheus", "openmetrics")}
-    assert [made[:2] for made in sent(night, **files)] == [(name, True) for name in files]
-    suite = ElementTree.parse(files["junit"]).getroot()
+def test_junit(night: Night, tmp_path: Path) -> None:
+    path = tmp_path / "sub" / "junit.xml"
+    assert sent(night, junit=str(path)) == [("junit", True, 1, str(path))]
+    suite = ElementTree.parse(path).getroot()
     fallen = [case.attrib["name"] for case in suite if case.find("failure") is not None]
     assert len(fallen) == len(night.fallen) == int(suite.attrib["failures"])
     assert (suite.attrib["errors"], int(suite.attrib["tests"])) == ("1", len(list(suite)))
     (error,) = [case.find("error") for case in suite if case.find("error") is not None]
     assert error is not None and error.attrib["type"] == "missing dataset"
-    for name, families in (("prometheus", prometheus_families), ("openmetrics", openmetrics_families)):
-        metrics = {family.name: family.samples for family in families(Path(files[name]).read_text())}
-        assert metrics["xmtc_fusion_night_exit_code"][0].value == 10
-        verdicts = {
-            (sample.labels["dataset"], sample.labels["verdict"])
-            for sample in metrics["xmtc_fusion_dataset_verdict"]
-            if sample.value
-        }
-        assert verdicts == {("sample", "regression"), ("gone <&>", "missing dataset")}
-        figures = {tuple(sample.labels.values()): sample.value for sample in metrics["xmtc_fusion_figure"]}
-        assert figures["sample", "tail", "ndcg", "10", "zmuv", "combmnz"] == pytest.approx(
-            next(
-                row["mean"]
-                for row in night.figures["sample"]
-                if row["fusion"] == "combmnz" and row["label_group"] == "tail"
-            )
-        )
 
 
 def test_a_file_that_cannot_be_written_is_a_problem_beside_the_verdict(site: Site, tmp_path: Path) -> None:
@@ -316,7 +256,7 @@ def test_a_file_that_cannot_be_written_is_a_problem_beside_the_verdict(site: Sit
 def test_deliveries_are_recorded(site: Site) -> None:
     inbox = Inbox()
     with http_receiver(inbox) as address:
-        night = site.run("recorded", nightly__webhook=address)
+        night = site.run("recorded", nightly__alerts__webhook=address)
     (row,) = site.history().deliveries("recorded")
     assert (row["channel"], row["delivered"], row["tries"], row["attempt"]) == ("webhook", True, 1, night.attempt)
     assert row["delivery"] == inbox.bodies[0]["delivery"]

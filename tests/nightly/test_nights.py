@@ -101,7 +101,7 @@ def test_a_planted_drop_is_caught_and_told(tmp_path: Path, texts: Texts) -> None
     site.degrade(0.25)
     inbox = Inbox()
     with http_receiver(inbox) as address:
-        night = site.run("bad", nightly__webhook=address)
+        night = site.run("bad", nightly__alerts__webhook=address)
     assert night.exit_code == 10
     assert night.changed("sample") == ["data"]
     drops = [night.changes[watched].difference for watched in night.fallen]
@@ -144,7 +144,7 @@ def test_a_publishing_error_does_not_lower_the_verdict(tmp_path: Path, texts: Te
     (stray / "notes.txt").write_text("mine")
     inbox = Inbox()
     with http_receiver(inbox) as address:
-        night = site.run("bad", nightly__webhook=address)
+        night = site.run("bad", nightly__alerts__webhook=address)
     assert night.exit_code == 10
     assert [body["exit_code"] for body in inbox.bodies] == [10]
     assert site.verdicts()[-1] == ("bad", "sample", "regression")
@@ -180,9 +180,9 @@ def test_a_night_that_cannot_be_recorded_has_failed_and_says_so(
     inbox = Inbox()
     with monkeypatch.context() as patched, http_receiver(inbox) as address:
         patched.setattr(DeltaTables, "append", full)
-        night = site.run("full", nightly__webhook=address)
+        night = site.run("full", nightly__alerts__webhook=address)
         site.degrade(0.25)
-        fell = site.run("fell", nightly__webhook=address)
+        fell = site.run("fell", nightly__alerts__webhook=address)
     assert (night.exit_code, fell.exit_code) == (13, 10)
     assert "the night is not in the history: [Errno 28] No space left on device" in nightly.message(night)
     assert [body["exit_code"] for body in inbox.bodies] == [13, 10]
@@ -360,7 +360,7 @@ def test_nobody_who_listens_changes_the_verdict(site: Site, monkeypatch: pytest.
     monkeypatch.setattr(nightly, "check_installed", lambda: None)
     monkeypatch.setattr(publishing, "track", failing)
     settings = {"nightly__datasets": [str(site.dataset), "gone.yaml"], "nightly__mlflow": "anywhere"}
-    night = site.run("told", nightly__webhook="https://127.0.0.1:9/token", nightly__alerts__tries=1, **settings)
+    night = site.run("told", nightly__alerts__webhook="https://127.0.0.1:9/token", **settings)
     assert night.exit_code == 11
     assert any(problem.startswith("alert: webhook: NOT sent, ConnectionRefusedError") for problem in night.problems)
     assert "MLflow did not take the summary: RuntimeError" in night.problems
