@@ -11,7 +11,7 @@ LOCKED := connect java learned linear mlflow nightly report stemming
 TORCH   = $(shell $(PYTHON) .ci/torch_index.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest drill lint format docs figures bench bench-cells bench-compare bench-tuning lock package clean
+.PHONY: help demo test test-oldest drill lint format docs figures bench bench-cells bench-tuning lock package clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,9 +49,6 @@ bench: $(VENV)/ready ## Measure the engines, the bare kernel and ranx; writes be
 
 bench-cells: $(VENV)/ready ## Measure cells beyond the paper's, and subsets of retrievers; writes benchmarks/results/cells.md
 	$(BIN)/python -m benchmarks.cells $(ARGS)
-
-bench-compare: $(VENV)/ready ## Measure an evaluation here and in another checkout (ARGS='--other FOLDER'); writes benchmarks/results/compare.md
-	$(BIN)/python -m benchmarks.compare $(ARGS)
 
 bench-tuning: $(VENV)/ready ## Measure what tuning and learning cost; writes benchmarks/results/tuning.md
 	$(BIN)/python -m benchmarks.tuning $(ARGS)
