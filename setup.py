@@ -101,7 +101,8 @@ setup(
     # The lower bounds are those of constraints-oldest.txt, which `make test-oldest` tests.
     install_requires=[
         "bm25s>=0.3",
-        "numba>=0.60",
+        # fusion/kernel/code_cache.py uses private parts, which tests/unit/test_compiled.py looks for.
+        "numba>=0.60,<0.69",
         "numpy>=1.26",
         # Spark 4.3 and earlier do not work with pandas 3.
         "pandas>=2.2,<3",
