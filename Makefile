@@ -5,13 +5,11 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 # The environment with the oldest supported versions.
 OLDEST ?= .venv-oldest
-# What requirements.lock holds beside the packages that are always needed.
-LOCKED := alerts connect java learned linear mlflow nightly report stemming
 # PyTorch's index of CPU builds, where it answers and there is no GPU; asked only when something is installed.
 TORCH   = $(shell $(PYTHON) .ci/torch_index.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest drill lint format docs figures bench bench-cells bench-compare bench-tuning lock package clean
+.PHONY: help demo test test-oldest drill lint format docs figures bench bench-cells bench-tuning package clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,17 +48,8 @@ bench: $(VENV)/ready ## Measure the engines, the bare kernel and ranx; writes be
 bench-cells: $(VENV)/ready ## Measure cells beyond the paper's, and subsets of retrievers; writes benchmarks/results/cells.md
 	$(BIN)/python -m benchmarks.cells $(ARGS)
 
-bench-compare: $(VENV)/ready ## Measure an evaluation here and in another checkout (ARGS='--other FOLDER'); writes benchmarks/results/compare.md
-	$(BIN)/python -m benchmarks.compare $(ARGS)
-
 bench-tuning: $(VENV)/ready ## Measure what tuning and learning cost; writes benchmarks/results/tuning.md
 	$(BIN)/python -m benchmarks.tuning $(ARGS)
-
-lock: $(VENV)/ready ## Write requirements.lock: the exact versions of everything, with their hashes
-	$(BIN)/python -m pip install --quiet --quiet --editable '.[dev]'
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
-	  --no-emit-find-links --custom-compile-command 'make lock' \
-	  $(foreach extra,$(LOCKED),--extra $(extra)) --output-file requirements.lock setup.py
 
 package: $(VENV)/ready ## The wheel, and an environment to ship to a cluster (EXTRAS=dense: with the bi-encoder); see docs/clusters.md
 	rm -rf build dist

@@ -3,9 +3,8 @@
     python -m benchmarks.cells [--texts 512] [--subset-texts 20000]
 
 Kernel: 2 retrievers x 2 label groups x 64 labels per text; tail, head and all labels are ranked. Seconds are those of
-one core's work, the least of several rounds; benchmarks/compare.py compares them with another version. Subsets: the
-engine `local`, ten cells over each of the 247 subsets of two or more of eight retrievers, nDCG@10 of tail, head and all
-labels; in a process of its own, whose memory is measured.
+one core's work, the least of several rounds. Subsets: the engine `local`, ten cells over each of the 247 subsets of two
+or more of eight retrievers, nDCG@10 of tail, head and all labels; in a process of its own, whose memory is measured.
 """
 
 from __future__ import annotations

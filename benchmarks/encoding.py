@@ -1,38 +1,36 @@
-"""Encoding with the bundled model on one core: PyTorch in float32, bfloat16 and int8, and OpenVINO beside it.
+"""Encoding with the bundled model on one core: how fast PyTorch is in float32 and bfloat16, and OpenVINO.
 
-    python -m benchmarks.encoding [--work FOLDER] [--limit 20000] [--timed 128] [--max-length 96] [--batch 16]
-                                  [--quality bfloat16,int8] [--folds 5] [--openvino]
+    python -m benchmarks.encoding [--timed 128] [--max-length 96] [--batch 16] [--openvino]
 
-Speed: CPU seconds of the same texts, each way right after float32, in turns; the best of three. Quality: `dense` with
-projections trained per fold, and fused with BM25, on the demo's texts; texts and labels are encoded by each way of
-`--quality`. With `--openvino` (pip install openvino nncf), which is measured for its speed alone, the transformer
-inside the sentence-transformers model is replaced by a compiled one; there, int8 means weights and activations with
-scales that were found on training texts. Written to benchmarks/results/encoding.md.
+CPU seconds of the same texts, each way right after float32, in turns; the best of three. With `--openvino` (pip install
+openvino nncf), the transformer inside the sentence-transformers model is replaced by a compiled one; there, int8 means
+weights and activations with scales that were found on other texts. Written to benchmarks/results/encoding.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.one_fold import TEST_OF, OneFold
-from benchmarks.retrievers import ASPECTS
-from fusion.types import Floats, Singles
+from fusion.types import Singles
 from jobs.settings.dense import DenseSettings
 from jobs.train_dense import base_encoder
 from udfs.encode import Encoder, encode, load_encoder
-from udfs.fold_data import read_texts, role_texts
 
 RESULTS = Path(__file__).parent / "results"
+TEXTS = Path(__file__).parents[1] / "data" / "debtags" / "texts.jsonl.gz"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 CALIBRATION = 16
-PRECISIONS = ("float32", "bfloat16", "int8")
+PRECISIONS = ("float32", "bfloat16")
 BASE = "torch, float32"
 ROUNDS = 3
 Encode = Callable[[list[str]], Singles]
@@ -40,13 +38,9 @@ Encode = Callable[[list[str]], Singles]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", default="work/encoding")
-    parser.add_argument("--limit", type=int, default=20_000)
     parser.add_argument("--timed", type=int, default=128)
     parser.add_argument("--max-length", type=int, default=96)
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--quality", default="bfloat16,int8")
-    parser.add_argument("--folds", type=int, default=TEST_OF)
     parser.add_argument("--openvino", action="store_true")
     arguments = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -138,15 +132,12 @@ def _compiled(config: Any, infer: Callable[[list[Any]], Any]) -> Any:
 
 
 def report(arguments: argparse.Namespace) -> Iterator[str]:
-    """The tables in Markdown."""
-    folder = Path(arguments.work)
-    folds = [OneFold(folder / f"fold-{part}", part) for part in range(arguments.folds)]
-    counts = [data.write(arguments.limit) for data in folds]
-    train = read_texts(folds[0].source(), role_texts(folds[0].source(), "train"))
+    """The table in Markdown."""
+    texts = demo_texts(CALIBRATION + arguments.timed)
     every = {f"torch, {precision}": by_torch(precise(arguments, precision)) for precision in PRECISIONS}
     if arguments.openvino:
-        every |= openvino_ways(precise(arguments, "float32"), train[:CALIBRATION])
-    timed = train[-arguments.timed :]
+        every |= openvino_ways(precise(arguments, "float32"), texts[:CALIBRATION])
+    timed = texts[CALIBRATION:]
     rates, alike = speeds(every, timed)
     yield f"# Encoding with {precise(arguments, 'float32').model}, {arguments.max_length} tokens, one thread"
     yield ""
@@ -156,32 +147,12 @@ def report(arguments: argparse.Namespace) -> Iterator[str]:
     yield "|---|" + "---:|" * 3
     for name, (rate, ratio) in rates.items():
         yield f"| {name} | {rate:.0f} | {ratio:.2f} | {alike[name]:.4f} |"
-    yield ""
-    tested = sum(count["test"] for count in counts)
-    yield f"Quality: {tested:,} test texts of {len(folds)} folds of {counts[0]['texts']:,} texts, projections trained"
-    yield "per fold, labels by their names and training texts; means over the folds, in percent."
-    yield ""
-    header = " | ".join(f"{group} {metric}@{k}" for group, metric, k in ASPECTS)
-    yield f"| | dense: {header} | with bm25: {header} |"
-    yield "|---|" + "---:|" * (2 * len(ASPECTS))
-    bm25 = [data.bm25() for data in folds]
-    means = {name: quality(precise(arguments, name), folds, bm25) for name in arguments.quality.split(",")}
-    for name, values in means.items():
-        yield f"| {name} | {' | '.join(f'{value:.2f}' for value in values)} |"
-    first, *_, last = means.values()
-    yield f"| difference | {' | '.join(f'{value:+.2f}' for value in last - first)} |"
 
 
-def quality(encoder: Encoder, folds: Sequence[OneFold], bm25: Sequence[str]) -> Floats:
-    """nDCG@10 and P@1, tail and head, of `dense` and of its fusion with BM25: means over the folds."""
-    settings = DenseSettings()
-    vectors = folds[0].encoded(encoder, f"{encoder.precision}-{encoder.batch_size}")
-    found = []
-    for data, lists in zip(folds, bm25, strict=True):
-        heads = data.projections(vectors, settings.label_text, settings.training)
-        figures = data.figures(lists, data.dense(vectors, settings.label_text, heads.folder))
-        found.append([*figures["dense"], *figures["fused"]])
-    return np.mean(found, axis=0)
+def demo_texts(count: int) -> list[str]:
+    """The first texts of the demo."""
+    with gzip.open(TEXTS, "rt", encoding="utf-8") as lines:
+        return [json.loads(line)["text"] for line in islice(lines, count)]
 
 
 def speeds(every: dict[str, Encode], timed: list[str]) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:

@@ -27,7 +27,7 @@ from benchmarks.one_fold import OneFold
 from benchmarks.retrievers import ASPECTS, FAVOURITE
 from fusion.retrieval.contrastive import Training
 from jobs.settings.dense import DenseSettings
-from jobs.train_dense import base_encoder, training_encoder
+from jobs.train_dense import base_encoder
 from udfs.encode import Encoder, load_encoder
 from udfs.finetune import PairTexts, Saving, Steps, finetune
 
@@ -68,7 +68,7 @@ def settings(arguments: argparse.Namespace, **chosen: Any) -> DenseSettings:
 
 def full_settings(arguments: argparse.Namespace, epochs: int) -> tuple[Training, Encoder]:
     dense = settings(arguments, train="full", train_batch=arguments.batch, epochs=epochs, **FULL_RATES)
-    return dense.training, training_encoder(dense)
+    return dense.training, base_encoder(dense)
 
 
 def train(arguments: argparse.Namespace, name: str, epochs: int) -> None:
@@ -166,17 +166,17 @@ def report(arguments: argparse.Namespace) -> Iterator[str]:
     again = ThreadPoolExecutor().submit(killed, arguments, steps)
     once = trained(arguments, WHOLE, 1)
     full = trained(arguments, WHOLE, arguments.epochs)
-    encoder, tuned_in = base_encoder(settings(arguments)), full_settings(arguments, 1)[1].precision
+    encoder = base_encoder(settings(arguments))
     yield f"# Fine-tuning on the demo's texts: {counts['texts']:,} of them, one fold"
     yield ""
     yield (
-        f"{encoder.model}, {encoder.max_length} tokens, encoded in {encoder.precision}; "
+        f"{encoder.model}, {encoder.max_length} tokens, in {encoder.precision}; "
         f"{counts['train']:,} training texts "
         f"({counts['pairs']:,} pairs), {counts['validation']:,} validation and {counts['test']:,} test texts, "
         f"{counts['labels']:,} labels; one thread."
     )
     yield (
-        f"`full`: in {tuned_in}, batches of {arguments.batch} pairs, rates {FULL_RATES['learning_rate_low']:g} to "
+        f"`full`: batches of {arguments.batch} pairs, rates {FULL_RATES['learning_rate_low']:g} to "
         f"{FULL_RATES['learning_rate_high']:g}. Fused: bm25 and dense by {FAVOURITE}."
     )
     yield ""

@@ -28,9 +28,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from benchmarks.bare import run_bare
-from benchmarks.compare import all_metrics
 from benchmarks.data import RETRIEVERS, write_data
 from benchmarks.memory import WorkerMemory
+from fusion.registry import METRICS
 from jobs import evaluate
 from jobs.config import Config, load_config
 from jobs.inputs.list_rows import load_lists
@@ -112,6 +112,13 @@ def ways_of(inputs: Inputs) -> dict[str, Config]:
         EVERYTHING: config_of({**inputs, "grid.normalizations": "everything", "grid.fusions": "everything"}),
         WITH_TESTS: config_of({**inputs, "evaluate.details": True}),
     }
+
+
+def all_metrics(inputs: Inputs) -> Inputs:
+    """The settings that ask for every metric, at 1, 5 and 10 where it has a cut-off."""
+    deep = [entry.name for entry in METRICS if entry.cutoff != "needed"]
+    cut = [f"{entry.name}@{k}" for entry in METRICS if entry.cutoff == "needed" for k in (1, 5, 10)]
+    return {"evaluate.metrics": [*cut, *deep], "inputs.training": inputs["inputs.judgements"]}
 
 
 def in_turns(session: SparkSession, ways: Mapping[str, Config], rounds: int) -> dict[str, list[float]]:

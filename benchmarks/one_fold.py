@@ -1,4 +1,4 @@
-"""One fold of a dataset without Spark: the tables, vectors, lists and figures, by the workers' own code."""
+"""One fold of the demo without Spark: the tables, vectors, lists and figures, by the workers' own code."""
 
 from __future__ import annotations
 
@@ -36,13 +36,6 @@ TEST_OF, VALIDATION_OF = 5, 10
 TOP = 64
 
 
-class Dataset(NamedTuple):
-    """Texts (text_id, key, text, labels) and labels (label, name). Texts of one key are never divided."""
-
-    texts: list[dict[str, Any]]
-    labels: list[dict[str, Any]]
-
-
 class Vectors(NamedTuple):
     """Where the vectors of texts and of labels are."""
 
@@ -62,8 +55,6 @@ class OneFold:
     """A folder with the tables of one fold, and what was made of them."""
 
     folder: Path
-    part: int = 0
-    """Which fifth of the texts is tested."""
 
     @property
     def words(self) -> Path:
@@ -73,10 +64,10 @@ class OneFold:
     def source(self) -> FoldSource:
         return FoldSource(0, str(self.folder.absolute()), (), (), False)
 
-    def write(self, limit: int, dataset: Dataset | None = None) -> dict[str, int]:
-        """Write the tables of at most so many texts, those of the demo by default; how many there are of each kind."""
+    def write(self, limit: int) -> dict[str, int]:
+        """Write the tables of the demo's texts, at most `limit` of them; how many there are of each kind."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        rows, labels = dataset or Dataset(*(_records(DATA / name) for name in ("texts.jsonl.gz", "labels.jsonl.gz")))
+        rows, labels = (_records(DATA / name) for name in ("texts.jsonl.gz", "labels.jsonl.gz"))
         rows = sorted(rows, key=lambda row: _hash("limit", row["text_id"]))[:limit]
         number = {row["label"]: n for n, row in enumerate(labels)}
         carried = [sorted({number[label] for label in row["labels"]}) for row in rows]
@@ -96,7 +87,7 @@ class OneFold:
             label_group=pareto_groups(np.arange(len(used)), counts[used]).tolist(),
         )
         write_columns(self.words, id=pa.array(range(len(used)), pa.int64()), text=names)
-        roles = [_role(row["key"], self.part) for row in rows]
+        roles = [_role(row["key"]) for row in rows]
         write_columns(
             self.folder / "folds.parquet", fold=pa.array([0] * len(rows), pa.int32()), text_id=ids, role=roles
         )
@@ -209,8 +200,8 @@ def _hash(purpose: str, value: object) -> int:
     return zlib.crc32(f"{purpose} {value}".encode())
 
 
-def _role(key: object, part: int) -> str:
+def _role(key: object) -> str:
     """Texts of one key have one role."""
-    if _hash("test", key) % TEST_OF == part:
+    if _hash("test", key) % TEST_OF == 0:
         return "test"
     return "validation" if _hash("validation", key) % VALIDATION_OF == 0 else "train"

@@ -37,7 +37,6 @@ from udfs.encode import (
     find_model,
     load_encoder,
     native_precision,
-    trainable_precision,
 )
 from udfs.finetune import Saving, finetune
 from udfs.fold_data import FoldSource
@@ -52,7 +51,7 @@ BUCKET = 256
 RANGES = 4
 """Ranges per bucket that Spark is asked for. It makes fewer, since none of them divides a bucket; of as many ranges as
 there are buckets, some would hold two and others none."""
-ENCODING = ("udfs.encode", "udfs.int8", "fusion.retrieval.int8")
+ENCODING = ("udfs.encode",)
 """The code that decides what a text's vector is. Whatever else it imports does not: encoding takes hours, and the
 digests of the texts and of the model are in the key."""
 LEARNING = ("udfs.finetune", "udfs.vectors")
@@ -134,12 +133,6 @@ def base_encoder(settings: DenseSettings) -> Encoder:
     precision = native_precision() if settings.precision == "auto" else settings.precision
     model, identity = located_model(settings.model)
     return Encoder(model, identity, settings.max_length, settings.batch_size, settings.threads, precision)
-
-
-def training_encoder(settings: DenseSettings) -> Encoder:
-    """The model as it is fine-tuned."""
-    encoder = base_encoder(settings)
-    return replace(encoder, precision=trainable_precision(encoder.precision))
 
 
 def _identity(encoder: Encoder) -> list[Any]:
@@ -263,7 +256,7 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
 
 def _train_full(work: DenseWork) -> None:
     settings, code = work.settings, import_closure(*LEARNING)
-    encoder = training_encoder(settings)
+    encoder = base_encoder(settings)
     chosen = TRAINING | {"train", "max_length", "batch_size", "validation_texts"}
     key = {
         "prepared": work.prepared.fingerprint,

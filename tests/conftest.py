@@ -8,10 +8,14 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.runtime.log import configure_log
 from jobs.runtime.session import get_session
 from jobs.settings import SparkSettings
+from jobs.settings.log import LogSettings
 from tests.servers import QUICK
 
+# As the command does: tests read its lines.
+configure_log(LogSettings())
 # For this session's JVM, and for those of programs that tests start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
 

@@ -19,12 +19,11 @@ from fusion.errors import InputError, SetupError, unknown_name
 from fusion.retrieval.contrastive import REMEDY, dense_package
 from fusion.types import Ints, Singles
 from udfs.candidate_rows import Batches
-from udfs.int8 import int8_problem, to_int8
 from udfs.storage import local_folder, readable_folder
 
 VECTORS_SCHEMA = "id long, vector array<float>"
 MODEL_FOLDER = "model"
-Precision = Literal["float32", "bfloat16", "int8"]
+Precision = Literal["float32", "bfloat16"]
 """How the products inside a model are rounded."""
 MOST_CHARACTERS = 16
 """Characters per token that the model may read: where that many words do not fill it, it gets the whole text."""
@@ -110,18 +109,7 @@ def check_weights(model: str) -> str | None:
 
 
 def native_precision() -> Precision:
-    """What this machine encodes fastest in: float32 unless its processor has instructions for something shorter."""
-    cpu = dense_package("torch").cpu
-    # Units that multiply whole tiles do so in either; which of them is faster there was not measured.
-    if _has(cpu, "_is_amx_tile_supported"):
-        return "bfloat16"
-    return "int8" if int8_problem() is None else trainable_precision("int8")
-
-
-def trainable_precision(wanted: Precision) -> Precision:
-    """What a model is fine-tuned in that is to encode in `wanted`: there are no gradients in whole numbers."""
-    if wanted != "int8":
-        return wanted
+    """What this machine encodes fastest in: float32 unless its processor has instructions for bfloat16."""
     cpu = dense_package("torch").cpu
     fast = _has(cpu, "_is_avx512_bf16_supported") or _has(cpu, "_is_amx_tile_supported")
     return "bfloat16" if fast else "float32"
@@ -150,14 +138,11 @@ def load_encoder(encoder: Encoder) -> Any:
         raise InputError(f"dense.model {encoder.model} cannot be loaded: {reason}") from None
     model.max_seq_length = min(encoder.max_length, model.max_seq_length or encoder.max_length)
     model.eval()
-    if encoder.precision == "int8":
-        to_int8(model)
     return model
 
 
 def encode(model: Any, texts: list[str], batch_size: int, precision: Precision = "float32") -> Singles:
-    """Unit vectors of texts. In bfloat16 only products of matrices are rounded, to 8 bits; sums are not. In int8 it is
-    the model itself that rounds (see `load_encoder`)."""
+    """Unit vectors of texts. In bfloat16 only products of matrices are rounded, to 8 bits; sums are not."""
     torch = dense_package("torch")
     order, read = by_tokens(model, texts)
     with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bfloat16"):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fusion.errors import ConfigError, InputError
+from fusion.errors import InputError
 from fusion.retrieval.contrastive import (
     LabelSets,
     Side,
@@ -119,8 +119,6 @@ class Steps:
     """A training: the model, its optimizer, and how far it is."""
 
     def __init__(self, model: Any, train: PairTexts, training: Training, encoder: Encoder) -> None:
-        if encoder.precision == "int8":
-            raise ConfigError("a model is fine-tuned in float32 or bfloat16, not in int8")
         self.torch = dense_package("torch")
         self.model, self.train, self.training, self.encoder = model, train, training, encoder
         self.optimizer = self.torch.optim.AdamW(model.parameters(), lr=training.learning_rate_high)

@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Mapping
+from io import SEEK_END
 from typing import IO, Any
 
 import pyarrow as pa
 
 from fusion.errors import InputError
-from udfs.plain_pickle import PlainUnpickler
 from udfs.storage import client_of, local_folder
 
 SAMPLES_SCHEMA = "text_id long, text string, labels array<string>, names array<string>, problem string"
 KEYS = ("idx", "text", "labels_ids", "labels")
 ROWS = 4096
+MOST_BYTES = 8 << 30
+"""The largest file that is read: a pickle is held in memory as a whole."""
+
+
+class PlainUnpickler(pickle.Unpickler):
+    """Admits containers, numbers and strings, which pickles have instructions of their own for, and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise InputError(
+            f"the pickle asks for {module}.{name}, which is refused: only lists, tuples, dicts, numbers and strings "
+            "are read. Save the samples again as plain Python values"
+        )
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise InputError(f"the pickle asks for the outside object {str(pid)[:100]!r}, which is refused")
 
 
 def load_plain(stream: IO[bytes], source: str) -> Any:
     """The content of a pickle, or an error that says what is wrong with it."""
     try:
+        size = stream.seek(0, SEEK_END)
+        if size > MOST_BYTES:
+            raise InputError(f"the pickle has {size:,} bytes, and at most {MOST_BYTES:,} are read: split it")
+        stream.seek(0)
         return PlainUnpickler(stream).load()
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
-    except Exception as error:  # garbage can make the machine of pickle fail in any way
+    except Exception as error:  # garbage can make the unpickler fail in any way
         raise InputError(f"{source} is not a readable pickle: {type(error).__name__}: {error}") from None
 
 
@@ -39,7 +59,14 @@ def read_samples(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             continue
         for first in range(0, len(samples), ROWS):
             chunk = samples[first : first + ROWS]
-            yield _batch([sample_row(sample, f"{path} sample {first + n}") for n, sample in enumerate(chunk)])
+            yield _batch([_checked_row(sample, f"{path} sample {first + n}") for n, sample in enumerate(chunk)])
+
+
+def _checked_row(sample: Any, place: str) -> dict[str, Any]:
+    try:
+        return sample_row(sample, place)
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, endless nesting
+        return {"problem": f"{place} cannot be written: {error}"}
 
 
 def sample_row(sample: Any, place: str) -> dict[str, Any]:
@@ -85,4 +112,4 @@ def _open(path: str) -> IO[bytes]:
     if local is not None:
         return local.open("rb")
     client, inside = client_of(path)
-    return client.open_input_stream(inside, compression=None)
+    return client.open_input_file(inside)

@@ -28,10 +28,13 @@ def widget(name: str, default: str, label: str) -> str:
 
 
 def session() -> SparkSession:
-    """The notebook's session, or one on this machine."""
+    """The notebook's session, or one on this machine. From here on, jobs say below the cell what they do."""
+    from jobs.runtime.log import configure_log
     from jobs.runtime.session import get_session
     from jobs.settings import SparkSettings
+    from jobs.settings.log import LogSettings
 
+    configure_log(LogSettings())
     return get_session(SparkSettings())
 
 

@@ -23,7 +23,6 @@ from fusion.retrieval.contrastive import (
     mean_reciprocal_rank,
     negatives,
 )
-from fusion.retrieval.hard_negatives import draw_labels, hard_negatives
 from fusion.retrieval.projection import deterministic, unit
 from fusion.types import Ints, Singles
 
@@ -46,10 +45,6 @@ class StaticTraining:
     train_batch: int
     extra_labels: int
     """Labels drawn for every batch, beside those of its pairs."""
-    hard_labels: int
-    """Labels drawn for every pair of a batch, from those that BM25 lists for its text and that it does not have."""
-    hard_among: int
-    """From so many of these, the first ones."""
     seed: int
 
 
@@ -194,7 +189,6 @@ def train_static(
     steps = -(-len(texts) // settings.train_batch)
     carried = np.unique(labels)
     drawn = min(settings.extra_labels, len(carried))
-    hard = hard_negatives(train.bags, train.known, len(start), settings.hard_among) if settings.hard_labels else None
     model, best = trainer.model(), 0
     sample = validation.bags if len(validation.known) else train.bags
     dispersed = first_dispersion(model.texts(sample), model.labels(names), where)
@@ -206,8 +200,6 @@ def train_static(
                 batch = order[step * settings.train_batch : (step + 1) * settings.train_batch]
                 share = rising_and_falling(trainer.number, steps * settings.epochs)
                 extra = rng.choice(carried, drawn, replace=False)
-                if hard is not None:
-                    extra = np.concatenate((extra, draw_labels(hard, texts[batch], settings.hard_labels, rng)))
                 loss = trainer.step(texts[batch], labels[batch], extra, settings.learning_rate * share)
                 total += len(batch) * loss
             losses.append(total / len(texts))

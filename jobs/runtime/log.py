@@ -1,7 +1,8 @@
 """What a job says about its work: sentences on the terminal for people, key=value lines for programs.
 
 Everything goes through the logger `xmtc_fusion` of Python's logging. A record has a sentence as its message and may
-carry `fields`, the same as data. To send records elsewhere as well, add a handler to that logger.
+carry `fields`, the same as data. The command sends them to the terminal and to a file (`configure_log`); a program that
+imports a job decides for itself.
 """
 
 from __future__ import annotations
@@ -208,7 +209,3 @@ def recorded() -> Iterator[list[dict[str, Any]]]:
         yield lines
     finally:
         _records.pop()
-
-
-# Whoever calls a job from a program or a notebook sees its lines, too.
-configure_log(LogSettings())

@@ -21,7 +21,7 @@ class DenseSettings(Section):
     batch_size: int = Field(32, ge=1)
     chunk_texts: int = Field(4_000, ge=1)
     threads: int = Field(1, ge=1)
-    precision: Literal["float32", "bfloat16", "int8", "auto"] = "float32"
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
 
     label_text: list[LabelPart] = Field(default_factory=lambda: list[LabelPart](["name", "train_texts"]))
 

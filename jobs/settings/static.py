@@ -26,8 +26,6 @@ class StaticSettings(Section):
     patience: int = Field(3, ge=1)
     train_batch: int = Field(512, ge=2)
     extra_labels: int = Field(0, ge=0)
-    hard_labels: int = Field(0, ge=0)
-    hard_among: int = Field(32, ge=1)
     validation_texts: int = Field(5000, ge=1)
     seed: int = Field(0, ge=0)
 

@@ -1,4 +1,4 @@
-"""The bounds of setup.py are those that are tested, and the lock file and the workflow know them."""
+"""The bounds of setup.py are those that are tested, and the workflow knows them."""
 
 from __future__ import annotations
 
@@ -66,17 +66,6 @@ def test_the_oldest_versions_are_the_lower_bounds(given: dict) -> None:
     assert oldest.keys() <= bounds_of(given, extras.split(",")).keys()
 
 
-def test_the_lock_file_holds_every_package_with_hashes_and_no_address(given: dict) -> None:
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    locked = pinned(ROOT / "requirements.lock")
-    (extras,) = re.findall(r"^LOCKED := (.+)", MAKEFILE, re.MULTILINE)
-    for name, bounds in bounds_of(given, extras.split()).items():
-        assert all(version in each for each in bounds for version in locked[name]), name
-    packages = re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)[1:]
-    assert len(packages) > 30 and all("--hash=sha256:" in package for package in packages)
-    assert "http" not in text and "file:" not in text and "/" not in re.sub(r"#.*", "", text)
-
-
 def test_the_workflow_runs_targets_that_exist_on_supported_versions(given: dict) -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))
     matrix = workflow["jobs"]["unit"]["strategy"]["matrix"]
@@ -86,20 +75,6 @@ def test_the_workflow_runs_targets_that_exist_on_supported_versions(given: dict)
     commands = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
     for target in (command.split()[1] for command in commands if command.startswith("make ")):
         assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
-
-
-def test_the_workflow_runs_the_newest_spark_of_every_python() -> None:
-    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))
-    matrix = workflow["jobs"]["unit"]["strategy"]["matrix"]
-    lines = re.findall(r"^pyspark.*(?= \\$)", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
-    for python in matrix["python"]:
-        run = {spark for spark in matrix["spark"] if {"python": python, "spark": spark} not in matrix["exclude"]}
-        (newest,) = [
-            Version(next(iter(locked.specifier)).version)
-            for locked in map(Requirement, lines)
-            if locked.marker is None or locked.marker.evaluate({"python_full_version": f"{python}.0"})
-        ]
-        assert max(run, key=Version) == f"{newest.major}.{newest.minor}", python
 
 
 def test_the_tools_of_make_lint_have_one_version(given: dict) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 from contextlib import suppress
 from fcntl import LOCK_EX, flock
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from fusion.kernel import code_cache
 from fusion.kernel.compiled import compiled
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +95,22 @@ def test_it_is_found_from_another_place_and_compiled_again_when_it_must_be(folde
 def test_without_a_place_to_write_it_still_works(folder: Path) -> None:
     (folder / "kept").write_text("a file where the folder should be")
     assert call(folder, "a") == (14, 2)
+
+
+def test_numba_has_the_private_parts_that_the_cache_uses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails with a new numba: adapt fusion/kernel/code_cache.py, then raise the bound in setup.py."""
+    monkeypatch.setattr(code_cache, "cache_folder", lambda: folder)
+    monkeypatch.syspath_prepend(folder)
+    (folder / "shifting.py").write_text("def shifted(x):\n    return x + 5\n")
+    dispatcher = code_cache.make_dispatcher(import_module("shifting").shifted)
+    assert dispatcher(1) == 6
+    ((signature, result),) = dispatcher.overloads.items()
+    assert dispatcher._cache.holds(signature, dispatcher.targetctx), "the dispatcher has not saved what it compiled"
+    assert code_cache._Cache.__abstractmethods__ <= vars(code_cache._KeptCode).keys()
+    # What `load_overload` does, without its suppressing of errors.
+    kept = pickle.loads(code_cache.dumps(result._reduce()))
+    assert code_cache.CompileResult._rebuild(dispatcher.targetctx, *kept).signature.args == signature
+    assert hasattr(code_cache.config, "CACHE_DIR")
 
 
 def test_functions_of_a_notebook_work() -> None:

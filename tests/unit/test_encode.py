@@ -1,4 +1,4 @@
-"""How texts reach a model: in the order of their tokens, and of a long text its beginning."""
+"""How texts reach a model: in the order of their tokens, and of a long text its beginning; the precision of `auto`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tests.retrieval_data import WORDS, tiny_bert, word
 from udfs import encode
@@ -20,6 +21,16 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder: Path = tiny_bert(tmp_path_factory.mktemp("tiny-bert"))
     yield load_encoder(Encoder(str(folder), "tokens", 16, 8))
     load_encoder.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("feature", "chosen"),
+    [("_is_avx512_bf16_supported", "bfloat16"), ("_is_amx_tile_supported", "bfloat16"), (None, "float32")],
+)
+def test_auto_goes_by_the_processor(feature: str | None, chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
+        monkeypatch.setattr(torch.cpu, name, lambda has=name == feature: has, raising=False)
+    assert encode.native_precision() == chosen
 
 
 def test_texts_of_as_many_tokens_share_a_batch(loaded: Any) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from fusion.errors import ConfigError
 from fusion.retrieval.contrastive import CollapseError, LabelSets, Side, cached_step, negatives, nt_xent
 from jobs.settings.dense import DenseSettings
 from tests.retrieval_data import LABELS, make_data, tiny_bert, word
@@ -124,12 +123,6 @@ def test_a_killed_training_ends_the_same(folder, tmp_path, left) -> None:
     assert again == report
     for name, value in weights.items():
         torch.testing.assert_close(resumed[name], value, rtol=0, atol=1e-6)
-
-
-def test_int8_is_refused(folder, tmp_path) -> None:
-    pairs, in_int8 = pair_texts(), replace(encoder(folder), precision="int8")
-    with pytest.raises(ConfigError, match="not in int8"):
-        fit(fresh(folder), pairs, pairs, settings(), in_int8, Checkpoints(str(tmp_path), 0), "fold 7")
 
 
 def test_a_collapse_is_caught(folder, tmp_path) -> None:

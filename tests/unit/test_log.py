@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -27,6 +29,8 @@ from jobs.runtime.log import (
 from jobs.runtime.progress import Progress
 from jobs.settings.log import LogSettings
 
+ROOT = Path(__file__).parents[2]
+
 
 class FakeTerminal(io.StringIO):
     def isatty(self) -> bool:
@@ -38,6 +42,46 @@ def fresh() -> Iterator[None]:
     configure_log(LogSettings())
     yield
     configure_log(LogSettings())
+
+
+IMPORT_ALL = """
+import importlib, json, logging, os, pkgutil
+import fusion, jobs, udfs, xmtc_fusion
+
+ROOTS = (fusion, udfs, jobs, xmtc_fusion)
+
+def state():
+    known = [logging.getLogger(name) for name in [None, *logging.Logger.manager.loggerDict]]
+    own = [logger for logger in known if logger.name.split(".")[0] in ("root", *(root.__name__ for root in ROOTS))]
+    loggers = {logger.name: [len(logger.handlers), logger.level, logger.propagate, logger.disabled] for logger in own}
+    return {"environment": dict(os.environ), "loggers": {name: how for name, how in loggers.items() if how != PLAIN}}
+
+PLAIN = [0, logging.NOTSET, True, False]
+before = state()
+names = [module.name for root in ROOTS for module in pkgutil.walk_packages(root.__path__, f"{root.__name__}.")]
+for name in names:
+    importlib.import_module(name)
+print(json.dumps([len(names), before, state()]))
+"""
+
+
+def test_importing_configures_no_log_and_changes_no_variable() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORT_ALL], stdout=subprocess.PIPE, check=True, cwd=ROOT)
+    modules, before, after = json.loads(done.stdout)
+    assert modules > 100
+    assert before == after
+
+
+def test_a_program_sees_the_lines_once_it_asks_for_them() -> None:
+    code = """
+import logging
+from jobs.runtime.log import log
+log("unseen")
+logging.basicConfig(level=logging.INFO)
+log("seen")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("", "INFO:xmtc_fusion:seen\n")
 
 
 def test_people_read_sentences_and_programs_read_fields(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from fusion.errors import InputError
 from udfs.pickles import SAMPLES_SCHEMA, load_plain, read_samples, sample_row
 
 SAMPLE = {"idx": 3, "text_idx": 1, "text": "a text\n", "labels_ids": [7, 2], "labels": ["seven\n", "two"]}
+NESTED = 200_000
 ran: list[str] = []
 
 
@@ -39,7 +40,7 @@ class Shell:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_plain_values_are_read_in_every_protocol(protocol: int) -> None:
-    value = [{"a": (1, 2.5, True, None), "b": {"x", "y"}, "c": frozenset([1]), "long": 10**30, "u": "żółw"}]
+    value = [{"a": (1, 2.5, True, None), "b": [], "c": {}, "long": 10**30, "u": "żółw"}]
     assert load_plain(io.BytesIO(pickle.dumps(value, protocol)), "s.pkl") == value
 
 
@@ -57,8 +58,8 @@ def test_plain_values_are_read_in_every_protocol(protocol: int) -> None:
 )
 @pytest.mark.parametrize("protocol", [0, 2, 4, 5])
 def test_anything_else_is_refused_by_name(value: object, name: str, protocol: int) -> None:
-    if name == "builtins.len" and protocol < 3:
-        name = "__builtin__.len"
+    if protocol < 3:
+        name = name.replace("builtins", "__builtin__")
     with pytest.raises(InputError, match=f"s.pkl: the pickle asks for .*{name}.*refused"):
         load_plain(io.BytesIO(pickle.dumps([{"text": value}], protocol)), "s.pkl")
 
@@ -132,56 +133,48 @@ def test_files_become_batches(tmp_path) -> None:
     assert len(rows) == 5002
 
 
-def doubled(levels: int) -> bytes:
-    """A tuple of twice the tuple before, and so on: each level costs six bytes and doubles the work of hashing it."""
-    code = b")\x94"
-    for level in range(levels):
-        code += bytes([*b"h", level, *b"h", level]) + b"\x86\x94"
-    return code
-
-
-NESTED = 200_000
-
-
 @pytest.mark.parametrize(
-    ("data", "reason"),
+    "data",
     [
-        (b"\x80\x04Nr\xff\xff\xff\xff0.", "not a readable pickle"),
-        (b"\x80\x04\x8d" + (2**32).to_bytes(8, "little") + b".", "not a readable pickle"),
-        (b"\x80\x04\x95" + (2**33).to_bytes(8, "little") + b".", "not a readable pickle"),
-        (b"\x80\x05\x96" + (2**33).to_bytes(8, "little") + b".", "the instruction BYTEARRAY8"),
-        (b"\x80\x04\x8f(" + doubled(40) + b"\x90.", "uses again holds more than 10,000 values"),
-        (b"\x80\x04](" + doubled(40) + b"e.", "uses again holds more than 10,000 values"),
-        (b"\x80\x04]22222e.", "the instruction DUP"),
-        (b"L" + b"1" * 5000 + b"L\n.", "5,001 digits"),
-        (b"I" + b"1" * 5000 + b"\n.", "5,000 digits"),
-        (b"\x80\x02\x8b" + (5000).to_bytes(4, "little") + b"\x01" * 5000 + b".", "5,000 bytes"),
-        (b"\x80\x04" + b"(" * NESTED + b"l" * NESTED + b".", "more than 32 deep"),
-        (b"\x80\x04}N" + b"\x85" * NESTED + b"Ns.", "more than 32 deep"),
-        (b"\x80\x04(N" + b"\x85" * NESTED + b"\x91.", "more than 32 deep"),
+        b"\x80\x04\x8d" + (2**32).to_bytes(8, "little") + b".",
+        b"\x80\x04\x95" + (2**33).to_bytes(8, "little") + b".",
+        b"\x80\x05\x96" + (2**33).to_bytes(8, "little") + b".",
+        b"\x80\x04]22222e.",
+        b"L" + b"1" * 5000 + b"L\n.",
     ],
-    ids=range(13),
+    ids=["string", "frame", "bytes", "stack", "digits"],
 )
-def test_bombs_are_refused_in_little_time_and_memory(data: bytes, reason: str) -> None:
-    """9 bytes that ask for gigabytes, 250 that hash for hours, numbers of thousands of digits, endless nesting."""
+def test_lengths_that_the_file_does_not_have_are_refused(data: bytes) -> None:
+    """In little time and memory, as are numbers of thousands of digits."""
     before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    with pytest.raises(InputError, match=reason):
+    with pytest.raises(InputError, match="not a readable pickle"):
         load_plain(io.BytesIO(data), "s.pkl")
     assert time.process_time() - begin < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
 
 
-def test_what_samples_share_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_that_cannot_be_written_are_problems(tmp_path) -> None:
+    nested = b"(" * NESTED + b"l" * NESTED
+    deep = pickle.dumps([{**SAMPLE, "idx": None}], 2).replace(b"N", nested)
+    long = pickle.dumps([{**SAMPLE, "labels_ids": [7, 1 << 40_000]}])
+    for data in (deep, long):
+        path = tmp_path / "samples.pkl"
+        path.write_bytes(data)
+        (batch,) = read_samples(iter([pa.RecordBatch.from_pydict({"path": [str(path)]})]))
+        assert "samples.pkl sample 0 cannot be written: " in batch["problem"][0].as_py()
+
+
+def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pickle.dumps([SAMPLE])
+    monkeypatch.setattr("udfs.pickles.MOST_BYTES", len(data))
+    assert load_plain(io.BytesIO(data), "s.pkl") == [SAMPLE]
+    monkeypatch.setattr("udfs.pickles.MOST_BYTES", len(data) - 1)
+    with pytest.raises(InputError, match=rf"s.pkl: the pickle has {len(data)} bytes, and at most {len(data) - 1} are"):
+        load_plain(io.BytesIO(data), "s.pkl")
+
+
+def test_what_samples_share_is_read() -> None:
     """Labels that several samples have in common are one list in the pickle."""
     names = ["seven", "two"]
     samples = [{**SAMPLE, "idx": n, "labels": names, "key": ("a", ("b",))} for n in range(100)]
     assert load_plain(io.BytesIO(pickle.dumps(samples)), "s.pkl") == samples
-    monkeypatch.setattr("udfs.plain_pickle.MOST_SHARED", 50)
-    with pytest.raises(InputError, match="hold more than 50 values"):
-        load_plain(io.BytesIO(pickle.dumps(samples)), "s.pkl")
-    monkeypatch.setattr("udfs.plain_pickle.MOST_VALUES", 50)
-    with pytest.raises(InputError, match="makes more than 50 values"):
-        load_plain(io.BytesIO(pickle.dumps(samples)), "s.pkl")
-    monkeypatch.setattr("udfs.plain_pickle.MOST_BYTES", 50)
-    with pytest.raises(InputError, match="more than 50 bytes"):
-        load_plain(io.BytesIO(pickle.dumps(samples)), "s.pkl")
