@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from fusion.statistics.text_lengths import FEWEST_WORDS, UNKNOWN
 from fusion.types import Ints
 from jobs.inputs.grades import check_repeated, check_same_length, kept_from
-from jobs.inputs.json_runs import read_jsonl_run, read_ranx_run
 from jobs.inputs.parquet_files import read_parquet_files
 from jobs.inputs.sources import (
     LISTS,
@@ -31,6 +30,7 @@ from jobs.inputs.trec import read_trec
 from jobs.runtime.versions import resolve
 from udfs.label_ids import number_labels
 from udfs.list_codes import JUDGEMENT, LabelGroups
+from udfs.run_tables import read_jsonl_run, read_ranx_run
 
 ARROW = {
     "int": pa.int32(),

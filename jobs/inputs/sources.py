@@ -199,11 +199,6 @@ def bad_lines(source: str, fields: Sequence[str], number: str, lines: Sequence[t
     )
 
 
-def not_utf8(source: str, line: int) -> InputError:
-    """The error for text in another encoding: ids that differ by an accent only would become one."""
-    return InputError(f"{source} line {line}: not UTF-8; convert the file, as in: iconv -f latin1 -t utf-8")
-
-
 def checked_label_groups(table: pa.Table, source: str) -> pa.Table:
     """A table of label groups (label_id, label_group) in which every label stands once."""
     for name in ("label_id", "label_group"):
