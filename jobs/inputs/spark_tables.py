@@ -26,6 +26,7 @@ from jobs.inputs.sources import (
     SHOWN_LINES,
     Source,
     bad_lines,
+    check_columns,
     judgement_columns,
     require,
     run_columns,
@@ -65,6 +66,7 @@ class SparkTables:
     def read(self, source: Source, name: str) -> DataFrame:
         """A Parquet path, a catalog table, an Arrow table or a DataFrame."""
         if isinstance(source, pa.Table):
+            check_columns(source.column_names, name)
             return self.spark.createDataFrame(plain_types(source))
         if not isinstance(source, str):
             return source
@@ -165,6 +167,11 @@ class SparkTables:
         ids = counted["label_id"].combine_chunks()
         order = pa.array(np.argsort(number_labels(ids)[0]))
         return Frequencies(ids.take(order), counted["count"].combine_chunks().take(order).to_numpy())
+
+    def accented_labels(self, table: DataFrame) -> list[str]:
+        label = F.explode("label_ids") if "label_ids" in table.columns else F.col("label_id")
+        labels = table.select(label.alias("label")).where(F.octet_length("label") > F.length("label"))
+        return [row["label"] for row in labels.distinct().collect()]
 
     def unseen_labels(self, judgements: DataFrame, roles: DataFrame) -> dict[int, pa.Array]:
         """Training texts are the many, so the others are counted: a label that they carry as often as all texts do has

@@ -237,6 +237,13 @@ def tables(request: pytest.FixtureRequest) -> Tables[Any]:
     return LocalTables() if request.param == "local" else SparkTables(request.getfixturevalue("spark"))
 
 
+@pytest.fixture(params=["local", "arrays"])
+def engine(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """An engine with its session, as functions of the package take them."""
+    session = None if request.param == "local" else request.getfixturevalue("spark")
+    return {"engine": request.param, "spark": session}
+
+
 @pytest.fixture
 def refusal(tables: Tables[Any]) -> Refusal:
     """Why a run is refused."""
@@ -263,20 +270,12 @@ def test_a_byte_order_mark_changes_nothing(tables: Tables[Any], tmp_path: Path, 
     assert rows[0].to_pylist() == rows[1].to_pylist()
 
 
-@pytest.mark.parametrize("engine", ["local", "arrays"])
-def test_marked_files_give_the_same_figure(spark: SparkSession, tmp_path: Path, engine: str) -> None:
+def test_marked_files_give_the_same_figure(engine: dict[str, Any], tmp_path: Path) -> None:
     figures = []
     for encoding in ("utf-8", "utf-8-sig"):
         runs = {name: written(tmp_path, f"{name}.trec", run_text("trec").encode(encoding)) for name in ("one", "two")}
         qrels = written(tmp_path, "qrels.txt", "".join(f"t{n} 0 b 1\n" for n in range(4)).encode(encoding))
-        result = xf.evaluate(
-            qrels,
-            runs,
-            cells=["zmuv+combmnz"],
-            metrics="ndcg@3",
-            engine=engine,
-            spark=None if engine == "local" else spark,
-        )
+        result = xf.evaluate(qrels, runs, cells=["zmuv+combmnz"], metrics="ndcg@3", **engine)
         figures.append((result.metrics.to_pylist(), result.input_counts))
     assert figures[0] == figures[1]
     assert figures[0][1]["judged_texts"] == 4 and not figures[0][1]["unjudged_texts"]
@@ -380,3 +379,65 @@ def test_packed_files_unpack_within_limits(refusal: Refusal, tmp_path: Path, nam
         pytest.skip("Spark reads lines one by one, whatever the size of the file")
     path = written(tmp_path, name, b" " * (100 << 20), packed=True)
     assert re.search(r"has [0-9,]+ bytes and unpacks to more than [0-9,]+: unpack it first", refusal(path))
+
+
+def parquet_file(folder: Path, columns: list[pa.Array], names: list[str]) -> str:
+    pq.write_table(pa.table(columns, names=names), folder / "odd.parquet")
+    return str(folder / "odd.parquet")
+
+
+@pytest.mark.parametrize("again", ["score", "Score"])
+def test_a_column_twice(refusal: Refusal, tmp_path: Path, again: str) -> None:
+    columns = [pa.array(["t"]), pa.array(["a"]), pa.array([1.0]), pa.array([2.0])]
+    message = refusal(parquet_file(tmp_path, columns, ["text_id", "label_id", "score", again]))
+    assert message.startswith("cannot read ") and "score" in message.lower(), message
+
+
+@pytest.mark.parametrize("column", ["text_id", "label_ids"])
+def test_unsigned_ids(refusal: Refusal, tmp_path: Path, column: str) -> None:
+    large = {"text_id": pa.array([2**63], pa.uint64()), "label_ids": pa.array([[2**63]], pa.list_(pa.uint64()))}
+    columns = {"text_id": pa.array(["t"]), "label_ids": pa.array([["a"]]), "scores": pa.array([[1.0]])}
+    columns[column] = large[column]
+    message = refusal(parquet_file(tmp_path, list(columns.values()), list(columns)))
+    assert f"column {column!r} is " in message and "decimal(20,0)" in message and "unsigned 64-bit number" in message
+
+
+def test_unknown_roles(spark: SparkSession, settings: dict[str, object], tmp_path: Path) -> None:
+    roles = table(tmp_path, "roles", {**GOOD, "role": ["Test", None]})
+    message = refused(spark, settings, inputs__candidates={"a": settings["inputs.candidates"]["a"], "b": roles})  # type: ignore[index]
+    assert "roles.parquet: column 'role' holds 'Test'; known: test, validation, train" in message
+    folds = table(tmp_path, "folds", {"fold": [0, 0, 0], "text_id": [1, 2, 3], "role": ["test", "test ", None]})
+    message = refused(spark, settings, inputs__folds=folds)
+    assert "folds.parquet: column 'role' holds 'test ', None; known: test, validation, train" in message
+
+
+def test_gains_that_overflow(spark: SparkSession, settings: dict[str, object], tmp_path: Path) -> None:
+    graded = {"text_id": [1, 2], "label_ids": [[1, 2], [3]], "grades": [[2000, 1], [1]]}
+    grades = table(tmp_path, "grades", graded, grades=pa.list_(pa.int32()))
+    message = refused(spark, settings, inputs__judgements=grades, evaluate__gain="exponential")
+    assert "grades.parquet: column 'grades': grade whose gain overflows (evaluate.gain: exponential)" in message
+    assert "text_id 1, label 1" in message
+    plain = load_config(None, {**settings, "inputs.judgements": grades, "output.path": None, "grid.engine": "local"})
+    assert min(row["value"] for row in evaluate.run(None, plain).metrics.to_pylist() if row["metric"] == "ndcg") > 0.9
+
+
+@pytest.mark.parametrize("engine", ["local", "arrays", "windows"], indirect=True)
+def test_labels_of_many_digits(engine: dict[str, Any], tmp_path: Path) -> None:
+    """They are ordered by value, as all whole numbers are."""
+    labels = ["9" * 5000, "1" + "0" * 5000, "x"]
+    path = written(tmp_path, "a.json", json.dumps({"t": dict.fromkeys(labels, 1.0)}).encode())
+    fused = xf.fuse({"a": path, "b": path}, "min-max+combsum", **engine)
+    rows = fused if isinstance(fused, pa.Table) else fused.toArrow()
+    assert rows["label_ids"].to_pylist() == [labels]
+
+
+@pytest.mark.parametrize("job", ["evaluate", "fuse"])
+def test_a_label_in_two_unicode_forms(engine: dict[str, Any], capsys: pytest.CaptureFixture[str], job: str) -> None:
+    runs = {"one": {"t1": {"caf\u00e9": 2.0, "b": 1.0}}, "two": {"t1": {"cafe\u0301": 2.0, "b": 1.0}}}
+    if job == "fuse":
+        xf.fuse(runs, "rrf", **engine)
+    else:
+        xf.evaluate({"t1": ["b", "caf\u00e9"]}, runs, cells=["rrf"], metrics="ndcg@3", **engine)
+    message = capsys.readouterr().err
+    assert "is written in several Unicode forms, which count as different labels" in message
+    assert "'cafe\\u0301' in run 'two' and 'caf\\xe9' in " in message
