@@ -22,7 +22,7 @@ from fusion.statistics.tally import Tally
 from fusion.types import Array, Ints
 from udfs.evaluation_plan import Details, EvaluationPlan
 from udfs.example_texts import merged, to_bytes
-from udfs.judged_texts import FurtherSums, ViewFigures, relevant_only, tie_order
+from udfs.judged_texts import FurtherSums, ViewFigures, relevant_only, report_large_gains, tie_order
 from udfs.label_counting import LABELS, LabelCounter, sums_over_labels
 from udfs.problems import Problems
 from udfs.text_batches import Batch, Work, report_repeated
@@ -103,6 +103,7 @@ class Counter:
         best = evaluation.best_labels()
         further_sums = None
         if evaluation.further_measures:
+            report_large_gains(batch, evaluation, self.problems)
             further_sums = FurtherSums(batch, evaluation, [self._tally(int(fold)) for fold in np.unique(batch.fold)])
         hits = judged_hits(batch, evaluation, self.grid, self.problems, best)
         if self.problems:

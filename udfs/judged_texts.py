@@ -21,7 +21,11 @@ from fusion.statistics.text_figures import TextFigures, ViewTexts
 from fusion.types import Array, Floats, Int32s, Ints
 from fusion.worth import Gains, Rules, sorted_gains
 from udfs.list_codes import LabelIndex, Layout
+from udfs.problems import Problem, Problems
 from udfs.text_batches import Batch
+
+LARGEST_GAIN = 1e300
+"""Any number of gains up to this one has a sum."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,27 @@ class ViewFigures:
         for begin in range(0, len(texts), TEXTS_AT_A_TIME):
             chosen = texts[begin : begin + TEXTS_AT_A_TIME]
             self.figures.of(chosen, self._group, self.sums, keep=False)
+
+
+def report_large_gains(batch: Batch, evaluation: Evaluated, problems: Problems) -> None:
+    """Report grades whose gain is so large that sums of gains overflow, which would make the figure of the text 0."""
+    if batch.texts.judged is None:
+        return
+    labels, _, grade = batch.texts.judged
+    entry = _entries(labels.start, labels.stop)
+    with np.errstate(over="ignore"):
+        large = np.flatnonzero(evaluation.rules.gain_of(grade[entry]) > LARGEST_GAIN)
+    if not len(large):
+        return
+    text = np.repeat(np.arange(len(labels.start)), labels.stop - labels.start)
+    shown = large[: problems.keep]
+    what = f"grade whose gain overflows (evaluate.gain: {evaluation.rules.gain})"
+    kind = (evaluation.layout.judgements, "grades", what)
+    first = [
+        Problem(what, *kind[:2], str(batch.text_id[int(text[n])].as_py()), detail=f"label {name}")
+        for n, name in zip(shown, batch.decode(labels.label[entry[shown]]).to_pylist(), strict=True)
+    ]
+    problems.update(Problems(found={kind: first}, counts={kind: len(large)}))
 
 
 class FurtherSums:

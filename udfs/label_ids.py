@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -36,4 +38,24 @@ def number_labels(labels: pa.Array) -> tuple[Int32s, Callable[[Int32s], pa.Array
 def id_order(name: str) -> tuple[bool, int, str]:
     """The place of a label id that is a string: whole numbers by value come first."""
     whole = name.isascii() and name.isdecimal() and (name == "0" or name[0] != "0")
-    return (not whole, int(name) if whole else 0, name)
+    # Without leading zeros, the shorter number is the lower one, and of two of one length the lower string.
+    return (not whole, len(name) if whole else 0, name)
+
+
+def in_two_forms(names: Iterable[str]) -> list[list[str]]:
+    """Names that look the same and are not: an accent may be part of its letter (NFC) or a character of its own (NFD).
+    Both count as labels, so what lists one of them misses the other."""
+    by_form: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        if not name.isascii():
+            by_form[unicodedata.normalize("NFC", name)].append(name)
+    return sorted(sorted(same) for same in by_form.values() if len(same) > 1)
+
+
+def forms_warning(same: Sequence[str], where: Mapping[str, str]) -> str:
+    """The words about a label in two forms; `where`: the source of each."""
+    shown = " and ".join(f"{name!a} in {where[name]}" for name in same)
+    return (
+        f"warning: the label {same[0]!r} is written in several Unicode forms, which count as different labels: "
+        f"{shown}; write all labels in one form (NFC)"
+    )

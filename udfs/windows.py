@@ -173,8 +173,8 @@ def _label_order(candidates: DataFrame) -> list[Column]:
     label = F.col("label_id")
     if not isinstance(candidates.schema["label_id"].dataType, StringType):
         return [label.asc()]
-    whole = F.when(label.rlike("^(0|[1-9][0-9]*)$"), label.try_cast("decimal(38,0)"))
-    return [whole.asc_nulls_last(), label.asc()]
+    digits = F.when(label.rlike("^(0|[1-9][0-9]*)$"), F.length(label))
+    return [digits.asc_nulls_last(), label.asc()]
 
 
 def _read_bucket(bucket: pa.Table, layout: Layout, normalized: list[str], problems: Problems) -> Batch | None:

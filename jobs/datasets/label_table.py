@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from fusion.errors import InputError
 from fusion.label_groups import pareto_groups
 from fusion.types import Array
+from jobs.runtime.log import log
 from jobs.settings.prepare import PrepareSettings
-from udfs.label_ids import id_order
+from udfs.label_ids import forms_warning, id_order, in_two_forms
 
 SHOWN = 5
 
@@ -51,6 +52,8 @@ def make_label_table(texts: DataFrame, known: DataFrame | None, source: str, set
         unknown = used_labels.filter(pc.invert(pc.is_in(used_labels, value_set=labels)))
         if len(unknown):
             raise _unknown_labels(texts, unknown, source)
+    for same in in_two_forms(labels.to_pylist())[:SHOWN]:
+        log(forms_warning(same, dict.fromkeys(same, source or "the texts")))
     frequencies = _frequencies(labels, used_labels, used["frequency"].to_numpy())
     unused = int((frequencies == 0).sum())
     if settings.unused_labels == "drop":

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from fusion.errors import InputError
 from jobs.datasets.roles import TEST, TRAIN, VALIDATION
+from jobs.inputs.roles import check_roles
 from jobs.inputs.spark_tables import read_table, require_columns
 from jobs.runtime.stages import input_fingerprint
 from jobs.runtime.workspace import check_prepared
@@ -72,6 +73,7 @@ def open_tables(spark: SparkSession, path: str, partitions: int | None, list_val
     for fold, role, count in tables["folds"].groupBy("fold", "role").count().collect():
         texts["all"][fold] += count
         texts[role][fold] += count
+    check_roles(texts.keys() - {"all"}, f"{path}/folds.parquet")
     for fold in sorted(texts["all"]):
         if not texts[TRAIN][fold]:
             raise InputError(f"{path}/folds.parquet: fold {fold} has no training texts, so there is nothing to index")

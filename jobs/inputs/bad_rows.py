@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterable
 from pathlib import Path
 
 from fusion.errors import InputError
-from jobs.inputs.file_kinds import GZIP, first_bytes
 from jobs.inputs.sources import source_format
 from udfs.problems import Problem, Problems
 from udfs.stores.addresses import local_folder
+from udfs.text_files import read_lines
 
 LARGEST = 200 << 20
 """Bytes of a file that is read once more to name its lines; the answer should not keep anybody waiting."""
@@ -32,13 +31,11 @@ def _lines(source: str, problems: Iterable[Problem]) -> dict[Problem, list[int]]
     found: dict[Problem, list[int]] = {problem: [] for problem in wanted.values()}
     if path is None or not wanted:
         return {}
-    first = first_bytes(str(path)) or b""
-    with gzip.open(path) if first.startswith(GZIP) else path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            # Runs and judgements both have the text first and the label third.
-            words = line.split(None, 3)
-            if len(words) > 2 and (problem := wanted.get((words[0], words[2]))) is not None:
-                found[problem].append(number)
+    for number, line in enumerate(read_lines(str(path), source), start=1):
+        # Runs and judgements both have the text first and the label third.
+        words = line.split(None, 3)
+        if len(words) > 2 and (problem := wanted.get((words[0], words[2]))) is not None:
+            found[problem].append(number)
     return found
 
 

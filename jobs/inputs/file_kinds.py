@@ -9,8 +9,9 @@ from pathlib import Path
 from fusion.errors import InputError
 from udfs.stores.addresses import has_scheme, locate
 from udfs.stores.clients import file_system, retried
+from udfs.text_files import GZIP, LOOKED_AT, other_encoding, wide_text
 
-PARQUET, GZIP = b"PAR1", b"\x1f\x8b"
+PARQUET = b"PAR1"
 REFUSED = {
     b"PK\x03\x04": "a zip archive",
     b"BZh": "compressed by bzip2",
@@ -18,10 +19,7 @@ REFUSED = {
     b"\x28\xb5\x2f\xfd": "compressed by zstd",
     b"\x89HDF": "an HDF5 file",
     b"ARROW1": "an Arrow file",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
 }
-LOOKED_AT = 512
 
 
 def file_kind(path: str) -> str | None:
@@ -34,6 +32,8 @@ def file_kind(path: str) -> str | None:
     for magic, what in REFUSED.items():
         if first.startswith(magic):
             raise InputError(f"{path} is {what}; expected Parquet, or a TREC file as plain text or gzip")
+    if (encoding := other_encoding(first)) is not None:
+        raise wide_text(path, encoding)
     # A stray NUL is for the reader to tell, with its line.
     if 4 * first.count(0) > len(first) and not first.startswith(GZIP):
         raise InputError(f"{path} is neither Parquet nor text (plain or gzip): it begins with {first[:8]!r}")

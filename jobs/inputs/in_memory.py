@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from fusion.errors import InputError
 from jobs.inputs.sources import Source
+from udfs.run_tables import id_array, list_array, run_table
 
 Kind = Literal["dict", "pandas", "polars", "arrow", "spark", "path"]
 
@@ -77,27 +77,12 @@ def _source(value: Any, name: str, of_mapping: Callable[[Mapping[Any, Any], str]
     return of_mapping(value, name) if kind_of(value) == "dict" else table_source(value, name)
 
 
-def run_table(run: Mapping[Any, Any], name: str) -> pa.Table:
-    """The scores of labels by text, as one list per text."""
-    for text, scores in run.items():
-        if not isinstance(scores, Mapping):
-            kind = type(scores).__name__
-            raise InputError(f"{name}: expected scores by label for text {text!r}, as in {{'l1': 7.1}}; found a {kind}")
-    labels = _lists(run, (list(scores) for scores in run.values()), name)
-    try:
-        flat = pa.array([score for scores in run.values() for score in scores.values()], pa.float64())
-    except (pa.ArrowException, TypeError) as error:
-        raise InputError(f"{name}: scores must be numbers: {error}") from None
-    scores = pa.ListArray.from_arrays(labels.offsets, flat)
-    return pa.table({"text_id": _ids(run, f"{name}: text ids"), "label_ids": labels, "scores": scores})
-
-
 def _judgement_table(judgements: Mapping[Any, Any], name: str) -> pa.Table:
     for text, labels in judgements.items():
         if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
             raise InputError(f"{name}: expected a list of labels for text {text!r}; found {labels!r}")
-    lists = _lists(judgements, (list(labels) for labels in judgements.values()), name)
-    table = pa.table({"text_id": _ids(judgements, f"{name}: text ids"), "label_ids": lists})
+    lists = list_array((list(labels) for labels in judgements.values()), name)
+    table = pa.table({"text_id": id_array(judgements, f"{name}: text ids"), "label_ids": lists})
     if not any(isinstance(labels, Mapping) for labels in judgements.values()):
         return table
     flat = [
@@ -114,23 +99,4 @@ def _judgement_table(judgements: Mapping[Any, Any], name: str) -> pa.Table:
 
 def _pairs(values: Mapping[Any, Any], name: str, key: str, value: str) -> pa.Table:
     column = pa.array(list(values.values()), pa.int32() if value == "fold" else pa.string())
-    return pa.table({key: _ids(values, f"{name}: {key.replace('_', ' ')}s"), value: column})
-
-
-def _lists(keys: Iterable[Any], lists: Iterable[list[Any]], name: str) -> pa.ListArray:
-    lists = list(lists)
-    offset = np.concatenate(([0], np.cumsum([len(labels) for labels in lists], dtype=np.int64)))
-    flat = [label for labels in lists for label in labels]
-    return pa.ListArray.from_arrays(pa.array(offset, pa.int32()), _ids(flat, f"{name}: label ids"))
-
-
-def _ids(values: Iterable[Any], what: str) -> pa.Array:
-    """Strings, or whole numbers."""
-    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
-    kinds = {type(value) for value in plain}
-    if kinds <= {str}:
-        return pa.array(plain, pa.string())
-    if kinds == {int}:
-        return pa.array(plain, pa.int64())
-    names = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise InputError(f"{what} must be all strings or all whole numbers; found {names}")
+    return pa.table({key: id_array(values, f"{name}: {key.replace('_', ' ')}s"), value: column})

@@ -18,8 +18,11 @@ from jobs.inputs.lineage import check_lineage
 from jobs.inputs.roles import ROLE, fold_texts, of_role, read_roles, tell_roles, texts_of_role
 from jobs.inputs.sources import Source, Sources, checked_label_groups, require, source_name, widest
 from jobs.inputs.tables import Frequencies, Placed, RowTypes, T, Tables
-from udfs.label_ids import number_labels
+from jobs.runtime.log import log
+from udfs.label_ids import forms_warning, in_two_forms, number_labels
 from udfs.list_codes import LabelGroups, Layout
+
+SHOWN_FORMS = 3
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,11 @@ def load_lists(
         runs, told_roles = _runs(tables, sources.candidates, role)
         for name in sorted(sources.distances - runs.keys()):
             raise unknown_name("retriever (in inputs.higher_is_better)", name, runs)
+        types = _types(tables, [run.rows for run in runs.values()], judgements)
         layout = _layout(tables, sources, runs, None if judgements is None else frequencies)
+    if types.label == "string" and role == TEST:
+        _warn_of_forms(tables, runs.values(), judgements, judged_by)
     layout = layout if graded is None else replace(layout, relevant_from=relevant_from)
-    types = _types(tables, [run.rows for run in runs.values()], judgements)
     roles = read_roles(tables, sources.folds) if sources.folds is not None else None
     folds = fold_texts(tables, roles, role, source_name(sources.folds, "folds")) if roles is not None else None
     divided = layout.slots != (ALL,)
@@ -172,6 +177,17 @@ def _groups_in(tables: Tables[T], candidates: T, complaint: str) -> frozenset[st
     if empty:
         raise InputError(complaint)
     return groups
+
+
+def _warn_of_forms(tables: Tables[T], runs: Iterable[Run[T]], judgements: T | None, judged_by: str) -> None:
+    """Warn of labels in several Unicode forms. Where no judged label has an accent, figures cannot depend on it, and
+    the candidates, which are many, are not looked through."""
+    source_of = {} if judgements is None else dict.fromkeys(tables.accented_labels(judgements), judged_by)
+    if judgements is None or source_of:
+        for run in runs:
+            source_of = {**dict.fromkeys(tables.accented_labels(run.rows), run.source), **source_of}
+    for same in in_two_forms(source_of)[:SHOWN_FORMS]:
+        log(forms_warning(same, source_of))
 
 
 def _types(tables: Tables[T], runs: list[T], judgements: T | None) -> RowTypes:

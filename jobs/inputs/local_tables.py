@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from fusion.statistics.text_lengths import FEWEST_WORDS, UNKNOWN
 from fusion.types import Ints
 from jobs.inputs.grades import check_repeated, check_same_length, kept_from
-from jobs.inputs.json_runs import read_jsonl_run, read_ranx_run
 from jobs.inputs.parquet_files import read_parquet_files
 from jobs.inputs.sources import (
     LISTS,
     QRELS_FIELDS,
     RUN_FIELDS,
+    UNSIGNED,
     Source,
+    check_columns,
     judgement_columns,
     require,
     run_columns,
@@ -31,6 +32,7 @@ from jobs.inputs.trec import read_trec
 from jobs.runtime.versions import resolve
 from udfs.label_ids import number_labels
 from udfs.list_codes import JUDGEMENT, LabelGroups
+from udfs.run_tables import read_jsonl_run, read_ranx_run
 
 ARROW = {
     "int": pa.int32(),
@@ -40,7 +42,7 @@ ARROW = {
     "double": pa.float64(),
 }
 """Spark's types, in Arrow."""
-SPARK = {kind: name for name, kind in ARROW.items()}
+SPARK = {**{kind: name for name, kind in ARROW.items()}, pa.decimal128(20): UNSIGNED}
 JSON_READERS = {"jsonl": read_jsonl_run, "ranx": read_ranx_run}
 
 
@@ -51,6 +53,7 @@ class LocalTables:
         """A Parquet file or folder, or a table in memory."""
         if isinstance(source, str):
             source = read_parquet_files(resolve(source_format(source)[1]), name)
+        check_columns(source.column_names, name)
         return plain_types(source)
 
     def read_run(self, source: Source, name: str) -> pa.Table:
@@ -138,6 +141,14 @@ class LocalTables:
         order = pa.array(np.argsort(number_labels(ids)[0]))
         return Frequencies(ids.take(order), counts.take(order).to_numpy())
 
+    def accented_labels(self, table: pa.Table) -> list[str]:
+        column = table["label_ids" if "label_ids" in table.column_names else "label_id"]
+        labels = pc.list_flatten(column) if pa.types.is_list(column.type) else column
+        if not pa.types.is_string(labels.type):
+            return []
+        accented: list[str] = labels.filter(pc.invert(pc.string_is_ascii(labels))).unique().to_pylist()
+        return accented
+
     def unseen_labels(self, judgements: pa.Table, roles: pa.Table) -> dict[int, pa.Array]:
         unseen = {}
         held_out = roles.filter(pc.not_equal(roles["role"], "train"))
@@ -203,6 +214,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.list_(_plain(kind.value_type))
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
+    if pa.types.is_uint64(kind):
+        return pa.decimal128(20)
     if pa.types.is_integer(kind):
         return pa.int32() if kind.bit_width < 32 or kind == pa.int32() else pa.int64()
     return pa.float32() if pa.types.is_float16(kind) else kind

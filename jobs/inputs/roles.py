@@ -6,14 +6,23 @@ that runs tell hold for the judgements, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fusion.errors import InputError
-from jobs.datasets.roles import TEST, VALIDATION
+from jobs.datasets.roles import TEST, TRAIN, VALIDATION
 from jobs.inputs.sources import Source, Sources, require, source_name
 from jobs.inputs.tables import T, Tables
 
 ROLE = "role"
+SHOWN = 5
+ROLES = (TEST, VALIDATION, TRAIN)
+
+
+def check_roles(roles: Iterable[str | None], source: str) -> None:
+    """Refuse roles that do not exist: the rows of a text that is `Test` would be those of no text."""
+    unknown = sorted(repr(role) for role in roles if role not in ROLES)
+    if unknown:
+        raise InputError(f"{source}: column {ROLE!r} holds {', '.join(unknown[:SHOWN])}; known: {', '.join(ROLES)}")
 
 
 def of_role(tables: Tables[T], run: T, role: str, source: str) -> T:
@@ -23,6 +32,7 @@ def of_role(tables: Tables[T], run: T, role: str, source: str) -> T:
     if ROLE not in columns:
         return run
     require(columns, source, [ROLE])
+    check_roles((name for name in tables.distinct(run, ROLE) if name is not None), source)
     return tables.without(tables.equal(run, ROLE, role, nulls=role == TEST), ROLE)
 
 
@@ -47,7 +57,10 @@ def read_roles(tables: Tables[T], source: Source) -> T:
     """The folds with what each text is to them, if the table says so."""
     name = source_name(source, "folds")
     table = tables.read(source, name)
-    require(tables.columns(table), name, ["fold", "text_id"])
+    columns = tables.columns(table)
+    require(columns, name, ["fold", "text_id", *([ROLE] if ROLE in columns else [])])
+    if ROLE in columns:
+        check_roles(tables.distinct(table, ROLE), name)
     return table
 
 

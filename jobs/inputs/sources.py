@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -50,6 +50,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "role": NAMES,
 }
 """The types of columns, as Spark calls them; of the elements, for the columns that hold lists."""
+UNSIGNED = "decimal(20,0)"
+"""What Spark makes of unsigned numbers of 64 bits, which no whole number of Spark's holds."""
 LISTS = ("label_ids", "scores")
 LIST_COLUMNS = (*LISTS, "grades")
 LONG_RUN, LIST_RUN = ("text_id", "label_id", "score"), ("text_id", "label_ids", "scores")
@@ -165,7 +167,18 @@ def require(columns: Mapping[str, str], source: str, wanted: Sequence[str]) -> N
         kind = columns[column]
         if (element_type(kind) if column in LIST_COLUMNS else kind) not in ALLOWED[column]:
             array = "an array of " if column in LIST_COLUMNS else ""
-            raise InputError(f"{source}: column {column!r} is {kind}, expected {array}{' or '.join(ALLOWED[column])}")
+            unsigned = " (an unsigned 64-bit number)" if element_type(kind) == UNSIGNED else ""
+            expected = f"{array}{' or '.join(ALLOWED[column])}"
+            raise InputError(f"{source}: column {column!r} is {kind}{unsigned}, expected {expected}")
+
+
+def check_columns(names: Iterable[str], source: str) -> None:
+    """Refuse a table with a column twice; Spark does not distinguish upper and lower case."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise InputError(f"cannot read {source}: the column {name!r} is there twice (in upper or lower case)")
+        seen.add(name.lower())
 
 
 def element_type(kind: str) -> str:
@@ -184,7 +197,7 @@ def typed_ids(kind: str, ids: Sequence[str]) -> list[Any]:
     if kind == "string":
         return list(ids)
     bits = 31 if kind == "int" else 63
-    whole = [int(name) for name in ids if re.fullmatch(r"-?[0-9]+", name)]
+    whole = [int(name) for name in ids if re.fullmatch(r"-?[0-9]{1,19}", name)]
     return [number for number in whole if -(2**bits) <= number < 2**bits]
 
 
@@ -197,11 +210,6 @@ def bad_lines(source: str, fields: Sequence[str], number: str, lines: Sequence[t
         f"{source}: expected lines of {len(fields)} columns ({' '.join(fields)}) with a number as {number}; "
         f"found\n{shown}{hint}"
     )
-
-
-def not_utf8(source: str, line: int) -> InputError:
-    """The error for text in another encoding: ids that differ by an accent only would become one."""
-    return InputError(f"{source} line {line}: not UTF-8; convert the file, as in: iconv -f latin1 -t utf-8")
 
 
 def checked_label_groups(table: pa.Table, source: str) -> pa.Table:

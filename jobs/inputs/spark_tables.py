@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
@@ -9,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
 from fusion.statistics.text_lengths import FEWEST_WORDS, UNKNOWN
 from jobs.inputs.file_kinds import is_misnamed_gzip
 from jobs.inputs.grades import Judgement, repeated_judgements
+from jobs.inputs.local_tables import plain_types, type_name
 from jobs.inputs.sources import (
     JSON_SUFFIXES,
     NUMBER,
@@ -24,8 +26,8 @@ from jobs.inputs.sources import (
     SHOWN_LINES,
     Source,
     bad_lines,
+    check_columns,
     judgement_columns,
-    not_utf8,
     require,
     run_columns,
     source_format,
@@ -37,12 +39,20 @@ from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason
 from jobs.runtime.versions import resolve
 from udfs.label_ids import number_labels
 from udfs.list_codes import JUDGEMENT, LabelGroups
+from udfs.run_tables import (
+    KINDS_SCHEMA,
+    RANX_SCHEMA,
+    line_kinds,
+    line_rows,
+    merged_kinds,
+    ranx_rows,
+    read_jsonl_run,
+)
 from udfs.stores.addresses import for_spark
+from udfs.text_files import encoding_error
 
 VERIFIED = {"parquet.page.verify-checksum.enabled": "true"}
 """Pages that carry a checksum are checked: a flipped bit is an error, not another number."""
-BROKEN = "_broken"
-"""The column of what is not JSON."""
 BLANKS, BLANK_ENDS = r"[ \t\x0B\f\r]+", r"^[ \t\x0B\f\r]+|[ \t\x0B\f\r]+$"
 
 
@@ -56,7 +66,8 @@ class SparkTables:
     def read(self, source: Source, name: str) -> DataFrame:
         """A Parquet path, a catalog table, an Arrow table or a DataFrame."""
         if isinstance(source, pa.Table):
-            return self.spark.createDataFrame(source)
+            check_columns(source.column_names, name)
+            return self.spark.createDataFrame(plain_types(source))
         if not isinstance(source, str):
             return source
         if source not in self._read:
@@ -157,6 +168,11 @@ class SparkTables:
         order = pa.array(np.argsort(number_labels(ids)[0]))
         return Frequencies(ids.take(order), counted["count"].combine_chunks().take(order).to_numpy())
 
+    def accented_labels(self, table: DataFrame) -> list[str]:
+        label = F.explode("label_ids") if "label_ids" in table.columns else F.col("label_id")
+        labels = table.select(label.alias("label")).where(F.octet_length("label") > F.length("label"))
+        return [row["label"] for row in labels.distinct().collect()]
+
     def unseen_labels(self, judgements: DataFrame, roles: DataFrame) -> dict[int, pa.Array]:
         """Training texts are the many, so the others are counted: a label that they carry as often as all texts do has
         no training text."""
@@ -254,32 +270,48 @@ def read_table(spark: SparkSession, source: str) -> DataFrame:
 
 
 def read_json_run(spark: SparkSession, source: str, kind: str) -> DataFrame:
-    """A run of one JSON object per line, or of one object as ranx writes it."""
+    """A run of one JSON object per line, or of one object as ranx writes it; parsed as in this process."""
     path = spark_path(source_format(source)[1])
+    return _jsonl_run(spark, path, source) if kind == "jsonl" else _ranx_run(spark, path, source)
+
+
+def _ranx_run(spark: SparkSession, path: str, source: str) -> DataFrame:
     try:
-        if kind == "jsonl":
-            rows = spark.read.json(path, columnNameOfCorruptRecord=BROKEN)
-            if rows.columns == [BROKEN]:
-                rows = spark.read.text(path).withColumnRenamed("value", BROKEN)
-        else:
-            whole = spark.read.text(path, wholetext=True)
-            run = F.from_json("value", "map<string,map<string,double>>")
-            pairs = whole.select(F.explode_outer(run).alias("text_id", "scores"), F.col("value").alias(BROKEN))
-            rows = pairs.select(
-                "text_id",
-                F.map_keys("scores").alias("label_ids"),
-                F.map_values("scores").alias("scores"),
-                F.when(F.col("scores").isNull(), F.col(BROKEN)).alias(BROKEN),
-            )
-        # All columns, since Spark refuses to read only that of broken lines.
-        broken = rows.where(F.col(BROKEN).isNotNull()).limit(1).collect() if BROKEN in rows.columns else []
+        files = spark.read.format("binaryFile").load(path).select("content")
+        rows = files.mapInArrow(ranx_rows(source), RANX_SCHEMA)
+        problems = rows.where("problem is not null").select("problem").limit(1).collect()
     except SPARK_ERRORS as error:
         raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
-    if broken:
-        raise InputError(f"{source} is not JSON that holds a run: {broken[0][BROKEN][:200]!r}")
-    double = {"scores": "array<double>", "score": "double"}
-    kept = [name for name in rows.columns if name != BROKEN]
-    return rows.select(*(F.col(name).cast(double[name]) if name in double else F.col(name) for name in kept))
+    for row in problems:
+        raise InputError(row["problem"])
+    return rows.drop("problem")
+
+
+def _jsonl_run(spark: SparkSession, path: str, source: str) -> DataFrame:
+    from jobs.datasets.readers.lines import read_lines
+
+    if is_misnamed_gzip(path):
+        return spark.createDataFrame(read_jsonl_run(path, source))
+    _text_lines(spark, path, source)
+    lines = read_lines(spark, [path]).rows.where(F.trim("value") != "")
+    given = lines.select("place", F.col("value").cast("binary").alias("value"))
+    try:
+        found = given.mapInArrow(line_kinds, KINDS_SCHEMA).distinct().collect()
+    except SPARK_ERRORS as error:
+        raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
+    for problem in sorted((row["problem"] for row in found if row["problem"]), key=_line_number):
+        raise InputError(problem)
+    if not found:
+        raise InputError(f"{source} is empty")
+    kinds = merged_kinds([pa.ipc.read_schema(pa.py_buffer(row["kinds"])) for row in found], source)
+    schema = ", ".join(f"{field.name} {type_name(field.type)}" for field in kinds)
+    return given.mapInArrow(line_rows(kinds), schema)
+
+
+def _line_number(problem: str) -> int:
+    """The first line that a message names."""
+    number = re.search(r" line ([0-9]+)", problem)
+    return int(number[1]) if number else 0
 
 
 def spark_path(path: str) -> str:
@@ -293,12 +325,7 @@ def _fields(spark: SparkSession, source: str, names: Sequence[str], number: str)
     if is_misnamed_gzip(path):
         # Spark goes by the name; this process goes by the bytes.
         return spark.createDataFrame(read_trec(path, source, names, number))
-    try:
-        lines = spark.read.text(path)
-        _ = lines.columns
-    except SPARK_ERRORS as error:
-        raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
-    words = split_lines(lines, names, number)
+    words = split_lines(_text_lines(spark, path, source), names, number)
     if not words.where("not fits or not valid").isEmpty():
         raise _unfit(spark, path, source, names, number)
     if words.isEmpty():
@@ -306,14 +333,23 @@ def _fields(spark: SparkSession, source: str, names: Sequence[str], number: str)
     return words.select(*(F.col("words")[i].alias(name) for i, name in enumerate(names)))
 
 
+def _text_lines(spark: SparkSession, path: str, source: str) -> DataFrame:
+    try:
+        lines = spark.read.text(path)
+        _ = lines.columns
+    except SPARK_ERRORS as error:
+        raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
+    return lines
+
+
 def _unfit(spark: SparkSession, path: str, source: str, names: Sequence[str], number: str) -> InputError:
     """The error for lines that do not fit, with their numbers: a second look, since Spark's lines have none."""
     from jobs.datasets.readers.lines import read_lines
 
     lines = split_lines(read_lines(spark, [path]).rows, names, number, "line")
-    first = lines.where("not valid").orderBy("line").select("line").limit(1).collect()
-    if first:
-        return not_utf8(source, first[0]["line"] + 1)
+    raw = F.col("value").cast("binary").alias("raw")
+    for row in lines.where("not valid").orderBy("line").select("line", raw).limit(1).collect():
+        return encoding_error(source, row["line"] + 1, bytes(row["raw"]))
     rows = lines.where("not fits").orderBy("line").select("line", "value").limit(SHOWN_LINES).collect()
     return bad_lines(source, names, number, [(row["line"] + 1, row["value"]) for row in rows])
 
@@ -331,9 +367,15 @@ def _repeated(spark: SparkSession, source: str) -> list[Judgement]:
     return [Judgement(row["line"], row["text_id"], row["label_id"], float(row["relevance"])) for row in rows]
 
 
+def is_wide(line: Column) -> Column:
+    """Whether a line is one of UTF-16 or UTF-32: by a byte order mark, or by its many NULs."""
+    marked = ~F.is_valid_utf8(line) & F.hex(F.substring(line.cast("binary"), 1, 2)).isin("FFFE", "FEFF")
+    return marked | (4 * F.length(F.translate(line, "\0", "")) < 3 * F.length(line))
+
+
 def split_lines(lines: DataFrame, names: Sequence[str], number: str, *kept: str) -> DataFrame:
     """The words of every line (column `value`) that has some, and whether they are what they should be."""
-    valid = F.is_valid_utf8("value").alias("valid")
+    valid = (F.is_valid_utf8("value") & ~is_wide(F.col("value"))).alias("valid")
     stripped = F.regexp_replace("value", BLANK_ENDS, "")
     words = lines.select(*kept, "value", valid, F.split(stripped, BLANKS).alias("words"))
     value = F.try_element_at("words", F.lit(names.index(number) + 1))

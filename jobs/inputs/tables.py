@@ -100,6 +100,9 @@ class Tables(Protocol[T]):
 
     def frequencies(self, judgements: T) -> Frequencies: ...
 
+    def accented_labels(self, table: T) -> list[str]:
+        """The labels of candidates or judgements that are strings with other characters than ASCII."""
+
     def unseen_labels(self, judgements: T, roles: T) -> dict[int, pa.Array]:
         """By fold, the labels of its test texts that only its test and validation texts carry. `roles` has the columns
         fold, text_id and role."""

@@ -12,6 +12,7 @@ from fusion.errors import ConfigError, InputError
 from fusion.propensity import inverse_propensities
 from fusion.registry import METRICS, TextMetric
 from fusion.types import Ints
+from jobs.inputs.roles import read_roles
 from jobs.inputs.sources import Sources, source_format, source_name
 from jobs.inputs.tables import Frequencies, T, Tables
 from jobs.settings import EvaluateSettings
@@ -87,7 +88,7 @@ def _training(tables: Tables[T], sources: Sources, relevant_from: float) -> Iter
             of_fold = tables.read_judgements(tables.equal(table, "fold", fold), name)
             yield int(fold), _counted(tables, of_fold, relevant_from)
     elif sources.folds is not None:
-        table = tables.read(sources.folds, source_name(sources.folds, "folds"))
+        table = read_roles(tables, sources.folds)
         if "role" not in tables.columns(table):
             return
         judgements = tables.read_judgements(sources.judgements, source_name(sources.judgements, "judgements"))

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import re
-import zlib
 from collections.abc import Sequence
 from itertools import islice
 
 import pyarrow as pa
 
 from fusion.errors import InputError
-from jobs.inputs.sources import NUMBER, bad_lines, not_utf8
-from udfs.stores.objects import read_bytes
+from jobs.inputs.sources import NUMBER, bad_lines
+from udfs.text_files import read_lines
 
 LINES_AT_ONCE = 200_000
 """Lines that are Python objects at the same time."""
-GZIP = b"\x1f\x8b"
-FREELY_UNPACKED, LARGEST_RATIO = 64 << 20, 200
 PLAIN_NUMBER = frozenset(b"0123456789.+-eE")
 _NUMBER = re.compile(NUMBER.encode())
 
 
 def read_trec(path: str, source: str, fields: Sequence[str], number: str) -> pa.Table:
     """The columns of a TREC file as strings, `number` as a double, and `line`. A line that does not fit is an error."""
-    lines = enumerate(_content(path, source).splitlines(), start=1)
+    lines = enumerate(read_lines(path, source), start=1)
     batches = []
     while block := list(islice(lines, LINES_AT_ONCE)):
         words = [(n, line, line.split()) for n, line in block]
@@ -34,49 +29,23 @@ def read_trec(path: str, source: str, fields: Sequence[str], number: str) -> pa.
         bad = [(n, line) for n, line, values in words if len(values) != len(fields) or not _is_number(values[column])]
         if bad:
             raise bad_lines(source, fields, number, [(n, line.decode(errors="replace")) for n, line in bad])
-        batches.append(_batch(words, source, fields, column))
+        batches.append(_batch(words, fields, column))
     table = pa.Table.from_batches([batch for batch in batches if len(batch)]) if any(map(len, batches)) else None
     if table is None:
         raise InputError(f"{source} is empty")
     return table
 
 
-def _batch(
-    words: Sequence[tuple[int, bytes, list[bytes]]], source: str, fields: Sequence[str], column: int
-) -> pa.RecordBatch:
+def _batch(words: Sequence[tuple[int, bytes, list[bytes]]], fields: Sequence[str], column: int) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {}
     for i, name in enumerate(fields):
         values = [row[2][i] for row in words]
         if i == column:
             columns[name] = pa.array(map(float, values), pa.float64(), size=len(values))
-            continue
-        try:
+        else:
             columns[name] = pa.array(values, pa.binary()).cast(pa.string())
-        except pa.ArrowInvalid:
-            line = next(n for n, _, row in words if not _is_utf8(row[i]))
-            raise not_utf8(source, line) from None
     columns["line"] = pa.array([row[0] for row in words], pa.int64())
     return pa.RecordBatch.from_pydict(columns)
-
-
-def _content(path: str, source: str) -> bytes:
-    try:
-        content = read_bytes(path)
-        if content is None:
-            raise InputError(f"cannot read {source}: it does not exist")
-        return _unpacked(content, source) if content.startswith(GZIP) else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot read {source}: {error}") from None
-
-
-def _unpacked(content: bytes, source: str) -> bytes:
-    """A few bytes can unpack to more than any memory; rankings shrink to a tenth, not to a thousandth."""
-    most = FREELY_UNPACKED + LARGEST_RATIO * len(content)
-    with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
-        unpacked = stream.read(most + 1)
-    if len(unpacked) > most:
-        raise InputError(f"{source} has {len(content):,} bytes and unpacks to more than {most:,}: unpack it first")
-    return unpacked
 
 
 def _is_number(word: bytes) -> bool:
@@ -88,11 +57,3 @@ def _is_number(word: bytes) -> bool:
             return False
         return True
     return _NUMBER.match(word) is not None
-
-
-def _is_utf8(word: bytes) -> bool:
-    try:
-        word.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+import xmtc_fusion as xf
 from fusion.errors import ConfigError, InputError, OutputError
 from jobs import evaluate, fuse
 from jobs.config import load_config
+from jobs.inputs.local_tables import LocalTables
+from jobs.inputs.spark_tables import SparkTables
+from jobs.inputs.tables import Tables
 
 GOOD = {"text_id": [1, 2], "label_ids": [[1, 2], [3]], "scores": [[2.0, 1.0], [0.5]]}
 
@@ -198,3 +207,237 @@ def test_output_that_exists(spark: SparkSession, settings: dict[str, object], tm
     assert (tmp_path / "out" / "metrics.parquet").read_bytes() == before
     with pytest.raises(OutputError, match="left alone"):
         evaluate.run(spark, load_config(None, {**settings, "output.mode": "overwrite", "output.path": str(tmp_path)}))
+
+
+# Files as people have them, and as nobody should: both engines read the same, or refuse with the same words.
+SCORES = {f"t{n}": {"a": 3.0, "b": 2.0 + n, "é": 1.0} for n in range(4)}
+FORMATS = {"trec": ".trec", "jsonl": ".jsonl", "ranx": ".json"}
+Refusal = Callable[[str], str]
+WIDE = ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"]
+
+
+def run_text(kind: str) -> str:
+    if kind == "ranx":
+        return json.dumps(SCORES, ensure_ascii=False)
+    if kind == "jsonl":
+        rows = [{"text_id": t, "label_ids": list(s), "scores": list(s.values())} for t, s in SCORES.items()]
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return "".join(f"{t} Q0 {label} 1 {score} x\n" for t, scores in SCORES.items() for label, score in scores.items())
+
+
+def written(folder: Path, name: str, content: bytes, packed: bool = False) -> str:
+    path = folder / (name + ".gz" * packed)
+    path.write_bytes(gzip.compress(content) if packed else content)
+    return str(path)
+
+
+@pytest.fixture(params=["local", "arrays"])
+def tables(request: pytest.FixtureRequest) -> Tables[Any]:
+    """The readers of both engines."""
+    return LocalTables() if request.param == "local" else SparkTables(request.getfixturevalue("spark"))
+
+
+@pytest.fixture(params=["local", "arrays"])
+def engine(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """An engine with its session, as functions of the package take them."""
+    session = None if request.param == "local" else request.getfixturevalue("spark")
+    return {"engine": request.param, "spark": session}
+
+
+@pytest.fixture
+def refusal(tables: Tables[Any]) -> Refusal:
+    """Why a run is refused."""
+
+    def read(path: str) -> str:
+        with pytest.raises(InputError) as error:
+            tables.is_empty(tables.read_run(path, path))
+        return str(error.value).removeprefix(path)
+
+    return read
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_byte_order_mark_changes_nothing(tables: Tables[Any], tmp_path: Path, kind: str, packed: bool) -> None:
+    plain, marked = (
+        written(tmp_path, f"{name}{FORMATS[kind]}", run_text(kind).encode(encoding), packed)
+        for name, encoding in (("plain", "utf-8"), ("marked", "utf-8-sig"))
+    )
+    rows = [
+        tables.arrow(read, tables.columns(read)) for read in (tables.read_run(plain, ""), tables.read_run(marked, ""))
+    ]
+    assert len(rows[0]) in (4, 12)
+    assert rows[0].to_pylist() == rows[1].to_pylist()
+
+
+def test_marked_files_give_the_same_figure(engine: dict[str, Any], tmp_path: Path) -> None:
+    figures = []
+    for encoding in ("utf-8", "utf-8-sig"):
+        runs = {name: written(tmp_path, f"{name}.trec", run_text("trec").encode(encoding)) for name in ("one", "two")}
+        qrels = written(tmp_path, "qrels.txt", "".join(f"t{n} 0 b 1\n" for n in range(4)).encode(encoding))
+        result = xf.evaluate(qrels, runs, cells=["zmuv+combmnz"], metrics="ndcg@3", **engine)
+        figures.append((result.metrics.to_pylist(), result.input_counts))
+    assert figures[0] == figures[1]
+    assert figures[0][1]["judged_texts"] == 4 and not figures[0][1]["unjudged_texts"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_other_encodings_are_refused_by_name(refusal: Refusal, tmp_path: Path, kind: str, packed: bool) -> None:
+    for encoding in WIDE:
+        path = written(tmp_path, f"{encoding}{FORMATS[kind]}", run_text(kind).encode(encoding), packed)
+        name = encoding[:6].upper()
+        assert f" is text in {name}, expected UTF-8; convert the file, as in: iconv -f {name}" in refusal(path)
+    path = written(tmp_path, f"latin{FORMATS[kind]}", run_text(kind).encode("latin-1"), packed)
+    line = 3 if kind == "trec" else 1
+    assert refusal(path) == f" line {line}: not UTF-8; convert the file, as in: iconv -f latin1 -t utf-8"
+
+
+LINE = '{{"text_id": "t", "label_ids": {}, "scores": {}}}'
+HOSTILE = {
+    "broken": ("a.json", "[1", r": broken JSON \(Expecting ',' delimiter: .*\): \[1"),
+    "broken line": ("a.jsonl", '{"text_id": "t"', r" line 2: broken JSON"),
+    "list": ("a.jsonl", "[1]", " line 2: a list, expected an object"),
+    "key twice": (
+        "a.jsonl",
+        '{"text_id": "t", "label_ids": [], "text_id": "u"}',
+        " line 2: the key 'text_id' occurs 2 times",
+    ),
+    "text twice": ("a.json", '{"t": {"a": 1}, "t": {"b": 1}}', ": the key 't' occurs 2 times; keep one"),
+    "label twice": ("a.json", '{"t": {"a": 1, "b": 2, "a": 3}}', ": the key 'a' occurs 2 times inside 't'; keep one"),
+    "surrogate": ("a.json", '{"t": {"\\ud800": 1}}', r": a string with \\ud800, which is half of a character"),
+    "surrogate in a line": ("a.jsonl", LINE.format('["\\udc00x"]', "[1]"), r" line 2: a string with \\udc00"),
+    "deep": ("a.json", "[" * 200_000, ": JSON with too many lists and objects inside each other"),
+    "deep line": ("a.jsonl", '{"a":' * 200_000, " line 2: JSON with too many lists"),
+    "true": ("a.json", '{"t": {"a": 1, "b": true}}', "text 't', label 'b' has true or false"),
+    "true in a line": (
+        "a.jsonl",
+        LINE.format('["a"]', "[true]"),
+        " line 2: the key 'scores' holds true or false, expected a number",
+    ),
+    "a word": ("a.jsonl", LINE.format('["a"]', '["1"]'), " line 2: the key 'scores' holds a string, expected a number"),
+    "no list": ("a.jsonl", LINE.format('"a"', "[1]"), " line 2: the key 'label_ids' holds a string, expected a list"),
+    "fraction": (
+        "a.jsonl",
+        LINE.format("[1.5]", "[1]"),
+        " line 2: the key 'label_ids' holds a number, expected a string",
+    ),
+    "two ways": (
+        "a.jsonl",
+        LINE.format('["a", 1]', "[1, 2]"),
+        " line 2: the key 'label_ids' holds strings and numbers",
+    ),
+    "large id": (
+        "a.jsonl",
+        LINE.format(f"[{2**64}]", "[1]"),
+        f" line 2: the key 'label_ids' holds a number that is too large: {2**64}",
+    ),
+    "large score": (
+        "a.jsonl",
+        LINE.format('["a"]', f"[{10**400}]"),
+        " line 2: the key 'scores' holds a number that is too large: 1000",
+    ),
+    "no scores": (
+        "a.jsonl",
+        '{"text_id": "t", "label_ids": ["a"]}',
+        ": missing column 'scores'; it has text_id, label_ids",
+    ),
+    "empty": ("a.jsonl", "", " is empty"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_json_is_refused_with_its_place(refusal: Refusal, tmp_path: Path, case: str) -> None:
+    name, text, words = HOSTILE[case]
+    path = written(tmp_path, name, ("\n" + text if name == "a.jsonl" else text).encode())
+    assert re.search(words, refusal(path)), refusal(path)[:500]
+
+
+def test_ids_of_one_kind_in_all_lines(refusal: Refusal, tmp_path: Path) -> None:
+    """Also where the lines are read some at a time."""
+    lines = [LINE.format("[1]", "[1]")] * 10_000 + [LINE.format('["a"]', "[1]")]
+    assert "the key 'label_ids' holds strings and numbers" in refusal(
+        written(tmp_path, "a.jsonl", "\n".join(lines).encode())
+    )
+
+
+def test_keys_that_later_lines_add(tables: Tables[Any], tmp_path: Path) -> None:
+    lines = [LINE.format("[1]", "[1]"), LINE.format("[2]", "[0.5]")[:-1] + ', "role": "validation", "more": {}}']
+    run = tables.read_run(written(tmp_path, "a.jsonl", "\n".join(lines).encode()), "")
+    assert tables.columns(run) == {
+        "text_id": "string",
+        "label_ids": "array<bigint>",
+        "scores": "array<double>",
+        "role": "string",
+    }
+    assert tables.arrow(run, ["role"])["role"].to_pylist() == [None, "validation"]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.trec", "a.jsonl"])
+def test_packed_files_unpack_within_limits(refusal: Refusal, tmp_path: Path, name: str, request) -> None:
+    if "arrays" in request.node.name and name != "a.json":
+        pytest.skip("Spark reads lines one by one, whatever the size of the file")
+    path = written(tmp_path, name, b" " * (100 << 20), packed=True)
+    assert re.search(r"has [0-9,]+ bytes and unpacks to more than [0-9,]+: unpack it first", refusal(path))
+
+
+def parquet_file(folder: Path, columns: list[pa.Array], names: list[str]) -> str:
+    pq.write_table(pa.table(columns, names=names), folder / "odd.parquet")
+    return str(folder / "odd.parquet")
+
+
+@pytest.mark.parametrize("again", ["score", "Score"])
+def test_a_column_twice(refusal: Refusal, tmp_path: Path, again: str) -> None:
+    columns = [pa.array(["t"]), pa.array(["a"]), pa.array([1.0]), pa.array([2.0])]
+    message = refusal(parquet_file(tmp_path, columns, ["text_id", "label_id", "score", again]))
+    assert message.startswith("cannot read ") and "score" in message.lower(), message
+
+
+@pytest.mark.parametrize("column", ["text_id", "label_ids"])
+def test_unsigned_ids(refusal: Refusal, tmp_path: Path, column: str) -> None:
+    large = {"text_id": pa.array([2**63], pa.uint64()), "label_ids": pa.array([[2**63]], pa.list_(pa.uint64()))}
+    columns = {"text_id": pa.array(["t"]), "label_ids": pa.array([["a"]]), "scores": pa.array([[1.0]])}
+    columns[column] = large[column]
+    message = refusal(parquet_file(tmp_path, list(columns.values()), list(columns)))
+    assert f"column {column!r} is " in message and "decimal(20,0)" in message and "unsigned 64-bit number" in message
+
+
+def test_unknown_roles(spark: SparkSession, settings: dict[str, object], tmp_path: Path) -> None:
+    roles = table(tmp_path, "roles", {**GOOD, "role": ["Test", None]})
+    message = refused(spark, settings, inputs__candidates={"a": settings["inputs.candidates"]["a"], "b": roles})  # type: ignore[index]
+    assert "roles.parquet: column 'role' holds 'Test'; known: test, validation, train" in message
+    folds = table(tmp_path, "folds", {"fold": [0, 0, 0], "text_id": [1, 2, 3], "role": ["test", "test ", None]})
+    message = refused(spark, settings, inputs__folds=folds)
+    assert "folds.parquet: column 'role' holds 'test ', None; known: test, validation, train" in message
+
+
+def test_gains_that_overflow(spark: SparkSession, settings: dict[str, object], tmp_path: Path) -> None:
+    graded = {"text_id": [1, 2], "label_ids": [[1, 2], [3]], "grades": [[2000, 1], [1]]}
+    grades = table(tmp_path, "grades", graded, grades=pa.list_(pa.int32()))
+    message = refused(spark, settings, inputs__judgements=grades, evaluate__gain="exponential")
+    assert "grades.parquet: column 'grades': grade whose gain overflows (evaluate.gain: exponential)" in message
+    assert "text_id 1, label 1" in message
+    plain = load_config(None, {**settings, "inputs.judgements": grades, "output.path": None, "grid.engine": "local"})
+    assert min(row["value"] for row in evaluate.run(None, plain).metrics.to_pylist() if row["metric"] == "ndcg") > 0.9
+
+
+@pytest.mark.parametrize("engine", ["local", "arrays", "windows"], indirect=True)
+def test_labels_of_many_digits(engine: dict[str, Any], tmp_path: Path) -> None:
+    """They are ordered by value, as all whole numbers are."""
+    labels = ["9" * 5000, "1" + "0" * 5000, "x"]
+    path = written(tmp_path, "a.json", json.dumps({"t": dict.fromkeys(labels, 1.0)}).encode())
+    fused = xf.fuse({"a": path, "b": path}, "min-max+combsum", **engine)
+    rows = fused if isinstance(fused, pa.Table) else fused.toArrow()
+    assert rows["label_ids"].to_pylist() == [labels]
+
+
+@pytest.mark.parametrize("job", ["evaluate", "fuse"])
+def test_a_label_in_two_unicode_forms(engine: dict[str, Any], capsys: pytest.CaptureFixture[str], job: str) -> None:
+    runs = {"one": {"t1": {"caf\u00e9": 2.0, "b": 1.0}}, "two": {"t1": {"cafe\u0301": 2.0, "b": 1.0}}}
+    if job == "fuse":
+        xf.fuse(runs, "rrf", **engine)
+    else:
+        xf.evaluate({"t1": ["b", "caf\u00e9"]}, runs, cells=["rrf"], metrics="ndcg@3", **engine)
+    message = capsys.readouterr().err
+    assert "is written in several Unicode forms, which count as different labels" in message
+    assert "'cafe\\u0301' in run 'two' and 'caf\\xe9' in " in message

@@ -125,6 +125,16 @@ def test_lines_that_are_not_utf8(spark, tmp_path) -> None:
     ]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("expected", ["utf-8", "latin-1"])
+def test_lines_of_wide_characters(spark, tmp_path, encoding, expected) -> None:
+    path = tmp_path / "wide.txt"
+    path.write_bytes("one\ntwo\n".encode(encoding))
+    lines = read_lines(spark, [str(path)], expected)
+    first = lines.rows.orderBy("line").select(lines.problem.alias("problem")).first()
+    assert first["problem"].startswith(f"{path} line 1: text in UTF-16 or UTF-32; convert the file")
+
+
 def test_a_byte_order_mark_is_no_text(spark, tmp_path) -> None:
     (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbfone\ntwo\n")
     assert [row["value"] for row in read_lines(spark, [str(tmp_path / "bom.txt")]).rows.collect()] == ["one", "two"]
@@ -299,6 +309,12 @@ def test_jsonl_problems(spark, tmp_path) -> None:
         '{"text": "an object", "labels": {"a": 1}, "n": 2}',
         '{"text": "cut off", "labels": ["a"], "n"',
         '["a", "list"]',
+        '{"text": "twice", "labels": ["a"], "n": 3, "labels": ["b"]}',
+        '{"text": "half \\ud83d", "labels": ["a"], "n": 3}',
+        '{"text": "a truth", "labels": [true], "n": 3}',
+        '{"text": NaN, "labels": ["a"], "n": 3}',
+        '{"text": "deep", "labels": ["a"], "n": 3, "more": ' + "[" * 100_000,
+        '{"text": "whole \\ud83d\\ude00", "labels": ["a"], "n": 3, "more": NaN}',
     ]
     path = write(tmp_path, "t.jsonl", lines)
     raw = read(spark, tmp_path, "jsonl", parts=[{"name": "all", "texts": "t.jsonl"}], columns={"text_id": "n"})
@@ -309,15 +325,21 @@ def test_jsonl_problems(spark, tmp_path) -> None:
             "line 2: the key 'labels' is a string, expected a list",
             "line 3: the key 'labels' is missing; it has text, n",
             "line 4: the key 'text' is missing; it has labels, n",
-            "line 5: broken JSON: not JSON",
+            "line 5: broken JSON (Expecting value: line 1 column 1 (char 0)): not JSON",
             "line 6: n 'x' is not a whole number; without prepare.columns.text_id texts are numbered",
             "line 7: label ' ' is no name",
             "line 8: the key 'labels' is null, expected a list",
             "line 9: the key 'text' is null, expected a string or a number",
             "line 10: the key 'text' is a list, expected a string or a number",
             "line 11: the key 'labels' is an object, expected a list",
-            'line 12: broken JSON: {"text": "cut off", "labels": ["a"], "n"',
+            "line 12: broken JSON (Expecting ':' delimiter: line 1 column 41 (char 40)): "
+            '{"text": "cut off", "labels": ["a"], "n"',
             "line 13: a list, expected a JSON object",
+            "line 14: the key 'labels' occurs 2 times; keep one",
+            "line 15: a string with \\ud83d, which is half of a character (a lone surrogate)",
+            "line 16: the key 'labels' holds true or false, expected strings or numbers",
+            "line 17: the key 'text' is NaN or infinite, expected a string or a number",
+            "line 18: JSON with too many lists and objects inside each other",
         ]
     ]
 

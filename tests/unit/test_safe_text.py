@@ -21,6 +21,7 @@ from jobs.runtime.folders import whole_folder
 from jobs.runtime.safe_text import code_span, csv_cells, fenced
 from jobs.settings import OutputSettings
 from tests.reports import sample_report
+from udfs import text_files
 
 FORMULA = '=HYPERLINK("http://example.org")'
 
@@ -68,7 +69,7 @@ def test_fences_hold(text: str) -> None:
 
 
 def test_a_packed_file_that_grows_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trec, "FREELY_UNPACKED", 1 << 16)
+    monkeypatch.setattr(text_files, "FREELY_UNPACKED", 1 << 16)
     bomb = tmp_path / "bomb.run.gz"
     bomb.write_bytes(gzip.compress(b"1 Q0 2 1 0.5 tag\n" * 1_000_000))
     with pytest.raises(InputError, match="unpacks to more than"):

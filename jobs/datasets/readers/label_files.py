@@ -12,8 +12,9 @@ from fusion.errors import ConfigError, InputError
 from jobs.datasets.readers.base import LABEL_COLUMNS, first_problem
 from jobs.datasets.readers.label_ids import stripped
 from jobs.datasets.readers.lines import read_lines
-from jobs.datasets.readers.records import TABLE, Fields, field_of, json_records, parquet_records
+from jobs.datasets.readers.records import TABLE, field_of, json_records, parquet_records
 from jobs.settings.prepare import Columns, PrepareSettings, paths_of
+from udfs.json_records import Fields
 
 Keys = Literal["position", "label"]
 """How labels are found: by their place in the file (label numbers), or by the label that stands there."""

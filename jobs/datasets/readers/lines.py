@@ -15,11 +15,14 @@ from pyspark.sql import functions as F
 
 from fusion.errors import InputError
 from jobs.datasets.readers.base import local_table, reading_error, source_of
+from jobs.inputs.spark_tables import is_wide
 from jobs.runtime.spark_errors import SPARK_ERRORS
 from jobs.settings.prepare import Encoding
 from udfs.stores.addresses import for_spark
 
 BLOCKS = ["file", "block", "first_row", "block_lines", "first_line", "file_line", "file_name"]
+NOT_UTF8 = "not UTF-8; set prepare.encoding or prepare.label_encoding, or convert it"
+WIDE = "text in UTF-16 or UTF-32; convert the file, as in: iconv -f utf-16 -t utf-8"
 CHANGED = "the files were divided differently when read again (did they change, or the cluster?); run the job once more"
 
 
@@ -27,8 +30,8 @@ CHANGED = "the files were divided differently when read again (did they change, 
 class Lines:
     """The lines of one or several files, in the order of the files' names.
 
-    rows: line long (from 0, over all files), value string (without its line break), valid boolean (whether it could
-    be decoded), place string (file and line, for messages).
+    rows: line long (from 0, over all files), value string (without its line break), unreadable string (why it could
+    not be decoded; null if it could), place string (file and line, for messages).
     """
 
     rows: DataFrame
@@ -38,8 +41,7 @@ class Lines:
     @property
     def problem(self) -> Column:
         """What is wrong with a line as such."""
-        text = F.concat("place", F.lit(": not UTF-8; set prepare.encoding or prepare.label_encoding, or convert it"))
-        return F.when(~F.col("valid"), text)
+        return F.concat("place", F.lit(": "), "unreadable")
 
 
 def read_lines(spark: SparkSession, paths: list[str], encoding: Encoding = "utf-8") -> Lines:
@@ -73,16 +75,16 @@ def read_lines(spark: SparkSession, paths: list[str], encoding: Encoding = "utf-
     # Both passes must have seen the same blocks at the same places, or numbers would be wrong without a sign.
     same = F.col("first_row").isNotNull() & (place >= 0) & (place < F.col("block_lines"))
     line = F.when(same, F.col("first_line") + place).otherwise(F.raise_error(F.lit(CHANGED)))
-    if encoding == "utf-8":
-        value, valid = F.col("value"), F.is_valid_utf8("value")
-    else:
-        value, valid = F.decode(F.col("value").cast("binary"), "ISO-8859-1"), F.lit(True)
+    value, valid = F.col("value"), F.is_valid_utf8("value")
+    if encoding != "utf-8":
+        value, valid = F.decode(value.cast("binary"), "ISO-8859-1"), F.lit(True)
+    unreadable = F.when(is_wide(F.col("value")), F.lit(WIDE)).when(~valid, F.lit(NOT_UTF8))
     bare = F.when(value.endswith("\r"), F.left(value, F.length(value) - 1)).otherwise(value)
     numbered = rows.join(known, ["file", "block"], "left").select(
-        line.alias("line"), bare.alias("value"), valid.alias("valid"), "file_name", "file_line"
+        line.alias("line"), bare.alias("value"), unreadable.alias("unreadable"), "file_name", "file_line"
     )
     where = F.concat("file_name", F.lit(" line "), F.col("line") - F.col("file_line") + 1)
-    return Lines(numbered.select("line", "value", "valid", where.alias("place")), lines, source)
+    return Lines(numbered.select("line", "value", "unreadable", where.alias("place")), lines, source)
 
 
 def shown(file: str) -> str:

@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 from fusion.errors import ConfigError
 from jobs.datasets.readers.base import TEXT_COLUMNS, TEXT_KEY, file_parts, first_problem, union
 from jobs.datasets.readers.label_ids import Checked
-from jobs.datasets.readers.records import Fields, ReadRecords, Records, field_of
+from jobs.datasets.readers.records import ReadRecords, Records, field_of
 from jobs.settings.prepare import Columns, PrepareSettings
+from udfs.json_records import Fields
 
 Check = Callable[[Column, Column], Checked]
 """From the labels of a text and its place to checked labels."""

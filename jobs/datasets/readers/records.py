@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -10,34 +10,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
 from fusion.errors import InputError
-from jobs.datasets.readers.base import first_problem, local_table, reading_error, source_of
-from jobs.datasets.readers.json_problems import json_problem
+from jobs.datasets.readers.base import local_table, reading_error, source_of
 from jobs.datasets.readers.lines import read_lines, shown
 from jobs.inputs.spark_tables import read_table
 from jobs.runtime.spark_errors import SPARK_ERRORS
 from jobs.settings.prepare import Encoding
+from udfs.json_records import Fields, json_record_rows
 from udfs.stores.addresses import for_spark
 
-CORRUPT = "_corrupt"
 ROW_NUMBER = "_metadata.row_index"
 TABLE = "table:"
-
-
-@dataclass(frozen=True)
-class Fields:
-    """The fields that are read: as lists of strings or as strings. Others are passed over."""
-
-    lists: Sequence[str] = ()
-    texts: Sequence[str] = ()
-    required: Sequence[str] = ()
-    """Those that must be there: in every JSON line, or as columns of the table."""
-    any_of: Sequence[str] = ()
-    """Every JSON line must have one of these, and a table all of them."""
-
-    @property
-    def kinds(self) -> dict[str, DataType]:
-        lists: dict[str, DataType] = {name: ArrayType(StringType()) for name in self.lists}
-        return {**{name: StringType() for name in self.texts}, **lists}
 
 
 @dataclass
@@ -53,6 +35,12 @@ class Records:
     source: str
 
 
+def _kinds(fields: Fields) -> dict[str, DataType]:
+    """The Spark types of the fields."""
+    lists: dict[str, DataType] = {name: ArrayType(StringType()) for name in fields.lists}
+    return {**{name: StringType() for name in fields.texts}, **lists}
+
+
 ReadRecords = Callable[[SparkSession, list[str], Encoding, Fields], Records]
 
 
@@ -63,18 +51,13 @@ def field_of(name: str) -> Column:
 def json_records(spark: SparkSession, paths: list[str], encoding: Encoding, fields: Fields) -> Records:
     """JSON lines, blank ones skipped. Numbers become strings."""
     lines = read_lines(spark, paths, encoding)
-    schema = StructType([StructField(name, kind) for name, kind in fields.kinds.items()])
-    whole = schema.add(CORRUPT, StringType())
-    record = F.from_json("value", whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
+    # Lines that are not text have a problem already, and Python could not be given them as strings.
+    value = F.when(F.col("unreadable").isNull(), F.col("value").cast("binary")).alias("value")
     filled = lines.rows.where(F.trim("value") != "")
-    rows = filled.select(
-        F.col("line").alias("position"), "place", "value", lines.problem.alias("line_problem"), record.alias("record")
-    )
-    corrupt = field_of(CORRUPT).isNotNull() | F.col("record").isNull()
-    problem = first_problem(
-        F.col("line_problem"), json_problem(corrupt, fields.lists, fields.texts, fields.required, fields.any_of)
-    )
-    return Records(rows.select("position", "place", problem, "record"), lines.count, lines.source)
+    given = filled.select(F.col("line").alias("position"), "place", lines.problem.alias("problem"), value)
+    record = StructType([StructField(name, kind) for name, kind in _kinds(fields).items()])
+    schema = given.drop("value").schema.add("record", record)
+    return Records(given.mapInArrow(json_record_rows(fields), schema), lines.count, lines.source)
 
 
 def parquet_records(spark: SparkSession, paths: list[str], encoding: Encoding, fields: Fields) -> Records:
@@ -117,7 +100,7 @@ def _struct(table: DataFrame, source: str, fields: Fields) -> Column:
             f"it has {', '.join(table.columns) or 'none'} (prepare.columns says what they are called)"
         )
     columns = []
-    for name, kind in fields.kinds.items():
+    for name, kind in _kinds(fields).items():
         if name not in table.columns:
             columns.append(F.lit(None).cast(kind).alias(name))
             continue
