@@ -100,10 +100,11 @@ class Holder:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Holder | None:
         """None if the values do not describe a holder, as after a full disk."""
-        try:
-            return cls(**values)
-        except TypeError:
-            return None
+        number = int | float
+        kinds = {"number": int, "run_id": str, "host": str, "pid": int, "birth": str | None, "since": str}
+        kinds |= {"beat": number, "seconds": number}
+        described = values.keys() == kinds.keys() and all(isinstance(values[name], kinds[name]) for name in kinds)
+        return cls(**values) if described else None
 
 
 class FencedError(OutputError):
