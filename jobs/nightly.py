@@ -61,7 +61,6 @@ def run(spark: SparkSession | None, config: Config) -> Night:
     history = history_of(spark, config)
     asked = {path: partial(overlaid, config, path) for path in settings.datasets}
     with held_lease(history.storage, run_id, settings.lease, settings.wait, settings.break_lock) as lease:
-        history.take_over()
         return _night(spark, config, Asked(history, lease, run_id, asked))
 
 
@@ -79,7 +78,6 @@ def rerun(spark: SparkSession | None, config: Config, run_id: str, dataset: str 
     # Tolerance, level and what is watched are those of the night, too.
     config = next((_recorded_config(config, row) for row in rows if row["settings"] is not None), config)
     with held_lease(history.storage, run_id, settings.lease, settings.wait, settings.break_lock) as lease:
-        history.take_over()
         night = _night(spark, config, Asked(history, lease, run_id, asked))
     recorded_data = {row["dataset"]: row["data"] for row in rows if row["data"]}
     for name, evaluated in night.evaluated.items():

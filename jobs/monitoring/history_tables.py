@@ -71,8 +71,6 @@ EVENTS: dict[str, dict[str, pa.DataType]] = {
 PARTITIONED = ("metrics", "label_counts", "query_figures", "judged")
 """Tables of which one or two nights are read at a time; each night has files of its own. The others are read whole."""
 TABLES = tuple(COLUMNS)
-WITHOUT_FIGURES = ("missing dataset", "failed")
-"""Verdicts of nights that have no figures, in histories of earlier versions, which did not say so."""
 
 
 @dataclass(frozen=True)
