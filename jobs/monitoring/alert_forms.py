@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from fusion.metrics import Measure
 
 Summary = dict[str, Any]
-VERDICTS = ("ok", "regression", "missing dataset", "data drift", "failed", "data check", "cost")
+VERDICTS = ("ok", "regression", "missing dataset", "data drift", "failed", "data check", "cost", "not compared")
 LONGEST = 2900
 """Characters of one block of text; Slack takes 3,000."""
 

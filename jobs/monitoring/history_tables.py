@@ -22,7 +22,7 @@ def _columns(strings: str = "", **others: pa.DataType) -> dict[str, pa.DataType]
 
 COLUMNS: dict[str, dict[str, pa.DataType]] = {
     RUNS: _columns(
-        "verdict reason baseline data configuration code commit settings file started finished version",
+        "verdict reason baseline data configuration code commit settings file started finished version uncompared",
         figures=pa.bool_(),
         evaluated=pa.bool_(),
     ),
