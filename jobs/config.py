@@ -11,7 +11,8 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from fusion.errors import ConfigError, unknown_name
-from fusion.grid import chosen_fusions, chosen_normalizations
+from fusion.grid import Grid, chosen_fusions, chosen_normalizations
+from fusion.label_groups import ALL, HEAD, TAIL
 from jobs.retrievers.base import chosen_retrievers
 from jobs.settings import (
     EvaluateSettings,
@@ -132,6 +133,32 @@ def _check_retriever_settings(config: Config) -> list[str]:
     return chosen
 
 
+def _run_names(config: Config) -> list[str]:
+    """What the runs of a dataset are called; none if only its data tell."""
+    runs = list(config.inputs.candidates) if isinstance(config.inputs.candidates, dict) else []
+    made = chosen_retrievers(config.retrievers) if config.prepare.format is not None else []
+    return [*runs, *(entry.name for entry in made)]
+
+
+def _check_bounds(config: Config) -> None:
+    runs = _run_names(config)
+    config.nightly.checks.check_bounds([*runs, "judgements"] if runs else None)
+
+
+def _check_watched_groups(config: Config) -> None:
+    """Refuse label groups that a dataset cannot have; those of a table are known when it is read."""
+    known: tuple[str, ...] | None = None
+    if config.prepare.format is not None:
+        known = (TAIL, HEAD, ALL)
+    elif config.inputs.candidates is not None:
+        known = {"auto": (TAIL, HEAD, ALL), "pareto": (TAIL, HEAD, ALL), "none": (ALL,)}.get(config.inputs.label_groups)
+    if config.evaluate.label_groups != "auto":
+        evaluated = config.evaluate.label_groups
+        known = tuple(evaluated.split(",") if isinstance(evaluated, str) else evaluated)
+    for name in config.nightly.watch.unknown_groups(known) if known is not None else ():
+        raise unknown_name("label group", name, known or ())
+
+
 NAMES: dict[str, Callable[[Config], object]] = {
     "retrievers": lambda config: chosen_retrievers(config.retrievers),
     "retriever_settings": lambda config: config.retriever_settings and _check_retriever_settings(config),
@@ -143,8 +170,10 @@ NAMES: dict[str, Callable[[Config], object]] = {
     "tune.objective": lambda config: config.tune.goal,
     "tune.strategies": lambda config: config.tune.chosen,
     "tune.deploy": lambda config: config.tune.deployed,
-    "nightly.watch.cells": lambda config: config.nightly.watch.watched,
+    "nightly.watch.cells": lambda config: Grid(config.nightly.watch.watched, _run_names(config)),
     "nightly.watch.metrics": lambda config: config.nightly.watch.measures,
+    "nightly.watch.label_groups": _check_watched_groups,
+    "nightly.checks.bounds": _check_bounds,
 }
 """Settings that name retrievers, algorithms and metrics, which are looked up now and not when Spark is running."""
 

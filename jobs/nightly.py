@@ -10,18 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import yaml
 
-from fusion.errors import ConfigError, InputError, XmtcError
+from fusion.errors import ConfigError, InputError, XmtcError, unknown_name
 from fusion.statistics.gate import Change, alarms
 from jobs.config import Config, make_config, overlaid
 from jobs.monitoring.alerts import check_alerts, send_alerts
-from jobs.monitoring.baseline import Watched, changes, watched_figures
+from jobs.monitoring.baseline import WATCHED_OTHERWISE, Watched, compare, watched_figures
 from jobs.monitoring.choices import other_choices
-from jobs.monitoring.data_checks import checks, count_inputs, counted_before
-from jobs.monitoring.drift import drift
+from jobs.monitoring.data_checks import Check, checks, count_inputs, counted_before, idle_bounds
+from jobs.monitoring.drift import Moved, Quantity, drift, idle_drift
 from jobs.monitoring.history import ACCEPT, PIN, History, Row
 from jobs.monitoring.history_tables import FencedError
 from jobs.monitoring.lease import Lease, held_lease
@@ -61,7 +62,6 @@ def run(spark: SparkSession | None, config: Config) -> Night:
     history = history_of(spark, config)
     asked = {path: partial(overlaid, config, path) for path in settings.datasets}
     with held_lease(history.storage, run_id, settings.lease, settings.wait, settings.break_lock) as lease:
-        history.take_over()
         return _night(spark, config, Asked(history, lease, run_id, asked))
 
 
@@ -76,10 +76,9 @@ def rerun(spark: SparkSession | None, config: Config, run_id: str, dataset: str 
     if not rows:
         raise ConfigError(f"there is no night {run_id!r} of {dataset or 'any dataset'} in {history.place}")
     asked = {row["file"] or row["dataset"]: partial(_recorded_config, config, row) for row in rows}
-    # Tolerance, level and what is watched are those of the night, too.
+    # The baseline and what pages show are those of the night, too.
     config = next((_recorded_config(config, row) for row in rows if row["settings"] is not None), config)
     with held_lease(history.storage, run_id, settings.lease, settings.wait, settings.break_lock) as lease:
-        history.take_over()
         night = _night(spark, config, Asked(history, lease, run_id, asked))
     recorded_data = {row["dataset"]: row["data"] for row in rows if row["data"]}
     for name, evaluated in night.evaluated.items():
@@ -118,21 +117,20 @@ class Asked:
 
 
 def _night(spark: SparkSession | None, config: Config, asked: Asked) -> Night:
-    settings, history, run_id = config.nightly, asked.history, asked.run_id
-    night = Night(run_id, now(), settings.tolerance / 100, asked.lease.number)
-    earlier = _earlier(history, run_id)
-    pinned = _pinned(config, history, earlier, run_id)
+    history, run_id = asked.history, asked.run_id
+    night = Night(run_id, now(), asked.lease.number)
+    compared = partial(_compared, _earlier(history, run_id), history.decisions(), run_id)
+    compared(config)
     for path, resolved in asked.datasets.items():
         asked.lease.check()
-        _evaluate(spark, history, night, path, resolved, partial(compared_nights, earlier, pinned))
-    for name in list(night.evaluated):
+        _evaluate(spark, history, night, path, resolved, compared)
+    for name, evaluated in list(night.evaluated.items()):
         try:
-            _compare(history, night, night.evaluated[name], compared_nights(earlier, pinned, name))
+            _compare(history, night, evaluated, compared(evaluated.config))
         except Exception as error:
-            evaluated = night.evaluated.pop(name)
+            del night.evaluated[name]
             night.absent[evaluated.file] = Absent(name, FAILED, _reason(error))
-            night.changes = {key: change for key, change in night.changes.items() if key.dataset != name}
-    night.fallen = alarms(night.changes, settings.alpha)
+    night.fallen = alarms(night.changes, lambda watched: night.evaluated[watched.dataset].config.nightly.alpha)
     night.finished = now()
     _explain(history, config, night)
     try:
@@ -160,24 +158,15 @@ def _earlier(history: History, run_id: str) -> list[Row]:
     return [{**row, "accepted": (row["run_id"], row["dataset"], row["attempt"]) in accepted} for row in rows]
 
 
-def _pinned(config: Config, history: History, earlier: list[Row], run_id: str) -> str | None:
-    """The night that a person wants tonight to be compared with, if any."""
-    known = {row["run_id"] for row in earlier}
-    pinned = config.nightly.baseline
+def _compared(earlier: list[Row], decisions: list[Row], run_id: str, config: Config) -> list[Row]:
+    """The nights to compare a dataset with: the pinned one, which is the baseline then, and the last one without an
+    alarm, or with one that a person has accepted."""
+    pinned, known = config.nightly.baseline, {row["run_id"] for row in earlier}
     if pinned is None:
-        decided = [row["run_id"] for row in history.decisions() if row["kind"] == PIN][-1:]
-        return next((name for name in decided if name in known), None)
-    if pinned == run_id:
-        return None
-    if pinned not in known:
+        pinned = next((row["run_id"] for row in reversed(decisions) if row["kind"] == PIN), None)
+    elif pinned not in {*known, run_id}:
         raise ConfigError(f"nightly.baseline: there is no complete night {pinned!r} in the history before this one")
-    return pinned
-
-
-def compared_nights(earlier: list[Row], pinned: str | None, dataset: str) -> list[Row]:
-    """The nights to compare with: the pinned one, which is the baseline then, and the last one without an alarm, or
-    with one that a person has accepted."""
-    runs = [row for row in earlier if row["dataset"] == dataset and row["figures"]]
+    runs = [row for row in earlier if row["dataset"] == config.dataset and row["figures"]]
     good = [row for row in runs if row["verdict"] == OK or row["accepted"]][-1:]
     return list({row["run_id"]: row for row in [row for row in runs if row["run_id"] == pinned] + good}.values())
 
@@ -188,7 +177,7 @@ def _evaluate(
     night: Night,
     path: str,
     resolved: Callable[[], Config],
-    compared: Callable[[str], list[Row]],
+    compared: Callable[[Config], list[Row]],
 ) -> None:
     """Check the data of a dataset, then evaluate it. Whatever goes wrong is that dataset's own trouble."""
     name = PurePath(path).stem
@@ -200,7 +189,7 @@ def _evaluate(
         with log_context(run=night.run_id, dataset=name), recorded() as lines, measured(lines):
             prepared = prepare_inputs(spark, config, path)
             night.counted[name] = count_inputs(spark, prepared.config)
-            night.checks[name] = _checked(history, night, name, config, compared(name))
+            night.checks[name] = _checked(history, night, config, compared(config))
             night.evaluated[name] = reevaluate(spark, prepared)
             night.stages[name] = lines
     except Exception as error:
@@ -213,16 +202,27 @@ def _evaluate(
         log(f"{path}: {absent.reason}")
 
 
-def _checked(history: History, night: Night, name: str, config: Config, compared: list[Row]) -> list[Any]:
-    before = judged = None
-    if compared:
-        key = {(compared[0]["run_id"], name, compared[0]["attempt"])}
-        before = counted_before(history.read_attempts("checks", key))
-        judged = history.read_attempts("judged", key)
-    made = checks(night.counted[name], before, judged, config.nightly.checks)
+def _checked(history: History, night: Night, config: Config, compared: list[Row]) -> list[Check]:
+    name, settings = config.dataset, config.nightly.checks
+    before = counted_before(_rows_of(history, night, "checks", compared[:1]))
+    judged = _rows_of(history, night, "judged", compared[:1])
+    made = checks(night.counted[name], before, judged, settings)
+    night.unguarded.setdefault(name, []).extend(idle_bounds(night.counted[name], settings))
     for check in (check for check in made if check.alarm):
         log(f"{name}: data check: {check}")
     return made
+
+
+def _rows_of(history: History, night: Night, table: str, rows: list[Row]) -> pa.Table | None:
+    """What the history holds of a night to compare with, if there is one. That it holds nothing is noted: every night
+    leaves rows in these tables."""
+    found = None
+    for row in rows:
+        found = history.read_attempts(table, {(row["run_id"], row["dataset"], row["attempt"])})
+        if found is None:
+            lost = f"not compared: the history has no rows of {row['run_id']} in its table {table}"
+            night.unguarded.setdefault(row["dataset"], []).append(lost)
+    return found
 
 
 def _absent(dataset: str, error: BaseException) -> Absent:
@@ -240,25 +240,40 @@ def _reason(error: BaseException) -> str:
 
 
 def _compare(history: History, night: Night, evaluated: Evaluated, compared: list[Row]) -> None:
-    """Tonight's watched figures, how they changed, and what moved in the data."""
-    name, settings = evaluated.dataset, evaluated.config.nightly
+    """Tonight's watched figures, how they changed or why that is not known, and what moved in the data."""
+    name, settings, queries = evaluated.dataset, evaluated.config.nightly, evaluated.queries()
     measures = settings.watch.measures
-    figures = watched_figures(evaluated.queries(), measures)
-    compared_figures: dict[Watched, Change] = {}
+    changed: dict[Watched, Change] = {}
+    reasons: dict[Watched, str] = {}
     for row in compared:
         before = history.read_attempts("query_figures", {(row["run_id"], name, row["attempt"])})
-        compared_figures |= changes(before, evaluated.queries(), measures, name, row["run_id"], night.tolerance)
-    key = {(row["run_id"], name, row["attempt"]) for row in compared[:1]}
-    moved = drift(
-        history.read_attempts("drift", key), history.read_attempts("label_counts", key), evaluated, settings.drift
-    )
-    costs = cost_checks(night.stages[name], history.read_attempts("run_log", key), settings.cost)
-    night.figures[name], night.drift[name], night.costs[name] = figures, moved, costs
-    night.changes |= compared_figures
-    if compared:
-        night.baselines[name] = compared[0]
-        before, against = history.read_attempts("choices", key), compared[0]["run_id"]
-        night.other_choices[name] = other_choices(before, evaluated.choices(), against)
+        recorded = _rows_of(history, night, "watched", [row])
+        found, gaps = compare(before, recorded, queries, measures, name, row["run_id"], settings.tolerance / 100)
+        # The last night that was good or accepted says what is watched; one that was pinned earlier may differ.
+        acknowledged = WATCHED_OTHERWISE if row is not compared[-1] else ()
+        reasons |= {figure: reason for figure, reason in gaps.items() if reason not in acknowledged}
+        changed |= found
+    drifted, counts = (_rows_of(history, night, table, compared[:1]) for table in ("drift", "label_counts"))
+    moved = drift(drifted, counts, evaluated, settings.drift)
+    costs: list[Check] = []
+    if settings.cost.seconds is not None or settings.cost.memory is not None:
+        costs = cost_checks(night.stages[name], _rows_of(history, night, "run_log", compared[:1]), settings.cost)
+    night.unguarded[name] += _idle_guards(evaluated, moved)
+    night.figures[name], night.drift[name], night.costs[name] = watched_figures(queries, measures), moved, costs
+    for row in compared[:1]:
+        night.baselines[name] = row
+        chosen = history.read_attempts("choices", {(row["run_id"], name, row["attempt"])})
+        night.other_choices[name] = other_choices(chosen, evaluated.choices(), row["run_id"])
+    night.changes |= changed
+    night.uncompared |= reasons
+
+
+def _idle_guards(evaluated: Evaluated, moved: Mapping[Quantity, Moved]) -> list[str]:
+    """Guards whose names stand for nothing in the results, a sentence each."""
+    settings, groups = evaluated.config.nightly, sorted(evaluated.label_groups())
+    unknown = [unknown_name("label group", name, groups) for name in settings.watch.unknown_groups(groups)]
+    lines = [f"nightly.watch.label_groups: {error}" for error in unknown]
+    return [*lines, *idle_drift(moved, evaluated, settings.drift)]
 
 
 def _explain(history: History, config: Config, night: Night) -> None:

@@ -80,7 +80,8 @@ class Site:
         self.change("candidates", change)
 
     def change(self, table: str, change: Any) -> None:
-        """Replace the rows of an input."""
+        """Replace the rows of an input. Columns that it did not have come after the others."""
         path = self.folder / f"{table}.parquet"
-        rows, schema = pq.read_table(path).to_pylist(), pq.read_schema(path)
-        pq.write_table(pa.Table.from_pylist(change(rows), schema), path)
+        rows, schema = change(pq.read_table(path).to_pylist()), pq.read_schema(path)
+        further = pa.Table.from_pylist([{name: row[name] for name in row if name not in schema.names} for row in rows])
+        pq.write_table(pa.Table.from_pylist(rows, pa.schema([*schema, *further.schema])), path)

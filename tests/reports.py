@@ -106,9 +106,15 @@ def sample_night() -> NightVerdict:
     lower = WatchedChange(Aspect("head", "ndcg", 10), cell, "2026-03-03", 0.744, 0.689, apart, False, 500, 400, False)
     same = replace(lower, cell=SINGLES[0], before=0.6, now=0.6, comparison=Comparison(0.0, 0.0, 0.0, texts=900))
     dataset = DatasetNight(
-        "Eurlex-4K", "regression", "2026-03-03", ("data (candidates)",), True, (fell, single, lower, same)
+        "Eurlex-4K",
+        "regression",
+        "2026-03-03",
+        ("data (candidates)",),
+        True,
+        (fell, single, lower, same),
+        tolerance=0.005,
     )
-    return NightVerdict("2026-03-04", 10, 0.005, (dataset,))
+    return NightVerdict("2026-03-04", 10, (dataset,))
 
 
 def _without_slices(found: Recommendation | None) -> Recommendation | None:

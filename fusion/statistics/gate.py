@@ -3,13 +3,14 @@
 A watched figure is compared over the texts that both nights have: with d = tonight - baseline per text, the alarm
 tests H0: mean(d) >= -tolerance, one-sided, t = (-mean(d) - tolerance) / (s / sqrt(n)). Where few texts are common, the
 two nights are compared as independent samples (Welch 1947). Holm's correction over all watched figures keeps the
-chance of any false alarm of a night below alpha.
+chance of any false alarm of a night below alpha. A drop beyond the tolerance over too few texts for a test is not
+called a chance result: it is untested, which is for a person to decide.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple, TypeVar
 
 from scipy.special import stdtr, stdtrit
@@ -57,12 +58,22 @@ class Change(NamedTuple):
     new: int = 0
     gone: int = 0
     """Texts that only tonight has, and that only the baseline has."""
+    tolerance: float = 0.0
+    """How far the figure may fall."""
+    other_folds: int = 0
+    """Texts that are compared with themselves although another fold tested them then."""
+
+    @property
+    def untested(self) -> bool:
+        """Whether the figure fell beyond the tolerance over too few texts to say how likely that is by chance."""
+        return math.isnan(self.p) and self.difference < -self.tolerance
 
 
 def change(baseline: Sums, tonight: Sums, common: Sums, tolerance: float, kept: Sums | None = None) -> Change:
     """Compare two nights. `common` adds up the differences of the texts that both have, `kept` the baseline's figures
     of those texts; without it, means are told over all texts."""
-    paired = common.texts >= 2 and common.texts >= ENOUGH_COMMON * tonight.texts
+    # A single text is compared with itself, although its change cannot be tested.
+    paired = common.texts >= min(2, tonight.texts) and common.texts >= ENOUGH_COMMON * tonight.texts
     means = baseline.mean, tonight.mean
     apart = tonight.texts - common.texts, baseline.texts - common.texts
     if paired:
@@ -73,12 +84,12 @@ def change(baseline: Sums, tonight: Sums, common: Sums, tolerance: float, kept: 
         difference, count = tonight.mean - baseline.mean, baseline.texts + tonight.texts
         error, freedom = _welch(baseline, tonight)
     if math.isnan(error):
-        return Change(*means, difference, math.nan, math.nan, paired, count, math.nan, *apart)
+        return Change(*means, difference, math.nan, math.nan, paired, count, math.nan, *apart, tolerance)
     reach = error * float(stdtrit(freedom, 0.975)) if error else 0.0
     beyond = -difference - tolerance
     # Without any variance there is nothing to test: the drop is beyond the tolerance or not.
     p = float(stdtr(freedom, -beyond / error)) if error else float(beyond <= 0)
-    return Change(*means, difference, difference - reach, difference + reach, paired, count, p, *apart)
+    return Change(*means, difference, difference - reach, difference + reach, paired, count, p, *apart, tolerance)
 
 
 def _welch(a: Sums, b: Sums) -> tuple[float, float]:
@@ -92,7 +103,12 @@ def _welch(a: Sums, b: Sums) -> tuple[float, float]:
     return math.sqrt(sum(parts)), freedom
 
 
-def alarms(changes: Mapping[Key, Change], alpha: float) -> dict[Key, float]:
-    """The figures whose drop is beyond the tolerance, with their corrected p-values."""
+def alarms(changes: Mapping[Key, Change], alpha: float | Callable[[Key], float]) -> dict[Key, float]:
+    """The figures whose drop is beyond the tolerance, with their corrected p-values.
+
+    The correction is over all figures of the night. Where figures have levels of their own, the chance of any false
+    alarm among those of one level is below that level.
+    """
+    level = alpha if callable(alpha) else lambda key: alpha
     tested = holm({key: change.p for key, change in changes.items() if not math.isnan(change.p)})
-    return {key: p for key, p in tested.items() if p < alpha}
+    return {key: p for key, p in tested.items() if p < level(key)}

@@ -40,7 +40,7 @@ EPILOG = """examples:
 exit codes:
   0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else
   nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted, 13 a dataset failed,
-  14 the data failed a check, 15 it took too much time or memory"""
+  14 the data failed a check, 15 it took too much time or memory, 16 a watched figure could not be compared"""
 
 
 class JobHelp(NamedTuple):

@@ -1,8 +1,8 @@
-"""Tonight against the baseline: sums over texts for the gate."""
+"""Tonight against the baseline: sums over texts for the gate, and why a figure could not be compared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,13 +13,18 @@ from fusion.grid import SINGLE, Cell
 from fusion.metrics import Measure
 from fusion.statistics.gate import Change, Sums, change
 from fusion.statistics.paired import UNIT
-from fusion.types import Ints
+from fusion.types import Bools, Ints
 from jobs.reporting.data import Aspect
 from jobs.reporting.formats import watched_name
 
 CELL = ["normalization", "fusion", "label_group"]
 ABSENT = np.iinfo(np.int64).min
 """Stands for a figure that a text does not have."""
+LOST, EMPTY, UNTESTED = "lost", "empty", "untested"
+NEW_METRIC, NEW_GROUP, NEW_CELL, DROPPED = "new metric", "new label group", "new cell", "dropped"
+"""Why a watched figure could not be compared with a night."""
+WATCHED_OTHERWISE = (NEW_METRIC, NEW_GROUP, NEW_CELL, DROPPED)
+"""Where the two nights do not watch the same figures."""
 
 
 class Watched(NamedTuple):
@@ -36,6 +41,19 @@ class Watched(NamedTuple):
     def __str__(self) -> str:
         aspect = Aspect(self.label_group, self.metric, self.k)
         return watched_name(aspect, Cell(self.normalization, self.fusion))
+
+
+Texts = Mapping[Watched, int]
+"""The number of texts by figure."""
+
+
+class Match(NamedTuple):
+    """Which texts two nights have in common."""
+
+    places: Ints
+    """For each text of tonight its place among those before, -1 if it was not there."""
+    refolded: Bools
+    """Whether another fold tested it then."""
 
 
 class FallenText(NamedTuple):
@@ -64,26 +82,94 @@ def watched_figures(queries: pa.Table, measures: list[Measure]) -> list[dict[str
     return rows
 
 
+def compare(
+    before: pa.Table | None,
+    recorded: pa.Table | None,
+    tonight: pa.Table,
+    measures: list[Measure],
+    dataset: str,
+    against: str,
+    tolerance: float,
+) -> tuple[dict[Watched, Change], dict[Watched, str]]:
+    """Tonight against an earlier night: the changes of the figures, and the reasons why others were not compared.
+
+    `before` and `recorded` are the rows of that night in the tables `query_figures` and `watched`, if there are any.
+    """
+    compared = changes(before, tonight, measures, dataset, against, tolerance)
+    then = {
+        _watched(dataset, tuple(row[name] for name in CELL), Measure(row["metric"], row["k"]), against): row["queries"]
+        for row in (recorded.to_pylist() if recorded is not None else [])
+    }
+    now, left = (_texts(queries, measures, dataset, against) for queries in (tonight, before))
+    return compared, uncompared(now, then, left, compared)
+
+
 def changes(
     before: pa.Table | None, tonight: pa.Table, measures: list[Measure], dataset: str, against: str, tolerance: float
 ) -> dict[Watched, Change]:
     """Every watched figure that the baseline has, too."""
     compared: dict[Watched, Change] = {}
-    for cell, measure, was, now, matched in _pairs(before, tonight, measures):
-        both = _common(was, now, matched)
+    for cell, measure, was, now, match in _pairs(before, tonight, measures):
+        both = _common(was, now, match.places)
         a, b = _sums(was), _sums(now)
         if a.texts and b.texts:
-            group, name = cell[2], Cell(cell[0], cell[1])
-            watched = Watched(dataset, group, measure.metric, measure.k, name.normalization, name.fusion, against)
-            compared[watched] = change(a, b, _sums(both[1] - both[0]), tolerance, _sums(both[0]))
+            moved = change(a, b, _sums(both[1] - both[0]), tolerance, _sums(both[0]))
+            other_folds = int((match.refolded & (now != ABSENT)).sum()) if moved.paired else 0
+            compared[_watched(dataset, cell, measure, against)] = moved._replace(other_folds=other_folds)
     return compared
+
+
+def _texts(queries: pa.Table | None, measures: list[Measure], dataset: str, against: str) -> Texts:
+    """How many texts have each of the figures."""
+    if queries is None:
+        return {}
+    known = [measure for measure in measures if str(measure) in queries.column_names]
+    counts = queries.group_by(CELL).aggregate([(str(measure), "count") for measure in known])
+    return {
+        _watched(dataset, tuple(row[name] for name in CELL), measure, against): row[f"{measure}_count"]
+        for row in counts.to_pylist()
+        for measure in known
+    }
+
+
+def uncompared(tonight: Texts, then: Texts, left: Texts, compared: Mapping[Watched, Change]) -> dict[Watched, str]:
+    """The figures of two nights that could not be compared, each with the reason.
+
+    `tonight` and `then` have the texts of each figure as the two nights counted them, `left` the texts of the earlier
+    night that the history still has rows of.
+    """
+    reasons = {}
+    for figure in dict.fromkeys([*tonight, *then]):
+        texts = left.get(figure, 0)
+        if figure not in tonight:
+            reasons[figure] = DROPPED
+        elif texts < then.get(figure, 0) or not (then or any(left.values())):
+            reasons[figure] = LOST
+        elif figure not in then and not texts:
+            reasons[figure] = _what_is_new(figure, then)
+        elif figure not in compared:
+            reasons[figure] = EMPTY
+        elif compared[figure].untested:
+            reasons[figure] = UNTESTED
+    return reasons
+
+
+def _what_is_new(figure: Watched, then: Texts) -> str:
+    if all((other.metric, other.k) != (figure.metric, figure.k) for other in then):
+        return NEW_METRIC
+    return NEW_CELL if any(other.label_group == figure.label_group for other in then) else NEW_GROUP
+
+
+def _watched(dataset: str, cell: tuple[str, ...], measure: Measure, against: str) -> Watched:
+    normalization, fusion, group = cell
+    return Watched(dataset, group, measure.metric, measure.k, normalization, fusion, against)
 
 
 def fallen_texts(before: pa.Table | None, tonight: pa.Table, watched: Watched, most: int) -> list[FallenText]:
     """The texts of which a watched figure fell most."""
     measure = Measure(watched.metric, watched.k)
     wanted = (watched.normalization, watched.fusion, watched.label_group)
-    for cell, _, was, now, matched in _pairs(before, tonight, [measure]):
+    for cell, _, was, now, (matched, _) in _pairs(before, tonight, [measure]):
         if cell != wanted:
             continue
         here = np.flatnonzero((matched >= 0) & (now != ABSENT))
@@ -101,9 +187,8 @@ def fallen_texts(before: pa.Table | None, tonight: pa.Table, watched: Watched, m
 
 def _pairs(
     before: pa.Table | None, tonight: pa.Table, measures: list[Measure]
-) -> Iterator[tuple[tuple[str, str, str], Measure, Ints, Ints, Ints]]:
-    """Of every cell and measure that both nights have: the figures before and now, and for each text of now its place
-    among those before, -1 if it was not there."""
+) -> Iterator[tuple[tuple[str, str, str], Measure, Ints, Ints, Match]]:
+    """Of every cell and measure that both nights have: the figures before and now, and the texts in common."""
     if before is None:
         return
     known = [measure for measure in measures if str(measure) in before.column_names]
@@ -111,23 +196,38 @@ def _pairs(
     for cell, texts in _cells(tonight).items():
         if cell not in texts_before or not known:
             continue
-        matched = _matched(texts_before[cell], texts)
+        match = _matched(texts_before[cell], texts)
         for measure in known:
-            yield cell, measure, _whole(texts_before[cell][str(measure)]), _whole(texts[str(measure)]), matched
+            yield cell, measure, _whole(texts_before[cell][str(measure)]), _whole(texts[str(measure)]), match
 
 
-def _matched(before: pa.Table, tonight: pa.Table) -> Ints:
-    """A text whose judgement has changed counts as another text: its figure says nothing about the code. Where the
-    baseline does not know how its texts were judged, their ids decide."""
-    nights = [before["text_id"].cast(pa.string()), tonight["text_id"].cast(pa.string())]
-    if before["judgement"].null_count < len(before):
-        nights = [
-            pc.binary_join_element_wise(ids, night["judgement"].cast(pa.string()), "\n", null_handling="replace")
-            for ids, night in zip(nights, (before, tonight), strict=True)
-        ]
-    places = pc.index_in(nights[1], value_set=nights[0].combine_chunks())
-    matched: Ints = pc.fill_null(places, -1).to_numpy().astype(np.int64)
-    return matched
+def _matched(before: pa.Table, tonight: pa.Table) -> Match:
+    """A text is compared with itself in the same fold. Where the folds are others, it is compared all the same if each
+    night tested it once. A text whose judgement has changed counts as another text: its figure says nothing about the
+    code."""
+    places = _places(*(_joined(night, ["fold", "judgement", "text_id"]) for night in (before, tonight)))
+    was, now = (_joined(night, ["judgement", "text_id"]) for night in (before, tonight))
+    refolded = (places < 0) & _once(was, now) & _once(now, now)
+    return Match(np.where(refolded, _places(was, now), places), refolded)
+
+
+def _joined(night: pa.Table, names: list[str]) -> pa.ChunkedArray:
+    columns = [night[name].cast(pa.string()) for name in names]
+    return pc.binary_join_element_wise(*columns, "\n", null_handling="replace")
+
+
+def _places(values: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Ints:
+    """Where each wanted value stands, -1 for those that do not."""
+    places: Ints = pc.fill_null(pc.index_in(wanted, value_set=values.combine_chunks()), -1).to_numpy().astype(np.int64)
+    return places
+
+
+def _once(values: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Bools:
+    """Whether each wanted value stands exactly once among the values."""
+    counts = pc.value_counts(values)
+    single = counts.field("values").filter(pc.equal(counts.field("counts"), 1))
+    once: Bools = pc.is_in(wanted, value_set=single).to_numpy()
+    return once
 
 
 def _common(was: Ints, now: Ints, matched: Ints) -> tuple[Ints, Ints]:

@@ -32,7 +32,7 @@ def status(history: History, nights: int = NIGHTS) -> str:
     lines = [("night", "dataset", "verdict", "compared with", "what")]
     for row in (row for row in rows if row["run_id"] in ids):
         key = row["run_id"], row["dataset"]
-        what = f"fell: {', '.join(fallen[key])}" if key in fallen else row["reason"] or ""
+        what = f"fell: {', '.join(fallen[key])}" if key in fallen else row["reason"] or row["uncompared"] or ""
         if key in decided:
             what += f" (accepted by {decided[key]['who']}: {decided[key]['words']})"
         lines.append((*key, row["verdict"], row["baseline"] or "-", _short(what.strip())))
@@ -53,6 +53,8 @@ def show(history: History, run_id: str) -> str:
         key = row["dataset"], str(row["attempt"]), row["verdict"], row["baseline"] or "-", row["finished"]
         lines.append((*key, counts, _short(row["reason"] or "")))
     parts = [f"night {run_id}", _aligned(lines)]
+    uncompared = [f"  {row['dataset']}: {line}" for row in attempts for line in (row["uncompared"] or "").splitlines()]
+    parts += ["what could not be compared", *uncompared] if uncompared else []
     parts += _section(history, "watched", run_id, "watched figures", _watched_line)
     parts += _section(history, "checks", run_id, "bounds of the data that were not kept", _check_line)
     parts += _section(history, "drift", run_id, "what moved in the data", _drift_line)
@@ -92,7 +94,8 @@ def compare(history: History, first: str, second: str) -> str:
 
 
 def accept(history: History, run_id: str, dataset: str | None, because: str) -> str:
-    """Take a night with an alarm for a baseline, with the words of the person who looked at it."""
+    """Take a night with an alarm for a baseline, with the words of the person who looked at it. What that night watches
+    is what later ones are held to."""
     if not because.strip():
         raise ConfigError("give the reason, as in --because 'new labels since Monday'")
     rows = [row for row in history.runs() if row["run_id"] == run_id and dataset in (None, row["dataset"])]

@@ -11,22 +11,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fusion.errors import unknown_name
 from jobs.config import Config
 from jobs.datasets.roles import TEST
 from jobs.inputs.local_tables import LocalTables
 from jobs.inputs.roles import of_role
 from jobs.inputs.sources import Sources, source_format
 from jobs.runtime.engines import spark_reason
-from jobs.settings.nightly import CheckSettings
+from jobs.settings.nightly import (
+    AGE,
+    EMPTY,
+    GONE,
+    LABELS,
+    LISTS,
+    NEW,
+    PAIRS,
+    TEXTS,
+    UNLABELLED,
+    CheckSettings,
+)
 from udfs.judgements import JUDGED_SCHEMA, judgement_digests
 from udfs.storage import local_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TEXTS, LABELS, PAIRS, UNLABELLED = "texts", "labels", "pairs", "texts_without_labels"
-GONE, NEW = "gone_texts", "new_texts"
-LISTS, EMPTY, AGE = "lists", "empty_rows", "age"
 STATED, AGAINST = "stated bounds", "baseline"
 """What a check compares with."""
 WORDS = {
@@ -220,6 +229,20 @@ def checks(
         if name.startswith(f"{LISTS}:"):
             made += _against_baseline(name, 0.0, before, settings)
     return made
+
+
+def idle_bounds(counted: Counted, settings: CheckSettings) -> list[str]:
+    """Stated bounds that none of the quantities has, a sentence each. What compares with a baseline needs one."""
+    kinds = {name.partition(":")[0] for name in counted.quantities} | {GONE, NEW}
+    known = sorted({*kinds, *counted.quantities})
+    idle = [
+        f"nightly.checks.bounds: {unknown_name('quantity', name, known)}"
+        for name in settings.bounds
+        if name not in known
+    ]
+    if settings.oldest is not None and AGE not in kinds:
+        idle.append("nightly.checks.oldest: no input tells when it was written")
+    return idle
 
 
 def _exchanged(before: pa.Table, tonight: pa.Table) -> dict[str, float]:

@@ -20,7 +20,7 @@ from pyarrow import fs
 
 from fusion.errors import OutputError, SetupError
 from jobs.monitoring.history_tables import COLUMNS, EVENTS, KEYS, PARTITIONED, RUNS, FencedError, Holder
-from jobs.monitoring.small_files import read_json, write_json
+from jobs.monitoring.small_files import read_file, read_json, write_json
 from udfs.storage import in_volume, local_folder
 from udfs.stores.addresses import FILE, S3, locate
 from udfs.stores.clients import file_system
@@ -33,6 +33,8 @@ LOG_SETTINGS = {"delta.logRetentionDuration": "interval 400 days", "delta.checkp
 """How far back one can ask what the history held, and how many entries of the log are read one by one at most."""
 MANY_FILES = 64
 """Small files of a table that is read whole, from which on they are joined."""
+_delta_process: int | None = None
+"""The process that first called delta-rs, whose threads do not survive a fork."""
 
 
 class DeltaTables:
@@ -81,7 +83,10 @@ class DeltaTables:
         if self._at is not None and not self._went_back(table, self._at):
             return None
         wanted = None if run_ids is None else pc.field("run_id").isin(run_ids)
-        rows = table.to_pyarrow_dataset(filesystem=self._files(name)).to_table(filter=wanted)
+        try:
+            rows = table.to_pyarrow_dataset(filesystem=self._files(name)).to_table(filter=wanted)
+        except (pa.ArrowException, OSError) as error:
+            raise self._unreadable(name, error) from None
         # Files keep the order of columns of their time, and delta-rs puts partitions last.
         return rows.select(
             [*(key for key in KEYS if key in rows.column_names), *(c for c in rows.column_names if c not in KEYS)]
@@ -117,6 +122,7 @@ class DeltaTables:
         from deltalake.exceptions import CommitFailedError
 
         assert self._runs is not None
+        _check_not_forked()
         try:
             write_deltalake(self._runs, rows, mode="append", schema_mode="merge", commit_properties=_once())
         except CommitFailedError as error:
@@ -129,6 +135,7 @@ class DeltaTables:
         from deltalake.exceptions import CommitFailedError
 
         assert self._runs is not None
+        _check_not_forked()
         names = ", ".join(map(_literal, run_ids))
         # Should somebody else have the lease by now, what they write under a later number stays.
         of_runs = f"(run_id IN ({names}) AND attempt < {self._number})" if run_ids else ""
@@ -175,8 +182,9 @@ class DeltaTables:
         return True
 
     def holder(self) -> Holder | None:
-        """The file beside the tables if it is about the last lease. It is not if its holder could not write it, as on
-        a full disk, or has not yet; the commit itself then says who took the lease, and when."""
+        """The file next to the tables if it is about the last lease. It is not if its holder could not write it, as on
+        a full disk, or has not yet, or if the file is damaged; the commit itself then says who took the lease, and
+        when."""
         runs = self._open(RUNS)
         number = runs.transaction_version(LEASE) if runs is not None else None
         if runs is None or number is None:
@@ -225,12 +233,41 @@ class DeltaTables:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
+        _check_not_forked()
         try:
-            if not DeltaTable.is_deltatable(self._uri(name), storage_options=self._options):
-                return None
-            return DeltaTable(self._uri(name), storage_options=self._options)
+            if DeltaTable.is_deltatable(self._uri(name), storage_options=self._options):
+                return DeltaTable(self._uri(name), storage_options=self._options)
         except (DeltaError, OSError) as error:
-            raise OutputError(f"cannot read the table {name} of the history {self.place}: {error}") from None
+            raise self._unreadable(name, error) from None
+        if name == RUNS:
+            self._check_new()
+        return None
+
+    def _check_new(self) -> None:
+        """Every history begins with the table `runs`: where that is not there, nothing else may be."""
+        from deltalake import DeltaTable
+
+        left = [
+            name
+            for name in (*COLUMNS, *EVENTS)
+            if DeltaTable.is_deltatable(self._uri(name), storage_options=self._options)
+        ]
+        left += [LEASE_FILE] if read_file(f"{self.place}/{LEASE_FILE}") is not None else []
+        # Another night may have begun the history a moment ago.
+        if left and not DeltaTable.is_deltatable(self._uri(RUNS), storage_options=self._options):
+            raise OutputError(
+                f"the history {self.place} has lost its table {RUNS}, which says which nights there were; it still has "
+                f"{', '.join(left)}. Restore {self._uri(RUNS)} from a backup, or move what is left away to begin a new "
+                "history"
+            )
+
+    def _unreadable(self, name: str, error: Exception) -> OutputError:
+        # What follows the first line is a trace through the library.
+        reason = str(error).partition("\n")[0]
+        return OutputError(
+            f"cannot read the table {name} of the history {self.place}: {reason}. Restore {self._uri(name)} from a "
+            "backup"
+        )
 
     def _create_runs(self) -> DeltaTable:
         from deltalake import DeltaTable
@@ -274,6 +311,18 @@ class DeltaTables:
         files = [folder / unquote(action["path"]) for action in added if action]
         for path in [*files, entry, *{file.parent for file in files}, entry.parent]:
             _to_disk(path)
+
+
+def _check_not_forked() -> None:
+    """Refuse what would end the process: delta-rs stops with a panic if it was used before a fork."""
+    global _delta_process
+    _delta_process = _delta_process or os.getpid()
+    if _delta_process != os.getpid():
+        raise SetupError(
+            f"this process was forked from process {_delta_process}, which had opened a history of nights, and the "
+            "Delta library cannot be used on both sides of a fork. Start processes with the method 'spawn', as in "
+            "multiprocessing.get_context('spawn'), or open the history only after the fork"
+        )
 
 
 def _to_disk(path: Path) -> None:

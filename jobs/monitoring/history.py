@@ -22,7 +22,6 @@ from jobs.monitoring.history_tables import (
     EVENTS,
     KEYS,
     RUNS,
-    WITHOUT_FIGURES,
     Storage,
     rows_of,
     with_keys,
@@ -57,15 +56,6 @@ class History:
         moment = None if at is None else datetime.fromisoformat(at.replace("Z", "+00:00"))
         self.storage = DeltaTables(place, moment)
 
-    def take_over(self) -> None:
-        """Make a history of an earlier version one of this version, under a lease."""
-        if not self.place.startswith("table:"):
-            from jobs.monitoring.delta_tables import DeltaTables
-            from jobs.monitoring.migration import migrate
-
-            assert isinstance(self.storage, DeltaTables)
-            migrate(self.place, self.storage)
-
     def attempts(self) -> list[Row]:
         """Every attempt that was committed, in the order of the nights, then of the attempts."""
         table = self.storage.read(RUNS)
@@ -74,9 +64,6 @@ class History:
         rows = table.to_pylist()
         begun: dict[str, tuple[int, str]] = {}
         for row in rows:
-            if row.get("figures") is None:
-                # An earlier version wrote it.
-                row["figures"] = row["verdict"] not in WITHOUT_FIGURES
             mine = row["attempt"], row["started"]
             begun[row["run_id"]] = min(begun.get(row["run_id"], mine), mine)
         return sorted(rows, key=lambda row: (begun[row["run_id"]], row["run_id"], row["attempt"], row["dataset"]))

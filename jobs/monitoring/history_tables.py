@@ -22,7 +22,7 @@ def _columns(strings: str = "", **others: pa.DataType) -> dict[str, pa.DataType]
 
 COLUMNS: dict[str, dict[str, pa.DataType]] = {
     RUNS: _columns(
-        "verdict reason baseline data configuration code commit settings file started finished version",
+        "verdict reason baseline data configuration code commit settings file started finished version uncompared",
         figures=pa.bool_(),
         evaluated=pa.bool_(),
     ),
@@ -71,8 +71,6 @@ EVENTS: dict[str, dict[str, pa.DataType]] = {
 PARTITIONED = ("metrics", "label_counts", "query_figures", "judged")
 """Tables of which one or two nights are read at a time; each night has files of its own. The others are read whole."""
 TABLES = tuple(COLUMNS)
-WITHOUT_FIGURES = ("missing dataset", "failed")
-"""Verdicts of nights that have no figures, in histories of earlier versions, which did not say so."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +98,11 @@ class Holder:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Holder | None:
         """None if the values do not describe a holder, as after a full disk."""
-        try:
-            return cls(**values)
-        except TypeError:
-            return None
+        number = int | float
+        kinds = {"number": int, "run_id": str, "host": str, "pid": int, "birth": str | None, "since": str}
+        kinds |= {"beat": number, "seconds": number}
+        described = values.keys() == kinds.keys() and all(isinstance(values[name], kinds[name]) for name in kinds)
+        return cls(**values) if described else None
 
 
 class FencedError(OutputError):

@@ -67,7 +67,7 @@ def _retriever(night: Night, dataset: str) -> Iterator[str]:
     singles: list[tuple[float, Watched]] = [
         (change.difference, watched)
         for watched, change in night.changes.items()
-        if watched.dataset == dataset and watched.normalization == SINGLE and abs(change.difference) > night.tolerance
+        if watched.dataset == dataset and watched.normalization == SINGLE and abs(change.difference) > change.tolerance
     ]
     if singles:
         difference, watched = max(singles, key=lambda single: abs(single[0]))

@@ -8,16 +8,26 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fusion.statistics.gate import Change
-from jobs.monitoring.baseline import Watched
+from jobs.monitoring.baseline import (
+    DROPPED,
+    EMPTY,
+    LOST,
+    NEW_CELL,
+    NEW_GROUP,
+    NEW_METRIC,
+    UNTESTED,
+    Watched,
+)
 from jobs.monitoring.choices import OtherChoice
 from jobs.monitoring.data_checks import Check, Counted
 from jobs.monitoring.drift import Moved, Quantity, drift_rows
 from jobs.monitoring.history import Row
 from jobs.monitoring.reevaluate import Evaluated
+from jobs.reporting.formats import count, percent
 
 OK, REGRESSION, MISSING, DRIFT = "ok", "regression", "missing dataset", "data drift"
-FAILED, CHECK, COST = "failed", "data check", "cost"
-EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12, FAILED: 13, CHECK: 14, COST: 15}
+FAILED, CHECK, COST, UNCOMPARED = "failed", "data check", "cost", "not compared"
+EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12, FAILED: 13, CHECK: 14, COST: 15, UNCOMPARED: 16}
 
 
 class Absent(NamedTuple):
@@ -34,8 +44,6 @@ class Night:
 
     run_id: str
     started: str
-    tolerance: float
-    """How far a figure may fall, as a share of 1."""
     attempt: int = 0
     finished: str = ""
     evaluated: dict[str, Evaluated] = field(default_factory=dict)
@@ -51,6 +59,10 @@ class Night:
     changes: dict[Watched, Change] = field(default_factory=dict)
     fallen: dict[Watched, float] = field(default_factory=dict)
     """Watched figures that fell beyond the tolerance, with their corrected p-values."""
+    uncompared: dict[Watched, str] = field(default_factory=dict)
+    """Watched figures that could not be compared with a night, each with the reason."""
+    unguarded: dict[str, list[str]] = field(default_factory=dict)
+    """Guards that had nothing to look at or to compare with, by dataset; a sentence each."""
     drift: dict[str, dict[Quantity, Moved]] = field(default_factory=dict)
     """By dataset and quantity."""
     other_choices: dict[str, list[OtherChoice]] = field(default_factory=dict)
@@ -75,6 +87,8 @@ class Night:
             return REGRESSION
         if any(check.alarm for check in self.checks.get(dataset, [])):
             return CHECK
+        if any(watched.dataset == dataset for watched in self.uncompared) or self.unguarded.get(dataset):
+            return UNCOMPARED
         if any(moved.alarm for moved in self.drift.get(dataset, {}).values()):
             return DRIFT
         return COST if any(check.alarm for check in self.costs.get(dataset, [])) else OK
@@ -112,6 +126,43 @@ def differing_inputs(before: str, after: str) -> list[str]:
     return sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
 
 
+WORDS = {
+    LOST: "the history has lost rows of {against} in its table query_figures",
+    NEW_METRIC: "{against} did not watch this metric",
+    NEW_GROUP: "{against} has no figures of this label group",
+    NEW_CELL: "{against} has no figures of this cell or retriever",
+    DROPPED: "{against} watched it, and tonight has no such figure",
+    EMPTY: "no text has such a figure, tonight or in {against}",
+}
+SHOWN = 5
+"""Figures that one line names."""
+
+
+def uncompared_lines(night: Night, dataset: str) -> list[str]:
+    """What could not be compared, and why; one line per reason and night."""
+    alike: dict[tuple[str, str], list[Watched]] = {}
+    for watched, reason in night.uncompared.items():
+        if watched.dataset == dataset:
+            alike.setdefault((reason, watched.against), []).append(watched)
+    lines = []
+    for (reason, against), figures in alike.items():
+        if reason == UNTESTED:
+            lines += [_untested(figure, night.changes[figure]) for figure in figures]
+            continue
+        names = ", ".join(map(str, figures[:SHOWN]))
+        rest = f" and {len(figures) - SHOWN} more" if len(figures) > SHOWN else ""
+        lines.append(f"not compared: {WORDS[reason].format(against=against)} ({names}{rest})")
+    return [*lines, *night.unguarded.get(dataset, [])]
+
+
+def _untested(watched: Watched, change: Change) -> str:
+    return (
+        f"not compared: {watched} went from {percent(change.baseline, 2)} ({watched.against}) to "
+        f"{percent(change.tonight, 2)}, further than the tolerance of {percent(change.tolerance, 2)} points, over "
+        f"{count(change.texts, 'text')}: too few for a test"
+    )
+
+
 def summary(night: Night, headline: str) -> dict[str, Any]:
     """The outcome as data, for programs."""
     facts = {
@@ -138,6 +189,7 @@ def _dataset_facts(night: Night, name: str) -> dict[str, Any]:
         "changed": night.changed(name),
         "changed_inputs": night.changed_inputs(name),
         "reasons": [str(check) for check in night.breaches(name)]
+        + uncompared_lines(night, name)
         + [str(quantity) for quantity, moved in night.drift.get(name, {}).items() if moved.alarm],
         "figures": night.figures.get(name, []),
         "watched": [
@@ -149,6 +201,11 @@ def _dataset_facts(night: Night, name: str) -> dict[str, Any]:
                 "same_texts": change.paired or not (change.new or change.gone),
             }
             for watched, change in night.changes.items()
+            if watched.dataset == name
+        ],
+        "uncompared": [
+            {**watched._asdict(), "reason": reason}
+            for watched, reason in night.uncompared.items()
             if watched.dataset == name
         ],
         "checks": [{**check._asdict(), "alarm": check.alarm} for check in night.checks.get(name, [])],

@@ -6,7 +6,7 @@ from typing import Any
 
 from fusion.grid import Cell
 from jobs.monitoring.baseline import Watched
-from jobs.monitoring.night import Night, summary
+from jobs.monitoring.night import Night, summary, uncompared_lines
 from jobs.reporting import night as words
 from jobs.reporting.data import Aspect, Comparison
 from jobs.reporting.night_data import AbsentDataset, DataMove, DatasetNight, NightVerdict, WatchedChange
@@ -26,22 +26,22 @@ def verdict_of(night: Night) -> NightVerdict:
                 evaluated.built,
                 tuple(_watched(night, watched) for watched in night.changes if watched.dataset == name),
                 tuple(
-                    DataMove(str(quantity), moved.change or 0.0, moved.allowed)
+                    DataMove(str(quantity), moved.change or 0.0, moved.allowed or 0.0)
                     for quantity, moved in night.drift.get(name, {}).items()
                     if moved.alarm
                 ),
                 tuple(map(str, night.breaches(name))),
                 tuple(night.next_steps.get(name, ())),
                 tuple(map(str, night.other_choices.get(name, ()))),
+                tuple(uncompared_lines(night, name)),
+                evaluated.config.nightly.tolerance / 100,
             )
         )
     absent = tuple(
         AbsentDataset(missing.dataset, missing.verdict, path, missing.reason) for path, missing in night.absent.items()
     )
     problems = [f"the night is not in the history: {night.unrecorded}"] if night.unrecorded is not None else []
-    return NightVerdict(
-        night.run_id, night.exit_code, night.tolerance, tuple(datasets), absent, (*problems, *night.problems)
-    )
+    return NightVerdict(night.run_id, night.exit_code, tuple(datasets), absent, (*problems, *night.problems))
 
 
 def summary_of(night: Night) -> dict[str, Any]:
@@ -68,6 +68,7 @@ def _watched(night: Night, watched: Watched) -> WatchedChange:
         change.new,
         change.gone,
         watched in night.fallen,
+        change.other_folds,
     )
 
 

@@ -16,7 +16,7 @@ from jobs.monitoring.drift import drift_rows
 from jobs.monitoring.history import ACCEPT, PIN, History, Row
 from jobs.monitoring.history_tables import typed
 from jobs.monitoring.lease import Lease
-from jobs.monitoring.night import OK, Night
+from jobs.monitoring.night import OK, Night, uncompared_lines
 from jobs.monitoring.night_verdict import watched_rows
 from jobs.monitoring.run_log import log_rows
 from jobs.runtime.folders import remove_folder
@@ -71,6 +71,7 @@ def _run_row(night: Night, name: str) -> Row:
     return {
         **_about(night, name),
         "verdict": night.verdict(name),
+        "uncompared": "\n".join(uncompared_lines(night, name)) or None,
         "baseline": night.against(name),
         **evaluated.fingerprints,
         "settings": evaluated.given.to_yaml(),

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from fusion.errors import ConfigError, InputError
 from fusion.kernel.compiled import code_version
-from fusion.label_groups import ALL
 from jobs import evaluate
 from jobs.config import Config
 from jobs.inputs.local_tables import LocalTables
@@ -70,6 +69,10 @@ class Evaluated:
 
     def metrics(self) -> pa.Table:
         return self._table("metrics.parquet")
+
+    def label_groups(self) -> set[str]:
+        """Those that have figures, with all labels together as one of them."""
+        return set(self.metrics()["label_group"].to_pylist())
 
     def label_counts(self) -> pa.Table:
         return self._table(f"{LABEL_COUNTS}.parquet")
@@ -154,8 +157,7 @@ def _figures(spark: SparkSession | None, config: Config) -> tuple[Result, Result
 def _watched_config(config: Config, groups: set[str]) -> Config:
     """The configuration that gives every text's figures of the watched cells."""
     watch = config.nightly.watch
-    labels = sorted(groups & set(watch.label_groups)) or [ALL]
-    figures = {"metrics": [str(measure) for measure in watch.measures], "label_groups": labels}
+    figures = {"metrics": [str(measure) for measure in watch.measures], "label_groups": watch.groups(groups)}
     return config.model_copy(
         update={
             "grid": config.grid.model_copy(update={"cells": list(watch.fixed)}),

@@ -16,18 +16,24 @@ from fusion.errors import OutputError
 from udfs.storage import local_folder
 
 
-def read_json(path: str) -> dict[str, Any] | None:
-    """What a file holds; None if there is none, or one that was not written to its end."""
+def read_file(path: str) -> bytes | None:
+    """The content of a file; None if there is none."""
     local = local_folder(path)
     try:
         if local is not None:
-            text = local.read_text(encoding="utf-8")
-        else:
-            filesystem, inner = fs.FileSystem.from_uri(path)
-            with filesystem.open_input_stream(inner) as stream:
-                text = bytes(stream.read()).decode("utf-8")
-        values = json.loads(text)
-    except (OSError, ValueError, pa.ArrowException):
+            return local.read_bytes()
+        filesystem, inner = fs.FileSystem.from_uri(path)
+        with filesystem.open_input_stream(inner) as stream:
+            return bytes(stream.read())
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """What a file holds; None if there is none, or one that was not written to its end or is damaged otherwise."""
+    try:
+        values = json.loads(read_file(path) or b"")
+    except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None
 

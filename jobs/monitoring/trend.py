@@ -90,18 +90,19 @@ def trends(watched: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any
 
 
 def drawn(series: Sequence[Trend], absent: Sequence[tuple[str, str]], tolerance: float, night: NightVerdict) -> str:
-    """The page. Figures that fell tonight come first."""
+    """The page. Figures that fell tonight come first. `tolerance` is for datasets that have no figures tonight."""
+    own = {dataset.dataset: dataset.tolerance for dataset in night.datasets}
     fallen = [trend for trend in series if trend.fell(night.run_id)]
     parts = []
     if fallen:
         parts.append(f"<h2>Fell in {escape(night.run_id)}</h2>")
-        parts += [_figure(trend, tolerance, f"{trend.dataset}: ") for trend in fallen]
+        parts += [_figure(trend, own.get(trend.dataset, tolerance), f"{trend.dataset}: ") for trend in fallen]
     others: dict[str, list[str]] = defaultdict(list)
     for dataset, reason in absent:
         others[dataset].append(f'<p class="absent">{escape(reason)}</p>')
     for trend in series:
         if trend not in fallen:
-            others[trend.dataset].append(_figure(trend, tolerance))
+            others[trend.dataset].append(_figure(trend, own.get(trend.dataset, tolerance)))
     for dataset in sorted(others):
         parts += [f"<h2>{escape(dataset)}{': did not fall' * bool(fallen)}</h2>", *others[dataset]]
     charts = "\n".join(parts) or "<p>No complete night yet.</p>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from jobs.reporting.formats import count, joined, p_value, percent, plain, watched_name
@@ -22,13 +23,20 @@ def headline(night: NightVerdict) -> str:
         parts.append(f"Regression: {count(fallen, 'watched figure')} fell since {since}")
     parts += [f"{absent.dataset} has no figures ({absent.verdict})" for absent in night.absent]
     breaches = sum(len(dataset.breaches) for dataset in night.datasets)
+    parts += [
+        f"not everything that is watched of {dataset.dataset} could be compared"
+        for dataset in night.datasets
+        if dataset.uncompared
+    ]
     if breaches:
         parts.append(f"{count(breaches, 'bound')} of the data or the cost not kept")
     if moved:
         parts.append(f"{count(moved, 'quantity').replace('quantitys', 'quantities')} of the data moved")
     if not parts:
         against = list(dict.fromkeys(dataset.baseline for dataset in night.datasets if dataset.baseline))
+        first = [dataset.dataset for dataset in night.datasets if not dataset.baseline]
         parts.append(f"No figure fell since {joined(against)}" if against else "First night: nothing to compare with")
+        parts += [f"{joined(first)}: no baseline yet, nothing to compare with"] if against and first else []
     return "; ".join(parts) + "."
 
 
@@ -46,9 +54,10 @@ def over_texts(change: WatchedChange) -> str:
     """The texts that a change was tested on."""
     texts = count(change.comparison.texts or 0)
     how = f"over {texts} unchanged texts" if change.paired else f"between {texts} texts of either night"
-    if change.new or change.gone:
-        how += f" ({count(change.new)} are new or judged otherwise, {count(change.gone)} gone)"
-    return how
+    others = [f"{count(change.new)} are new or judged otherwise, {count(change.gone)} gone"]
+    others = others if change.new or change.gone else []
+    others += [f"{count(change.other_folds)} in another fold than then"] if change.other_folds else []
+    return how + (f" ({'; '.join(others)})" if others else "")
 
 
 def _texts(change: WatchedChange) -> str:
@@ -67,10 +76,12 @@ def fall(change: WatchedChange) -> str:
     )
 
 
-def lower_without_alarm(night: NightVerdict, dataset: DatasetNight) -> Iterator[str]:
+def lower_without_alarm(dataset: DatasetNight) -> Iterator[str]:
     """Figures that are lower by more than the tolerance and gave no alarm, with the reason."""
     for change in dataset.watched:
-        if change.fell or change.comparison.difference >= -night.tolerance:
+        # Too few texts for a test are an alarm of its own.
+        untested = change.comparison.p_queries is not None and math.isnan(change.comparison.p_queries)
+        if change.fell or untested or change.comparison.difference >= -dataset.tolerance:
             continue
         moved = f"{percent(change.before)} ({change.against}) to {percent(change.now)}"
         name = watched_name(change.aspect, change.cell)
@@ -91,9 +102,10 @@ def notes(night: NightVerdict) -> list[str]:
     for dataset in night.datasets:
         lines.append(causes(dataset))
         details = [
+            *dataset.uncompared,
             *dataset.breaches,
             *data_moves(dataset),
-            *lower_without_alarm(night, dataset),
+            *lower_without_alarm(dataset),
             *dataset.other_choices,
         ]
         details += dataset.next_steps
@@ -131,10 +143,11 @@ def message(night: NightVerdict) -> str:
             f"{dataset.dataset}: {dataset.verdict}; {changed if dataset.baseline else 'no baseline yet'}; {work}"
         )
         details = [
+            *dataset.uncompared,
             *dataset.breaches,
             *map(fall, dataset.fallen),
             *data_moves(dataset),
-            *lower_without_alarm(night, dataset),
+            *lower_without_alarm(dataset),
         ]
         lines += [plain(f"  {line}") for line in [*details, *dataset.other_choices, *dataset.next_steps]]
     return "\n".join([*lines, *night.problems])

@@ -25,6 +25,8 @@ class WatchedChange:
     gone: int
     """Texts that only the night has, and that only the earlier one has."""
     fell: bool
+    other_folds: int = 0
+    """Texts that are compared with themselves although another fold tested them then."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,10 @@ class DatasetNight:
     """Where to look first, and how to make the night again."""
     other_choices: tuple[str, ...] = ()
     """Where tonight's data would choose another fusion; a sentence each."""
+    uncompared: tuple[str, ...] = ()
+    """What should have been compared and could not be; a sentence each."""
+    tolerance: float = 0.0
+    """How far a figure may fall, as a share of 1."""
 
     @property
     def fallen(self) -> tuple[WatchedChange, ...]:
@@ -77,8 +83,6 @@ class NightVerdict:
 
     run_id: str
     exit_code: int
-    tolerance: float
-    """How far a figure may fall, as a share of 1."""
     datasets: tuple[DatasetNight, ...]
     absent: tuple[AbsentDataset, ...] = ()
     problems: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ SECRET_NAME = re.compile(r"secret|password|token|access[._-]?key|account[._-]?ke
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Inputs(Section):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
+
 from pydantic import Field, field_validator
 
-from fusion.errors import ConfigError
+from fusion.errors import ConfigError, unknown_name
 from fusion.grid import Cell
+from fusion.label_groups import ALL
 from fusion.metrics import Measure, label_measures, parse_measures
 from fusion.tuning.strategies import STRATEGIES
 from jobs.settings import Section, parse_cell
@@ -14,6 +18,13 @@ from jobs.settings.names import checked_name
 from jobs.settings.secrets import Secret
 
 STRATEGY_NAMES = {str(cell): cell for cell in STRATEGIES}
+TEXTS, LABELS, PAIRS, UNLABELLED = "texts", "labels", "pairs", "texts_without_labels"
+GONE, NEW = "gone_texts", "new_texts"
+LISTS, EMPTY, AGE = "lists", "empty_rows", "age"
+QUANTITIES = (TEXTS, LABELS, PAIRS, UNLABELLED, GONE, NEW, LISTS, EMPTY, AGE)
+"""What is counted about the data of a night."""
+PER_INPUT = (LISTS, EMPTY, AGE)
+"""What is counted about every input, as in `lists:bm25`."""
 
 
 class WatchSettings(Section):
@@ -22,7 +33,16 @@ class WatchSettings(Section):
     cells: list[str] = Field(default_factory=lambda: ["zmuv+combmnz"], min_length=1)
     retrievers: bool = True
     metrics: list[str] = Field(default_factory=lambda: ["ndcg@10", "precision@1"], min_length=1)
-    label_groups: list[str] = Field(default_factory=lambda: ["tail", "head"], min_length=1)
+    label_groups: Literal["auto"] | Annotated[list[str], Field(min_length=1)] = "auto"
+
+    def groups(self, known: set[str]) -> list[str]:
+        """The label groups to watch of those that there are; all labels together if it is none of them."""
+        wanted = known - {ALL} if self.label_groups == "auto" else known & set(self.label_groups)
+        return sorted(wanted) or [ALL]
+
+    def unknown_groups(self, known: Iterable[str]) -> list[str]:
+        """The label groups to watch that there are not."""
+        return [] if self.label_groups == "auto" else sorted(set(self.label_groups) - set(known))
 
     @property
     def watched(self) -> list[Cell]:
@@ -47,11 +67,11 @@ class WatchSettings(Section):
 
 
 class DriftSettings(Section):
-    """Changes of the data that alarm."""
+    """Changes of the data that alarm. None: not checked."""
 
-    labels: float = Field(0.1, ge=0, le=1)
-    overlap: float = Field(0.05, ge=0, le=1)
-    empty_lists: float = Field(0.02, ge=0, le=1)
+    labels: float | None = Field(0.1, ge=0, le=1)
+    overlap: float | None = Field(0.05, ge=0, le=1)
+    empty_lists: float | None = Field(0.02, ge=0, le=1)
 
 
 class CheckSettings(Section):
@@ -66,6 +86,15 @@ class CheckSettings(Section):
     nulls: float | None = Field(0.01, ge=0, le=1)
     oldest: float | None = Field(None, gt=0)
     bounds: dict[str, tuple[float | None, float | None]] = Field(default_factory=dict)
+
+    def check_bounds(self, inputs: Sequence[str] | None = None) -> None:
+        """Refuse bounds of what is never counted. `inputs` names the runs and the judgements, where that is known."""
+        for name in self.bounds:
+            kind, colon, of_input = name.partition(":")
+            known = [*QUANTITIES, *(f"{kind}:{one}" for kind in PER_INPUT for one in inputs or ())]
+            open_name = inputs is None and kind in PER_INPUT and colon and of_input
+            if name not in known and not open_name:
+                raise unknown_name("quantity", name, known)
 
 
 class CostSettings(Section):
@@ -83,7 +112,7 @@ class NightlySettings(Section):
     history: str | None = None
     baseline: str | None = None
     watch: WatchSettings = WatchSettings()
-    tolerance: float = Field(0.5, ge=0)
+    tolerance: float = Field(0.5, ge=0, le=100)
     alpha: float = Field(0.01, gt=0, lt=1)
     checks: CheckSettings = CheckSettings()
     drift: DriftSettings = DriftSettings()

@@ -60,7 +60,7 @@ def test_a_webhook_gets_the_summary(night: Night) -> None:
 def test_a_quiet_night_is_told_only_if_asked(site: Site, night: Night) -> None:
     inbox = Inbox()
     with http_receiver(inbox) as address:
-        quiet = Night("quiet", "2026-03-02T00:00:00Z", 0.005, finished="2026-03-02T00:01:00Z")
+        quiet = Night("quiet", "2026-03-02T00:00:00Z", finished="2026-03-02T00:01:00Z")
         assert sent(quiet, webhook=address) == []
         assert len(sent(quiet, webhook=address, when="always")) == 1
     assert inbox.bodies[0]["exit_code"] == 0

@@ -40,12 +40,34 @@ def test_other_texts_are_compared_as_scipy_does() -> None:
     assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
 
 
-def test_nights_that_cannot_be_told_apart() -> None:
+def test_nights_without_variance() -> None:
     same = np.full(50, 0.4)
     assert night(same, same).p == 1
     assert night(same, same - 0.02, 0.005).p == 0
-    assert math.isnan(change(Sums(0, 0, 0), Sums(1, 0.5, 0.25), Sums(0, 0, 0), 0.0).p)
-    assert alarms({"one text": change(Sums(1, 1, 1), Sums(1, 0, 0), Sums(1, -1, 1), 0.0)}, 0.01) == {}
+
+
+def test_a_drop_over_too_few_texts_is_untested_and_no_chance_result() -> None:
+    text = Sums(1, 0.9, 0.81)
+    fell = change(text, Sums(1, 0.0, 0.0), Sums(1, -0.9, 0.81), 0.005, text)
+    assert (fell.paired, fell.texts, fell.difference, fell.untested) == (True, 1, -0.9, True)
+    assert math.isnan(fell.p) and alarms({"one text": fell}, 0.01) == {}
+    # Of many texts then, one is left: that one is compared with itself.
+    many = Sums(100, 20.0, 10.0)
+    assert change(many, Sums(1, 0.0, 0.0), Sums(1, -0.9, 0.81), 0.005, text).difference == -0.9
+    assert not change(many, Sums(1, 0.9, 0.81), Sums(1, 0.0, 0.0), 0.005, text).untested
+    # Another text than all of then cannot be tested either.
+    assert change(many, Sums(1, 0.0, 0.0), Sums(0, 0.0, 0.0), 0.005).untested
+
+
+def test_figures_with_levels_of_their_own() -> None:
+    """The correction is over all of them, whatever their levels."""
+    rng = np.random.default_rng(5)
+    before = rng.random(40)
+    changes = {name: night(before, before + rng.normal(-0.08, 0.15, 40)) for name in "ab"}
+    p = alarms(changes, 1.1)
+    assert list(alarms(changes, {"a": 1.1, "b": 0.0}.__getitem__)) == ["a"]
+    assert alarms(changes, lambda name: p[name]) == {}
+    assert min(p.values()) == 2 * min(change.p for change in changes.values())
 
 
 def test_a_planted_drop_is_caught_and_a_small_one_is_tolerated() -> None:

@@ -48,7 +48,7 @@ def test_what_fell_from_where_to_where_over_which_texts_since_when() -> None:
 def test_means_over_other_texts_are_explained() -> None:
     """74.4 to 68.9 beside "no figure fell"."""
     night = sample_night()
-    (line,) = lower_without_alarm(night, night.datasets[0])
+    (line,) = lower_without_alarm(night.datasets[0])
     assert line.startswith(
         "head nDCG@10 of zmuv+combmnz went from 74.4 (2026-03-03) to 68.9, which is no alarm: the two means are over "
         "different texts, and the difference can be theirs"

@@ -102,7 +102,7 @@ def test_holds_gains_bands_pairs_and_the_paper(report):
 
 def test_names_cannot_break_out(report):
     dataset = replace(report.datasets[0], name=HOSTILE, config=HOSTILE, sources=(HOSTILE,))
-    night = NightVerdict(HOSTILE, 10, 0.01, (DatasetNight(HOSTILE, "regression", HOSTILE, (HOSTILE,), True),))
+    night = NightVerdict(HOSTILE, 10, (DatasetNight(HOSTILE, "regression", HOSTILE, (HOSTILE,), True),))
     html = page(replace(report, title=HOSTILE, datasets=(dataset,), night=night), [(HOSTILE, HOSTILE)])
     plain = page(report)
     assert html.count("<script") == plain.count("<script")
