@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from fusion.errors import ConfigError, InputError, XmtcError
 from fusion.statistics.gate import Change, alarms
 from jobs.config import Config, make_config, overlaid
@@ -96,7 +94,7 @@ def _recorded_config(config: Config, row: Row) -> Config:
         if row["file"] is None:
             raise ConfigError(f"{row['dataset']}: an earlier version did not record its settings: run the night again")
         return overlaid(config, row["file"])
-    recorded = make_config(yaml.safe_load(row["settings"]), f"the history of {row['run_id']}")
+    recorded = make_config(row["settings"], f"the history of {row['run_id']}")
     kept = {name: getattr(config.nightly, name) for name in ("alerts", "mlflow", "history", "keep", "wait", "lease")}
     return recorded.model_copy(update={"nightly": recorded.nightly.model_copy(update=kept), "work": config.work})
 

@@ -23,7 +23,7 @@ from jobs.datasets.readers.base import TEXT_KEY, RawDataset
 from jobs.datasets.roles import TEST, TRAIN, VALIDATION
 from jobs.runtime.code import import_closure
 from jobs.runtime.credentials import job
-from jobs.runtime.folders import ResultFolder, read_text
+from jobs.runtime.folders import ResultFolder, read_object
 from jobs.runtime.log import log
 from jobs.runtime.stages import run_stage
 from jobs.runtime.workspace import FOLDS, LABELS, SAMPLES, STATISTICS, Workspace
@@ -48,7 +48,7 @@ def run(spark: SparkSession, config: Config) -> dict[str, Any]:
         return {name: statistics[name] for name in ("texts", "labels", "pairs")}
 
     run_stage("prepare", place.prepared, key, build, import_closure("jobs.prepare"))
-    statistics: dict[str, Any] = json.loads(read_text(place.statistics) or "{}")
+    statistics: dict[str, Any] = read_object(place.statistics)
     return statistics
 
 
