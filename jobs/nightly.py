@@ -32,6 +32,7 @@ from jobs.monitoring.run_log import cost_checks, measured
 from jobs.monitoring.tracking import check_installed
 from jobs.runtime.credentials import job
 from jobs.runtime.log import log, log_context, recorded
+from jobs.runtime.safe_text import one_line
 from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
 from jobs.runtime.workspace import Workspace
 
@@ -208,7 +209,7 @@ def _evaluate(
             reasons = "; ".join(map(str, breaches))
             absent = Absent(name, CHECK, f"{reasons}; then: {absent.reason}")
         night.absent[path] = absent
-        log(f"{path}: {absent.reason}")
+        log(one_line(f"{path}: {absent.reason}"))
 
 
 def _checked(history: History, night: Night, name: str, config: Config, compared: list[Row]) -> list[Any]:

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from fusion.errors import InputError
 from fusion.label_groups import ALL
 from fusion.statistics.dataset_statistics import DatasetStatistics
-from fusion.statistics.summary import as_table
 from jobs.config import Config
 from jobs.datasets.folds import sampled, with_folds
 from jobs.datasets.input_files import input_fingerprints
@@ -25,6 +24,7 @@ from jobs.runtime.code import import_closure
 from jobs.runtime.credentials import job
 from jobs.runtime.folders import ResultFolder, read_object
 from jobs.runtime.log import log
+from jobs.runtime.safe_text import as_table
 from jobs.runtime.stages import run_stage
 from jobs.runtime.workspace import FOLDS, LABELS, SAMPLES, STATISTICS, Workspace
 from jobs.settings.prepare import PaperStatistics, PrepareSettings

@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
+from fusion.errors import visible
 from fusion.metrics import Measure
+from jobs.runtime.safe_text import one_line
 
 Summary = dict[str, Any]
 VERDICTS = ("ok", "regression", "missing dataset", "data drift", "failed", "data check", "cost")
@@ -18,14 +20,14 @@ LONGEST = 2900
 def slack(summary: Summary, message: str) -> Summary:
     """The payload of an incoming webhook of Slack."""
     lines = {"type": "section", "text": {"type": "mrkdwn", "text": f"```{_fenced(message)[:LONGEST]}```"}}
-    title = _one_line(f"Night {summary['run_id']}: {summary['headline']}")[:150]
+    title = one_line(f"Night {summary['run_id']}: {summary['headline']}")[:150]
     header = {"type": "header", "text": {"type": "plain_text", "text": title}}
     return {"text": _slack_text(title), "blocks": [header, lines]}
 
 
 def teams(summary: Summary, message: str) -> Summary:
     """The payload of a workflow webhook of Teams: an adaptive card."""
-    title = _one_line(f"Night {summary['run_id']}: {summary['headline']}")
+    title = one_line(f"Night {summary['run_id']}: {summary['headline']}")
     color = "attention" if summary["exit_code"] else "good"
     body = [
         {"type": "TextBlock", "text": title, "weight": "bolder", "size": "medium", "color": color, "wrap": True},
@@ -100,9 +102,7 @@ def _family(name: str, about: str) -> Iterator[str]:
 
 
 def _labels(**labels: Any) -> str:
-    escaped = {
-        name: str(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for name, value in labels.items()
-    }
+    escaped = {name: visible(str(value)).replace("\\", r"\\").replace('"', r"\"") for name, value in labels.items()}
     return "{" + ",".join(f'{name}="{value}"' for name, value in escaped.items()) + "}"
 
 
@@ -112,11 +112,7 @@ def _case(suite: ElementTree.Element, dataset: str, name: str) -> ElementTree.El
 
 def _xml(text: str) -> str:
     """Text without the signs that XML cannot hold."""
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in text)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return visible(text, lines=True)
 
 
 def _fenced(text: str) -> str:

@@ -7,7 +7,6 @@ import io
 from collections.abc import Iterator, Sequence
 
 from fusion.grid import SINGLE
-from fusion.statistics.summary import as_table
 from jobs.reporting.changes import Change, Side, SideBySide
 from jobs.reporting.data import Comparison
 from jobs.reporting.formats import (
@@ -24,6 +23,7 @@ from jobs.reporting.formats import (
 )
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.tables import Entry, Table, decisive, group_order
+from jobs.runtime.safe_text import as_table, csv_cells
 
 SHOWN = 10
 """Fusions that a terminal shows of each label group."""
@@ -204,20 +204,20 @@ def settings_table(compared: SideBySide) -> Table | None:
 
 def terminal(compared: SideBySide) -> str:
     """The lines that matter."""
-    parts = [f"{sides(compared)}\n{headline(compared)}"]
+    parts = [f"{plain(sides(compared))}\n{plain(headline(compared))}"]
     for group in groups(compared):
         table = decisive_table(compared, group, SHOWN)
         if table is not None:
             # The first two columns are set to the left.
             header = [table.header[0][0], "", *(name for (name,) in table.header[1:])]
-            rows = [[line[0].text, "", *(entry.text for entry in line[1:])] for line in table.blocks[0]]
-            parts.append(f"{table.caption}\n{as_table(header, rows)}")
-    parts.append("\n".join(notes(compared)))
+            rows = [[line[0].text, "", *(plain(entry.text) for entry in line[1:])] for line in table.blocks[0]]
+            parts.append(f"{plain(table.caption)}\n{as_table(header, rows)}")
+    parts.append("\n".join(map(plain, notes(compared))))
     settings = settings_table(compared)
     if settings is not None:
         lines = [[entry.text for entry in line] for line in settings.blocks[0]]
         parts.append(as_table([name for (name,) in settings.header], lines))
-    return plain("\n\n".join(parts))
+    return "\n\n".join(parts)
 
 
 def changes_csv(compared: SideBySide) -> str:
@@ -228,9 +228,8 @@ def changes_csv(compared: SideBySide) -> str:
     writer.writerow([*names, "difference", "low", "high", "p", "p_holm", "outcome"])
     for change in compared.changes:
         tested = change.tested or (None, None, None, None)
-        writer.writerow(
-            [*change.aspect[:3], *change.cell, change.before, change.after, *tested, change.p, change.outcome]
-        )
+        figures = change.before, change.after, *tested, change.p, change.outcome
+        writer.writerow(csv_cells([*change.aspect[:3], *change.cell, *figures]))
     return text.getvalue()
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 
+from fusion.errors import visible
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.names import print_subset
@@ -157,11 +158,11 @@ def shown_cell(cell: Cell) -> Cell:
 def cell_name(cell: Cell) -> str:
     """A cell, or a retriever without fusion, as people read it."""
     if cell.normalization == SINGLE:
-        return f"{cell.fusion} alone"
+        return visible(f"{cell.fusion} alone")
     if cell.scaling == ANY or reads_ranks(cell):
         lists = f"{print_subset(cell.subset)}: " if cell.subset else ""
-        return f"{lists}{cell.fusion} (any normalisation)"
-    return str(cell)
+        return visible(f"{lists}{cell.fusion} (any normalisation)")
+    return visible(str(cell))
 
 
 def metric_name(metric: str) -> str:
@@ -192,5 +193,5 @@ def watched_name(aspect: Aspect, cell: Cell) -> str:
 
 
 def plain(text: str) -> str:
-    """The same in the characters of any terminal."""
-    return text.replace(MINUS, "-").replace(NOTHING, "-")
+    """A line in the characters of any terminal."""
+    return visible(text).replace(MINUS, "-").replace(NOTHING, "-")

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from jobs.reporting.formats import count, joined, p_value, percent, plain, watched_name
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.night_data import DatasetNight, NightVerdict, WatchedChange
+from jobs.reporting.night_data import AbsentDataset, DatasetNight, NightVerdict, WatchedChange
 from jobs.reporting.tables import Entry, Table
+from jobs.runtime.safe_text import one_line
 
 CAUSES = ("data", "configuration", "code")
 
@@ -85,9 +86,13 @@ def data_moves(dataset: DatasetNight) -> list[str]:
     return [f"{move.quantity} moved by {move.change:.3f}, more than {move.allowed:g}" for move in dataset.moved]
 
 
+def _absent(absent: AbsentDataset) -> str:
+    return one_line(f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}")
+
+
 def notes(night: NightVerdict) -> list[str]:
     """What a page says below the headline, a line each: causes, data that moved, drops without alarm, absences."""
-    lines = [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
+    lines = [*map(_absent, night.absent)]
     for dataset in night.datasets:
         lines.append(causes(dataset))
         details = [
@@ -123,7 +128,7 @@ def fall_table(night: NightVerdict) -> Table | None:
 def message(night: NightVerdict) -> str:
     """The lines that matter, for a terminal."""
     lines = [f"night {night.run_id}: exit code {night.exit_code}"]
-    lines += [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
+    lines += map(_absent, night.absent)
     for dataset in night.datasets:
         changed = f"against {dataset.baseline}, changed since: {', '.join(dataset.changed) or 'nothing'}"
         work = "evaluated" if dataset.evaluated else "nothing to do, figures kept"
@@ -136,5 +141,5 @@ def message(night: NightVerdict) -> str:
             *data_moves(dataset),
             *lower_without_alarm(night, dataset),
         ]
-        lines += [plain(f"  {line}") for line in [*details, *dataset.other_choices, *dataset.next_steps]]
-    return "\n".join([*lines, *night.problems])
+        lines += [f"  {line}" for line in [*details, *dataset.other_choices, *dataset.next_steps]]
+    return "\n".join(map(plain, [*lines, *map(one_line, night.problems)]))

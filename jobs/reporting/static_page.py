@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from html import escape
 
 from fusion.grid import SINGLE, Cell
 from jobs.reporting.answer import (
@@ -24,6 +23,7 @@ from jobs.reporting.labels import TITLE, label_tables, unseen_lines
 from jobs.reporting.reading import how_to_read
 from jobs.reporting.summary_tables import gain_table
 from jobs.reporting.tables import distinct_rows, grid_tables, warnings
+from jobs.runtime.safe_text import escape
 
 SIGNS = {"better": "\N{BLACK UP-POINTING TRIANGLE}", "worse": "\N{BLACK DOWN-POINTING TRIANGLE}"}
 LOSSES_SHOWN = 2
