@@ -197,13 +197,14 @@ def _frequency(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
     """Single retrievers and the recommended cell, from the rarest labels to the most frequent, with intervals."""
     groups = [group for group in aspects if dataset.bands.get(group)]
     k = max(k for group in groups for band in dataset.bands[group] for of in band.found.values() for k in of)
-    lines = [row.cell for row in dataset.rows if row.single]
-    lines += [dataset.recommendation.cell] if dataset.recommendation else []
+    singles = [row.cell for row in dataset.rows if row.single]
     ratios = [max(len(dataset.bands[group]), 4) for group in groups]
     width = ONE_COLUMN if len(groups) == 1 else TWO_COLUMNS
     chart, axes = new_chart(width, 2.5, ncols=len(groups), sharey=True, width_ratios=ratios)
     for ax, group in zip(axes, groups, strict=True):
         bands = dataset.bands[group]
+        recommended = dataset.recommendation.of(group) if dataset.recommendation else None
+        lines = [*singles, *([recommended] if recommended else [])]
         for i, cell in enumerate(lines):
             _band_line(ax, i, cell, [band.found[cell][k] for band in bands], (i - (len(lines) - 1) / 2) * 0.12)
         ticks = [span(band.rarest, band.commonest) for band in bands]
@@ -214,7 +215,9 @@ def _frequency(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
     axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel(f"found in the first {k} (%)")
     chart.supxlabel("texts that carry the label", size=7)
-    handles, labels = axes[0].get_legend_handles_labels()
+    # The recommended cell may be another one in each group.
+    named = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    labels, handles = list(named), list(named.values())
     place: dict[str, Any] = {"loc": "outside upper center", "ncols": 2 if len(groups) == 1 else 4}
     title = f"{dataset.name}: relevant labels found, with 95% intervals"
     chart.legend(handles, labels, title=title, title_fontsize=7, **place)

@@ -11,7 +11,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.names import print_subset
 from fusion.registry import FUSIONS
-from jobs.reporting.data import Aspect, Comparison, Test, Value, Verdict
+from jobs.reporting.data import Aspect, Comparison, Evidence, Test, Value, Verdict
 from udfs.input_counts import (
     EMPTY_LISTS,
     JUDGED,
@@ -55,6 +55,13 @@ SHORT_TESTS: dict[Test, str] = {
 }
 """The same in few words."""
 TEST_NAMES: dict[Test, str] = {"folds": "folds", "queries": "texts", "randomization": "random signs"}
+EVIDENCE: dict[Evidence, str] = {
+    "folds": "the test over folds",
+    "queries": "the corrected test over texts",
+    "randomization": "corrected random signs over texts",
+    "interval": "the 95% interval",
+}
+"""What speaks for a difference."""
 INPUT_COUNTS = {
     JUDGED: "judged texts",
     WITHOUT_CANDIDATES: "judged texts without candidates",
@@ -140,8 +147,18 @@ def verdict(decision: Verdict) -> str:
     """The outcome, and on what it rests where that is not folds and texts together."""
     if decision.outcome == "not tested":
         return "not tested (one fold, no figures per text)" if decision.folds == 1 else "not tested over texts"
+    if decision.outcome == "tests disagree":
+        return f"tests disagree ({evidence(decision)})"
     over = f" (tested over {count(decision.texts or 0, 'text')})" if decision.folds == 1 else ""
     return decision.outcome + over
+
+
+def evidence(decision: Verdict) -> str:
+    """Which tests find a difference, and which do not."""
+    # The interval is of the same texts as their test: it counts where the two differ.
+    found = [EVIDENCE[test] for test in decision.found_by if test != "interval"] or [EVIDENCE["interval"]]
+    missed = [EVIDENCE[test] for test in decision.missed_by if test != "interval"]
+    return f"{'better' if decision.higher else 'worse'} by {joined(found)}, not by {' or '.join(missed)}"
 
 
 def reads_ranks(cell: Cell) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from jobs.reporting.data import Report
 from jobs.reporting.formats import count, joined, p_value, percent, plain, watched_name
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.night_data import AbsentDataset, DatasetNight, NightVerdict, WatchedChange
+from jobs.reporting.night_data import QUIET, AbsentDataset, DatasetNight, NightVerdict, WatchedChange
 from jobs.reporting.tables import Entry, Table
 from jobs.runtime.safe_text import one_line
 
@@ -104,6 +106,25 @@ def notes(night: NightVerdict) -> list[str]:
         details += dataset.next_steps
         lines += [f"{dataset.dataset}: {line}." for line in details]
     return [*lines, *night.problems]
+
+
+def night_report(report: Report, night: NightVerdict) -> Report:
+    """The report of a night. Where the night raised an alarm, its figures are in doubt: it recommends no fusion, and
+    says what to look at."""
+    datasets = report.datasets
+    if night.exit_code:
+        datasets = tuple(replace(one, recommendation=None, look_at=look_at(night, one.name)) for one in datasets)
+    return replace(report, night=night, datasets=datasets)
+
+
+def look_at(night: NightVerdict, name: str) -> str:
+    """What stands in place of a recommendation for a dataset."""
+    mine = next((dataset for dataset in night.datasets if dataset.dataset == name), None)
+    if mine is None or mine.verdict == QUIET:
+        return f"Nothing is recommended on a night with an alarm. {name} raised none: look at the others first."
+    fallen = sorted(mine.fallen, key=lambda change: change.comparison.difference)
+    reasons = [*map(fall, fallen[:1]), *mine.breaches[:1], *data_moves(mine)[:1]] or [mine.verdict]
+    return f"Nothing is recommended on a night with an alarm. Look at {name} first: {'; '.join(reasons)}."
 
 
 def fall_table(night: NightVerdict) -> Table | None:

@@ -85,6 +85,7 @@ def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
         "strategies": strategies_section(sets),
         "strategies_link": STRATEGIES_LINK if any(dataset.strategies for dataset in sets) else "",
         "losses": "\n".join(map(static_page.losses, sets)),
+        "losses_title": "Where it loses" if any(dataset.recommendation for dataset in sets) else "By label frequency",
         "labels": "\n".join(map(static_page.labels, sets)),
         "additions": (additions := additions_section(sets)),
         "additions_link": ADDITIONS_LINK if additions else "",
@@ -154,7 +155,10 @@ def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
         "normalizations": list(dict.fromkeys(cell.normalization for cell in fixed)),
         "fusions": list(dict.fromkeys(cell.fusion for cell in fixed)),
         "rows": [_row(row, dataset, folds, left_out < 4) for row in rows.rows],
-        "recommended": dataset.recommendation and rows.of(dataset.recommendation.cell),
+        "recommended": {
+            standing.aspect.label_group: rows.of(standing.cell)
+            for standing in (dataset.recommendation.standings if dataset.recommendation else ())
+        },
         "out_of_order": out_of_order(dataset, dataset.aspects),
         "gains": [_gain(gain, dataset, rows) for gain in dataset.gains],
         "bands": {group: _bands(of_group, rows) for group, of_group in bands.items()},

@@ -14,10 +14,12 @@ from jobs.reporting.additions import TITLE as TITLE_OF_ADDITIONS
 from jobs.reporting.additions import additions_table
 from jobs.reporting.answer import (
     SLICE_TABLES,
+    deployed_name,
     facts,
     headline,
     labels_of,
     loss_lines,
+    recommended_name,
     slice_table,
     standing_line,
     tie_line,
@@ -25,7 +27,7 @@ from jobs.reporting.answer import (
 )
 from jobs.reporting.data import Aspect, Dataset, Report
 from jobs.reporting.examples import SIGN, TITLE, example_lists, example_title, outcome_title, shown_examples
-from jobs.reporting.formats import MINUS, NOTHING, aspect_name, cell_name, count, input_count_text
+from jobs.reporting.formats import MINUS, NOTHING, aspect_name, count, input_count_text
 from jobs.reporting.labels import TITLE as TITLE_OF_LABELS
 from jobs.reporting.labels import label_tables, unseen_lines
 from jobs.reporting.night_data import NightVerdict
@@ -212,12 +214,13 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
     """The recommended cell beside each aspect's winner, and where it loses."""
     if dataset.recommendation is None:
         return []
-    name = cell_name(dataset.recommendation.cell)
+    name = recommended_name(dataset.recommendation)
     standings = dataset.recommendation.standings
     parts = [f"### Recommended: {escaped(name)}"]
-    lines = [
-        f"{labels_of(one.aspect.label_group)}: {standing_line(one)}; {tie_line(dataset, one)}" for one in standings
-    ]
+    lines = []
+    for one in standings:
+        held = f"{deployed_name(one)}, " if one.choice else ""
+        lines.append(f"{labels_of(one.aspect.label_group)}: {held}{standing_line(one)}; {tie_line(dataset, one)}")
     parts.append("".join(f"- {escaped(line)}\n" for line in lines))
     winners = winners_table(dataset)
     parts += folded("The winner in each aspect", [markdown(winners)]) if winners else []
