@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+JOINERS = "\u200c\u200d"
+"""Within words of some scripts, and within emoji."""
+HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Categories of Unicode: controls, marks of format and direction, halves of characters, ends of lines."""
+
+
+def visible(text: str, lines: bool = False) -> str:
+    r"""The text with every control character written out, as in `\x1b` or `\n`. `lines`: it may have several lines."""
+    if text.isprintable():
+        return text
+    kept = JOINERS + "\n\t" * lines
+    return "".join(
+        sign.encode("unicode_escape").decode() if unicodedata.category(sign) in HIDDEN and sign not in kept else sign
+        for sign in text
+    )
 
 
 class XmtcError(Exception):
     """Base of every error this project raises on purpose; the command line prints it without a stack trace."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        # Messages quote names and ids of the input.
+        return visible(super().__str__(), lines=True)
 
 
 class ConfigError(XmtcError):
@@ -49,4 +70,4 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     names = list(known)
     near = get_close_matches(name.lower(), names, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return ConfigError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+    return ConfigError(f"unknown {kind} {name!r}.{hint} Known: {visible(', '.join(names))}.")

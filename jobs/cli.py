@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 import traceback
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError
+from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError, visible
 from jobs.command_line.options import given_settings
 from jobs.command_line.parser import HELP, parsed
 
@@ -274,7 +275,12 @@ def _named_run(config: Config) -> AbstractContextManager[None]:
 def _failed(message: str, exit_code: int, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    print(f"xmtc-fusion: {'alarm' if exit_code >= AlarmError.exit_code else 'error'}: {message}", file=sys.stderr)
+    if exit_code >= AlarmError.exit_code:
+        print(f"xmtc-fusion: alarm: {message}", file=sys.stderr)
+    else:
+        # A name with a line break in it cannot begin a line that looks like one of ours.
+        shown = re.sub(r"\n(?! )", "\n  ", visible(message, lines=True))
+        print(f"xmtc-fusion: error: {shown}", file=sys.stderr)
     return exit_code
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -39,6 +40,7 @@ from jobs.settings.sparse import SparseSettings
 from jobs.settings.static import StaticSettings
 from jobs.settings.storage import StorageSettings
 from jobs.settings.tune import TuneSettings
+from jobs.settings.yaml_text import parse_yaml
 from udfs.stores.addresses import has_scheme
 from udfs.stores.objects import read_bytes
 
@@ -91,7 +93,7 @@ def load_config(
 
     `options` says which option of the command line gave a setting, for messages.
     """
-    layers = [Layer("", _parse(_base_yaml(), "conf/base.yaml"))]
+    layers = [Layer("", parse_yaml(_base_yaml(), "conf/base.yaml"))]
     if path is not None:
         layers.append(Layer(path, _read(path)))
     for setting, value in (settings or {}).items():
@@ -110,9 +112,9 @@ def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     return _checked([Layer("", config.model_dump()), *changes])
 
 
-def make_config(values: Mapping[str, Any], source: str) -> Config:
-    """A checked configuration, or an error that names every wrong key."""
-    return _checked([Layer(source, values)])
+def make_config(content: str | bytes, source: str) -> Config:
+    """A checked configuration from YAML, or an error that names every wrong key."""
+    return _checked([Layer(source, _settings(content, source))])
 
 
 def commented_yaml(config: Config) -> str:
@@ -202,9 +204,12 @@ def _invalid(lines: Iterable[str]) -> ConfigError:
 def parse_setting(text: str) -> tuple[str, Any]:
     """`a.b=c`, the value read as YAML."""
     key, equals, value = text.partition("=")
+    key = key.strip()
     if not equals or not key:
-        raise ConfigError(f"--set {text!r}: expected KEY=VALUE, as in --set grid.scope=joint")
-    return key.strip(), _parse(value, f"--set {key}") if value else None
+        # Only what can be a name is repeated: the rest may be a password.
+        name = re.match(r"[\w.]*", text)
+        raise ConfigError(f"--set {name[0] if name else ''}: expected KEY=VALUE, as in --set grid.scope=joint")
+    return key, parse_yaml(value, f"--set {key}") if value else None
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -212,31 +217,19 @@ def _read(path: str) -> dict[str, Any]:
         content = read_bytes(path) if has_scheme(path) else Path(path).read_bytes()
         if content is None:
             raise FileNotFoundError
-        text = content.decode("utf-8")
     except FileNotFoundError:
         start = "" if has_scheme(path) or Path(path).is_absolute() else f" (relative paths start at {Path.cwd()})"
         raise ConfigError(f"cannot read the configuration {path}: there is no such file{start}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from None
-    values = _parse(text, path)
+    return _settings(content, path)
+
+
+def _settings(content: str | bytes, source: str) -> dict[str, Any]:
+    values = parse_yaml(content, source)
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: expected a mapping of settings, found {type(values).__name__}")
+        raise ConfigError(f"{source}: expected a mapping of settings, found {type(values).__name__}")
     return values
-
-
-def _parse(text: str, source: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{source} is not valid YAML{_place(error)}") from None
-
-
-def _place(error: yaml.YAMLError) -> str:
-    """Where YAML stopped making sense, and why."""
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return f": {error}"
-    reason = ": ".join(filter(None, (error.context, error.problem)))
-    return f", line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {reason}"
 
 
 def _explain(error: Mapping[str, Any], layers: Sequence[Layer]) -> str:

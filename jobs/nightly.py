@@ -13,7 +13,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import yaml
 
 from fusion.errors import ConfigError, InputError, XmtcError, unknown_name
 from fusion.statistics.gate import Change, alarms
@@ -35,6 +34,7 @@ from jobs.monitoring.run_log import cost_checks, measured
 from jobs.monitoring.tracking import check_installed
 from jobs.runtime.credentials import job
 from jobs.runtime.log import log, log_context, recorded
+from jobs.runtime.safe_text import one_line
 from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
 from jobs.runtime.workspace import Workspace
 
@@ -95,7 +95,7 @@ def _recorded_config(config: Config, row: Row) -> Config:
         if row["file"] is None:
             raise ConfigError(f"{row['dataset']}: an earlier version did not record its settings: run the night again")
         return overlaid(config, row["file"])
-    recorded = make_config(yaml.safe_load(row["settings"]), f"the history of {row['run_id']}")
+    recorded = make_config(row["settings"], f"the history of {row['run_id']}")
     kept = {name: getattr(config.nightly, name) for name in ("alerts", "mlflow", "history", "keep", "wait", "lease")}
     return recorded.model_copy(update={"nightly": recorded.nightly.model_copy(update=kept), "work": config.work})
 
@@ -199,7 +199,7 @@ def _evaluate(
             reasons = "; ".join(map(str, breaches))
             absent = Absent(name, CHECK, f"{reasons}; then: {absent.reason}")
         night.absent[path] = absent
-        log(f"{path}: {absent.reason}")
+        log(one_line(f"{path}: {absent.reason}"))
 
 
 def _checked(history: History, night: Night, config: Config, compared: list[Row]) -> list[Check]:

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from fusion.errors import InputError
 from fusion.label_groups import ALL
 from fusion.statistics.dataset_statistics import DatasetStatistics
-from fusion.statistics.summary import as_table
 from jobs.config import Config
 from jobs.datasets.folds import sampled, with_folds
 from jobs.datasets.input_files import input_fingerprints
@@ -23,8 +22,9 @@ from jobs.datasets.readers.base import TEXT_KEY, RawDataset
 from jobs.datasets.roles import TEST, TRAIN, VALIDATION
 from jobs.runtime.code import import_closure
 from jobs.runtime.credentials import job
-from jobs.runtime.folders import ResultFolder, read_text
+from jobs.runtime.folders import ResultFolder, read_object
 from jobs.runtime.log import log
+from jobs.runtime.safe_text import as_table
 from jobs.runtime.stages import run_stage
 from jobs.runtime.workspace import FOLDS, LABELS, SAMPLES, STATISTICS, Workspace
 from jobs.settings.prepare import PaperStatistics, PrepareSettings
@@ -48,7 +48,7 @@ def run(spark: SparkSession, config: Config) -> dict[str, Any]:
         return {name: statistics[name] for name in ("texts", "labels", "pairs")}
 
     run_stage("prepare", place.prepared, key, build, import_closure("jobs.prepare"))
-    statistics: dict[str, Any] = json.loads(read_text(place.statistics) or "{}")
+    statistics: dict[str, Any] = read_object(place.statistics)
     return statistics
 
 

@@ -6,7 +6,6 @@ the ranked labels of these texts. What `train_dense` has not done yet is done fi
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +22,7 @@ from jobs.retrieval.fold_tasks import run_folds
 from jobs.retrieval.lists import write_lists
 from jobs.runtime.code import import_closure
 from jobs.runtime.credentials import job
-from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_text
+from jobs.runtime.folders import STAGE_FILE, ResultFolder, read_object
 from jobs.runtime.log import log
 from jobs.runtime.stages import input_fingerprint, run_stage, stage_folder
 from jobs.runtime.workspace import VECTORS, role_lists
@@ -164,7 +163,7 @@ def by_fold(work: DenseWork, texts: DataFrame) -> DataFrame:
 
 def _approximate(index: str) -> bool:
     """Whether any group of the index is searched by HNSW."""
-    about = json.loads(read_text(f"{index}/{STAGE_FILE}") or "{}")
+    about = read_object(f"{index}/{STAGE_FILE}")
     return HNSW in about.get(SEARCH, {}).values()
 
 

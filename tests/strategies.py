@@ -48,6 +48,7 @@ def choice_rows(folds: tuple[int, ...], groups: list[str], base: dict[str, float
                     "validation_value": base[group] + GAIN[cell] + 0.004,
                     "validation_texts": CURVE_TEXTS[-1],
                     "test_value": None if fold == OVERALL else base[group] + GAIN[cell],
+                    "deployed": (cell, fold) == (LAMBDAMART, OVERALL),
                     **best,
                 }
             )

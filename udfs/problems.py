@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
-from fusion.errors import InputError
+from fusion.errors import InputError, visible
 
 
 @dataclass(frozen=True, order=True)
@@ -25,7 +25,7 @@ class Problem:
         where = [f"text_id {self.text_id}"]
         where += [f"label_group {self.label_group}"] if self.label_group else []
         where += [self.detail] if self.detail else []
-        return ", ".join(where)
+        return visible(", ".join(where))
 
 
 @dataclass
@@ -73,6 +73,6 @@ class Problems:
         for kind in sorted(self.found):
             source, column, what = kind
             first = self.found[kind]
-            lines.append(f"{source}: column {column!r}: {what} ({self.counts[kind]:,} in all). First:")
+            lines.append(f"{visible(source)}: column {column!r}: {what} ({self.counts[kind]:,} in all). First:")
             lines += [f"  {places[problem]}: {problem}" if problem in places else f"  {problem}" for problem in first]
         return InputError("\n".join(lines))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from fusion.label_groups import ALL
 from fusion.metrics import Measure, parse_measures
 from jobs.config import Config
 from jobs.results.result import Result
+from jobs.runtime.safe_text import escape
 from jobs.settings import OutputSettings
 
 if TYPE_CHECKING:

@@ -115,7 +115,6 @@ class Given(NamedTuple):
 def given_settings(arguments: argparse.Namespace) -> Iterator[Given]:
     """What the options set, in the order in which later ones win: --set has the last word."""
     from jobs.config import parse_setting
-    from jobs.settings.secrets import is_secret
 
     for shortcut, value in arguments.shortcuts or []:
         if shortcut is not RUN:
@@ -132,6 +131,5 @@ def given_settings(arguments: argparse.Namespace) -> Iterator[Given]:
         yield Given(RUN.setting, runs, RUN.option)
     for text in arguments.set:
         setting, value = parse_setting(text)
-        # An error repeats the option, which must not show a secret; a mapping may hold one.
-        hidden = is_secret(setting) or isinstance(value, dict)
-        yield Given(setting, value, f"--set {setting if hidden else text}")
+        # Without the value, which may be a secret.
+        yield Given(setting, value, f"--set {setting}")

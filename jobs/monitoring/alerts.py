@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from fusion.errors import ConfigError, SetupError, XmtcError
+from fusion.errors import ConfigError, SetupError, XmtcError, visible
 from fusion.metrics import Measure
 from jobs.monitoring.http_post import Answer, checked_address, post_until
 from jobs.monitoring.small_files import write_file
@@ -172,5 +172,5 @@ def _case(suite: ElementTree.Element, dataset: str, name: str) -> ElementTree.El
 
 
 def _xml(text: str) -> str:
-    """Text without the signs that XML cannot hold."""
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in text)
+    """Text without the characters that XML cannot hold."""
+    return visible(text, lines=True)

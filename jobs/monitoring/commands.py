@@ -38,7 +38,7 @@ def status(history: History, nights: int = NIGHTS) -> str:
         lines.append((*key, row["verdict"], row["baseline"] or "-", _short(what.strip())))
     pinned = [row for row in history.decisions() if row["kind"] == PIN][-1:]
     notes = [f"pinned baseline: {row['run_id']} ({row['who']}: {row['words']})" for row in pinned if row["run_id"]]
-    return plain("\n".join([_aligned(lines), *notes]))
+    return "\n".join([_aligned(lines), *map(plain, notes)])
 
 
 def show(history: History, run_id: str) -> str:
@@ -59,15 +59,15 @@ def show(history: History, run_id: str) -> str:
     parts += _section(history, "checks", run_id, "bounds of the data that were not kept", _check_line)
     parts += _section(history, "drift", run_id, "what moved in the data", _drift_line)
     parts += _section(history, "run_log", run_id, "cost", _log_line)
-    deliveries = [f"  {row['time']} {row['channel']}: {row['detail']}" for row in history.deliveries(run_id)]
+    deliveries = [plain(f"  {row['time']} {row['channel']}: {row['detail']}") for row in history.deliveries(run_id)]
     decided = [
-        f"  {row['time']} {row['kind']} by {row['who']}: {row['words']}"
+        plain(f"  {row['time']} {row['kind']} by {row['who']}: {row['words']}")
         for row in history.decisions()
         if row["run_id"] == run_id
     ]
     parts += ["alerts", *deliveries] if deliveries else []
     parts += ["decisions", *decided] if decided else []
-    return plain("\n".join(parts))
+    return "\n".join(parts)
 
 
 def compare(history: History, first: str, second: str) -> str:
@@ -90,7 +90,7 @@ def compare(history: History, first: str, second: str) -> str:
         if len(rows) == 2:
             differing = [name for name in ("data", "configuration", "code") if rows[0][name] != rows[1][name]]
             notes.append(f"{dataset}: {', '.join(differing) or 'nothing'} changed between them")
-    return plain("\n".join([_aligned(lines), *notes]))
+    return "\n".join([_aligned(lines), *map(plain, notes)])
 
 
 def accept(history: History, run_id: str, dataset: str | None, because: str) -> str:
@@ -133,7 +133,7 @@ def _unknown(history: History, run_id: str, dataset: str | None = None) -> Confi
 def _section(history: History, name: str, run_id: str, title: str, line: Any) -> list[str]:
     rows = history.read(name, [run_id])
     lines = [described for row in (rows.to_pylist() if rows is not None else []) if (described := line(row))]
-    return [title, *(f"  {described}" for described in lines)] if lines else []
+    return [title, *(plain(f"  {described}") for described in lines)] if lines else []
 
 
 def _watched_line(row: Row) -> str:
@@ -170,7 +170,7 @@ def _short(text: str, most: int = 160) -> str:
 
 
 def _aligned(lines: Sequence[Iterable[str]]) -> str:
-    rows = [list(line) for line in lines]
+    rows = [[plain(text) for text in line] for line in lines]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     return "\n".join(
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -3,7 +3,6 @@ empty."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from fusion.grid import SINGLE
 from jobs.monitoring.reevaluate import Evaluated
 from jobs.reporting.formats import input_count_text
 from jobs.results.schemas import RUN_FILE
-from jobs.runtime.folders import read_parquet, read_text
+from jobs.runtime.folders import read_object, read_parquet
 from jobs.settings.nightly import DriftSettings
 from udfs.input_counts import EMPTY_LISTS, JUDGED, per_retriever, split_key
 
@@ -100,7 +99,7 @@ def _quantities(evaluated: Evaluated, allowed: DriftSettings) -> Iterator[tuple[
         if row["quantity"] == OVERLAP:
             quantity = Quantity(OVERLAP, row["retriever"], row["other"], row["label_group"])
             yield quantity, row["value"], allowed.overlap
-    counts = json.loads(read_text(f"{evaluated.path}/{RUN_FILE}") or "{}").get("input_counts", {})
+    counts = read_object(f"{evaluated.path}/{RUN_FILE}").get("input_counts", {})
     for key, count in counts.items():
         kind, retriever = split_key(key)
         if kind == EMPTY_LISTS:

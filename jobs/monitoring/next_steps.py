@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
-
 from fusion.grid import SINGLE
 from jobs.config import Config
 from jobs.monitoring.baseline import Watched, fallen_texts
@@ -16,6 +14,7 @@ from jobs.monitoring.night import OK, Night
 from jobs.monitoring.recording import commit
 from jobs.reporting.formats import percent, points
 from jobs.runtime.workspace import Workspace
+from jobs.settings.yaml_text import parse_yaml
 
 SHOWN = 5
 UNINTERESTING = ("nightly.run_id", "nightly.datasets", "nightly.break_lock", "log.", "output.")
@@ -87,7 +86,8 @@ def _settings(night: Night, dataset: str) -> Iterator[str]:
     recorded = night.baselines.get(dataset, {}).get("settings")
     if not recorded:
         return
-    was, now = (dict(_flat(yaml.safe_load(text))) for text in (recorded, night.evaluated[dataset].given.to_yaml()))
+    given = {"the baseline's settings": recorded, "tonight's settings": night.evaluated[dataset].given.to_yaml()}
+    was, now = (dict(_flat(parse_yaml(text, source))) for source, text in given.items())
     differing = [
         f"{name} was {was.get(name)!r}, is {now.get(name)!r}"
         for name in sorted({*was, *now})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from jobs import report
 from jobs.config import Config
@@ -12,6 +11,7 @@ from jobs.monitoring.night import Night
 from jobs.monitoring.night_verdict import summary_of, verdict_of
 from jobs.monitoring.tracking import track
 from jobs.monitoring.trend import trend_page
+from jobs.reporting.night import night_report
 from jobs.runtime.folders import ResultFolder, result_folder
 from jobs.runtime.log import log
 from jobs.runtime.workspace import Workspace
@@ -51,5 +51,5 @@ def _trend(history: History, config: Config, night: Night, folder: ResultFolder)
 def _report(history: History, config: Config, night: Night, folder: ResultFolder) -> None:
     """Datasets with grids of their own have no report in common; the night has its verdict all the same."""
     if night.evaluated:
-        of_night = replace(report.assembled(config), night=verdict_of(night))
+        of_night = night_report(report.assembled(config), verdict_of(night))
         report.write(of_night, folder, report.can_draw(config.report), [("Night by night", TREND)])

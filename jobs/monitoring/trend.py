@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from string import Template
 from typing import Any
 
@@ -15,6 +14,7 @@ from jobs.reporting.data import Aspect
 from jobs.reporting.formats import aspect_name, count, interval, percent, watched_name
 from jobs.reporting.html import asset, night_html
 from jobs.reporting.night_data import NightVerdict
+from jobs.runtime.safe_text import escape
 from jobs.settings.nightly import NightlySettings
 
 WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 720, 230, 64, 16, 52, 12

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from html import escape
 
 from jobs.reporting.additions import TITLE, Contribution, additions_table
 from jobs.reporting.data import Dataset
 from jobs.reporting.formats import cell_name, measure_name, points
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.html import table_html
+from jobs.runtime.safe_text import escape
 
 LINK = '<a href="#additions">What each adds</a> '
 LINE, MIDDLE = 26, 13

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from fusion.cells import TUNED
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
-from jobs.reporting.data import OF_TEXTS, By, Dataset, Slice, Standing
+from jobs.reporting.data import OF_TEXTS, By, Dataset, Recommendation, Slice, Standing, Verdict
 from jobs.reporting.formats import (
     NOTHING,
     SHORT_TESTS,
     cell_name,
     count,
+    evidence,
     figure,
     joined,
     measure_name,
@@ -32,13 +34,19 @@ REGRET_RULE = (
 )
 
 
+MODEL_RULE = (
+    "what the model file of `tune` holds for each label group: the strategy that did best on texts held out from its "
+    "choice, or the one that tune.deploy names"
+)
+
+
 def headline(dataset: Dataset) -> str:
     """One sentence: what to deploy, by how much, tied with what, and where it loses."""
     recommendation = dataset.recommendation
     if recommendation is None:
-        return f"No fusion was evaluated on {dataset.name}."
+        return dataset.look_at or f"No fusion was evaluated on {dataset.name}."
     first, *others = recommendation.standings
-    name, where = cell_name(recommendation.cell), labels_of(first.aspect.label_group)
+    name, where = deployed_name(first), labels_of(first.aspect.label_group)
     if first.comparison is None or first.verdict is None or first.better_single is None:
         return f"Deploy {name}: {figure(first.value)} {measure_name(first.aspect)} on {where}, {_tied(first)}."
     better, gain = first.better_single, f"{points(first.comparison.difference)} {measure_name(first.aspect)}"
@@ -49,9 +57,31 @@ def headline(dataset: Dataset) -> str:
         "worse": f"Do not fuse: {better} alone is better than {name} on {where} ({gain}{tested})",
         "not told apart": f"No case for fusion yet: {name} is not told apart from {better} alone on {where} "
         f"({gain}{tested})",
+        "tests disagree": f"No clear case for fusion: tests disagree whether {name} {_beats(first.verdict)} {better} "
+        f"alone on {where} ({gain}; {evidence(first.verdict)})",
         "not tested": f"{name} leads, untested: {over}",
     }[first.verdict.outcome]
-    return "; ".join([sentence, *_exceptions(others), *_losing(first)]) + "."
+    return "; ".join([sentence, *_other_models(first, others), *_exceptions(others), *_losing(first)]) + "."
+
+
+def deployed_name(standing: Standing) -> str:
+    """The cell; of a tuned strategy, with the cell that it chose. What was learned needs more words than a name has."""
+    name = cell_name(standing.cell)
+    return f"{name} ({standing.choice})" if standing.cell.normalization == TUNED else name
+
+
+def recommended_name(recommendation: Recommendation) -> str:
+    """The cell, or one after the other where label groups have different ones."""
+    return joined(list(dict.fromkeys(cell_name(standing.cell) for standing in recommendation.standings)))
+
+
+def _other_models(first: Standing, others: Sequence[Standing]) -> list[str]:
+    """Label groups for which the model file holds another strategy."""
+    return [
+        f"for {labels_of(other.aspect.label_group)}, {deployed_name(other)}"
+        for other in others
+        if other.cell != first.cell
+    ]
 
 
 def labels_of(group: str) -> str:
@@ -75,12 +105,25 @@ def _tied(standing: Standing) -> str:
 
 def _exceptions(standings: Sequence[Standing]) -> list[str]:
     """Label groups where the recommended cell is not better than the best retriever."""
-    words = {"worse": "worse than", "not told apart": "not told apart from"}
-    return [
-        f"{words[standing.verdict.outcome]} {standing.better_single} on {labels_of(standing.aspect.label_group)}"
-        for standing in standings
-        if standing.verdict is not None and standing.verdict.outcome in words
-    ]
+    exceptions = []
+    for standing in standings:
+        judged = standing.verdict
+        if judged is not None and judged.outcome in ("worse", "not told apart", "tests disagree"):
+            group = labels_of(standing.aspect.label_group)
+            exceptions.append(f"{_compared_with(judged)} {standing.better_single} on {group}")
+    return exceptions
+
+
+def _compared_with(judged: Verdict) -> str:
+    """A verdict as it stands before the name of a retriever: better than, not told apart from."""
+    if judged.outcome == "tests disagree":
+        return f"tests disagree whether it {_beats(judged)}"
+    link = {"not told apart": "from", "not tested": "against"}
+    return f"{verdict(judged).partition(' (')[0]} {link.get(judged.outcome, 'than')}"
+
+
+def _beats(judged: Verdict) -> str:
+    return "beats" if judged.higher else "loses to"
 
 
 def _losing(standing: Standing) -> list[str]:
@@ -208,15 +251,17 @@ def winners_table(dataset: Dataset) -> Table | None:
     values = {row.cell: row.values for row in dataset.rows}
     lines = []
     for aspect, winner in recommendation.winners.items():
-        chosen, best = values[recommendation.cell][aspect], values[winner][aspect]
+        cell = recommendation.of(aspect.label_group) or recommendation.cell
+        chosen, best = values[cell][aspect], values[winner][aspect]
         words = [aspect.label_group, measure_name(aspect), cell_name(winner), figure(best), figure(chosen)]
         regret = Entry(points(chosen.mean - best.mean))
         lines.append([*map(Entry, words), regret, Entry("yes" if chosen.bold else "no")])
-    name = cell_name(recommendation.cell)
+    name = recommended_name(recommendation)
+    rule = MODEL_RULE if recommendation.deployed else REGRET_RULE
     header = ("labels", "measure", "winner", "its figure", name, "regret", "tied with the winner")
     return Table(
         "winners",
-        f"{dataset.name}. Recommended: {name}, {REGRET_RULE}. Its mean regret is "
+        f"{dataset.name}. Recommended: {name}, {rule}. Its mean regret is "
         f"{percent(recommendation.regret, 2)} points over {len(recommendation.winners)} aspects.",
         [(name,) for name in header],
         "lllrrrl",
@@ -229,9 +274,8 @@ def standing_line(standing: Standing) -> str:
     if standing.comparison is None or standing.verdict is None or standing.better_single is None:
         return _tied(standing)
     single = cell_name(Cell(SINGLE, standing.better_single))
-    outcome, bracket, reason = verdict(standing.verdict).partition(" (")
-    link = {"better": "than", "worse": "than", "not told apart": "from", "not tested": "against"}
-    said = f"{outcome} {link[standing.verdict.outcome]} {single}: {gained(standing.comparison)} points"
+    _, bracket, reason = verdict(standing.verdict).partition(" (")
+    said = f"{_compared_with(standing.verdict)} {single}: {gained(standing.comparison)} points"
     return f"{said}{bracket}{reason}"
 
 

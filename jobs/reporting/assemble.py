@@ -74,7 +74,8 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         "text labels": results.rows("text_sizes"),
         "text words": results.rows("text_lengths"),
     }
-    recommended = recommendation(values, gains, against_single, bands, sizes, test, alpha, unseen)
+    choices = results.rows("choices")
+    recommended = recommendation(values, gains, against_single, bands, sizes, test, alpha, unseen, choices)
     return Dataset(
         name=results.config.dataset,
         test=test,
@@ -98,7 +99,7 @@ def assemble(results: Results, test: Test, alpha: float) -> Dataset:
         config=results.config.to_yaml(),
         examples=read_examples(results.rows("examples")),
         labels=read_labels(results.rows("labels")),
-        strategies=read_strategies(results.rows("choices"), results.rows("learning_curve"), values, pairs, test, alpha),
+        strategies=read_strategies(choices, results.rows("learning_curve"), values, pairs, test, alpha),
         notes=results.notes,
         additions=read_additions(results.rows("additions"), figures, recommended, test, alpha),
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
 from string import Template
 
 from jobs.reporting import change_words as words
 from jobs.reporting.changes import SideBySide
 from jobs.reporting.html import asset, table_html
 from jobs.reporting.printing import escaped, folded, markdown
+from jobs.runtime.safe_text import escape
 
 
 def change_page(compared: SideBySide) -> str:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from fusion.grid import SINGLE
-from fusion.statistics.summary import as_table
+from jobs.reporting.answer import recommended_name
 from jobs.reporting.changes import Change, Side, SideBySide
 from jobs.reporting.data import Comparison
 from jobs.reporting.formats import (
@@ -24,11 +24,18 @@ from jobs.reporting.formats import (
 )
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.tables import Entry, Table, decisive, group_order
+from jobs.runtime.safe_text import as_table, csv_cells
 
 SHOWN = 10
 """Fusions that a terminal shows of each label group."""
 SAME = "the same"
-OUTCOMES = {"better": "rose", "worse": "fell", "not told apart": "not told apart", "not tested": "not tested"}
+OUTCOMES = {
+    "better": "rose",
+    "worse": "fell",
+    "not told apart": "not told apart",
+    "tests disagree": "test and interval disagree",
+    "not tested": "not tested",
+}
 READING = {
     "Change": "The mean over the texts that both results have, in points, with its 95% interval. The two figures "
     "beside it are over all texts of each result.",
@@ -36,7 +43,8 @@ READING = {
     "same texts with the same judgements in both are compared: random signs of whole blocks, two-sided, Holm-corrected "
     "over all figures that changed. Blocks with a text that only one result has, or that is judged otherwise, "
     "are left out.",
-    "Rose, fell": "The test tells the change from chance. Not told apart: it does not. The same: no block differs.",
+    "Rose, fell": "The test tells the change from chance. Not told apart: it does not. The same: no block differs. "
+    "Test and interval disagree: it does not, but the 95% interval, which is not corrected, excludes 0.",
 }
 
 
@@ -58,6 +66,8 @@ def headline(compared: SideBySide) -> str:
     difference = f"{_change(change)} over {count(texts.common, 'text')}, p {p_value(change.p)}"
     if change.outcome == "not told apart":
         return f"{name}: {before} and {after} are not told apart; {difference}."
+    if change.outcome == "tests disagree":
+        return f"{name}: {before} and {after}; the corrected test and the 95% interval disagree: {difference}."
     return f"{name} {OUTCOMES[change.outcome]} from {before} to {after}: {difference}."
 
 
@@ -85,11 +95,13 @@ def notes(compared: SideBySide) -> list[str]:
         verdicts = [_verdict(change) for change in tested]
         numbers = {word: verdicts.count(word) for word in ("rose", "fell", "not told apart", SAME)}
         parts = [f"{count(number)} {_verb(word, number)}" for word, number in numbers.items() if number]
+        disagree = verdicts.count(OUTCOMES["tests disagree"])
+        parts += [f"test and interval disagree about {count(disagree)}"] if disagree else []
         lines.append(f"Of {count(len(tested), 'figure')} that both have, {joined(parts)}.")
     lines += _text_notes(compared)
     for side in (compared.before, compared.after):
         recommendation = side.dataset.recommendation
-        lines += [f"{side.name} recommends {cell_name(recommendation.cell)}."] if recommendation else []
+        lines += [f"{side.name} recommends {recommended_name(recommendation)}."] if recommendation else []
     for side in (compared.before, compared.after):
         only = compared.only_in(side)
         lines += [f"Only in {side.name}: {joined([cell_name(cell) for cell in only])}."] if only else []
@@ -204,20 +216,20 @@ def settings_table(compared: SideBySide) -> Table | None:
 
 def terminal(compared: SideBySide) -> str:
     """The lines that matter."""
-    parts = [f"{sides(compared)}\n{headline(compared)}"]
+    parts = [f"{plain(sides(compared))}\n{plain(headline(compared))}"]
     for group in groups(compared):
         table = decisive_table(compared, group, SHOWN)
         if table is not None:
             # The first two columns are set to the left.
             header = [table.header[0][0], "", *(name for (name,) in table.header[1:])]
-            rows = [[line[0].text, "", *(entry.text for entry in line[1:])] for line in table.blocks[0]]
-            parts.append(f"{table.caption}\n{as_table(header, rows)}")
-    parts.append("\n".join(notes(compared)))
+            rows = [[line[0].text, "", *(plain(entry.text) for entry in line[1:])] for line in table.blocks[0]]
+            parts.append(f"{plain(table.caption)}\n{as_table(header, rows)}")
+    parts.append("\n".join(map(plain, notes(compared))))
     settings = settings_table(compared)
     if settings is not None:
         lines = [[entry.text for entry in line] for line in settings.blocks[0]]
         parts.append(as_table([name for (name,) in settings.header], lines))
-    return plain("\n\n".join(parts))
+    return "\n\n".join(parts)
 
 
 def changes_csv(compared: SideBySide) -> str:
@@ -228,9 +240,8 @@ def changes_csv(compared: SideBySide) -> str:
     writer.writerow([*names, "difference", "low", "high", "p", "p_holm", "outcome"])
     for change in compared.changes:
         tested = change.tested or (None, None, None, None)
-        writer.writerow(
-            [*change.aspect[:3], *change.cell, change.before, change.after, *tested, change.p, change.outcome]
-        )
+        figures = change.before, change.after, *tested, change.p, change.outcome
+        writer.writerow(csv_cells([*change.aspect[:3], *change.cell, *figures]))
     return text.getvalue()
 
 

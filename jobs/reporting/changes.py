@@ -237,5 +237,8 @@ def _judged(changes: Sequence[Change], alpha: float) -> tuple[Change, ...]:
             continue
         p = corrected.get((change.aspect.label_group, change.blocks), 1.0)
         outcome: Outcome = "better" if change.tested.difference > 0 else "worse"
-        judged.append(replace(change, p=p, outcome=outcome if p < alpha else "not told apart"))
+        if p >= alpha:
+            apart = not change.same and (change.tested.low > 0 or change.tested.high < 0)
+            outcome = "tests disagree" if apart else "not told apart"
+        judged.append(replace(change, p=p, outcome=outcome))
     return tuple(judged)

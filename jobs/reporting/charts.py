@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fusion.errors import visible
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from jobs.reporting.additions import Contribution
@@ -89,7 +90,7 @@ def _grid(dataset: Dataset, group: str, aspects: list[Aspect]) -> Figure:
     chart, axes = new_chart(width, 1.35 + 0.21 * len(normalizations), ncols=len(shown), sharey=True)
     for ax, aspect in zip(axes, shown, strict=True):
         _heat_map(chart, ax, dataset, aspect, normalizations)
-        ax.set_title(f"{dataset.name}, {group} labels")
+        ax.set_title(visible(f"{dataset.name}, {group} labels"))
         ax.set_xlabel("fusion")
     axes[0].set_ylabel("normalisation")
     axes[0].invert_yaxis()
@@ -124,7 +125,9 @@ def _heat_map(chart: Figure, ax: Axes, dataset: Dataset, aspect: Aspect, normali
         )  # fmt: skip
     ax.set_xlim(0, len(fusions))
     ax.set_ylim(0, len(normalizations))
-    ax.set_xticks(np.arange(len(fusions)) + 0.5, fusions, rotation=45, ha="right", rotation_mode="anchor")
+    ax.set_xticks(
+        np.arange(len(fusions)) + 0.5, [*map(visible, fusions)], rotation=45, ha="right", rotation_mode="anchor"
+    )
     ax.set_yticks(np.arange(len(normalizations)) + 0.5, normalizations)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -154,7 +157,7 @@ def _ranks(dataset: Dataset, ranking: Ranking) -> Figure:
     ax.set_xlim(left=0)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("mean rank; bars join cells\nthat are not told apart")
-    ax.set_title(f"{dataset.name}, {ranking.label_group} labels")
+    ax.set_title(visible(f"{dataset.name}, {ranking.label_group} labels"))
     return chart
 
 
@@ -175,7 +178,7 @@ def _gain(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
                 ax.plot([100 * against.low, 100 * against.high], [y, y], color=colour, solid_capstyle="butt")
             face = colour if verdict.told_apart else "white"
             ax.plot(100 * against.difference, y, mark, color=colour, markerfacecolor=face)
-        ax.plot([], [], mark, color=colour, label=f"{group} labels")
+        ax.plot([], [], mark, color=colour, label=visible(f"{group} labels"))
     ax.axvline(0, color="black", linewidth=0.6)
     ax.set_yticks(range(len(measures)), measures)
     ax.tick_params(axis="y", length=0)
@@ -194,24 +197,27 @@ def _frequency(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
     """Single retrievers and the recommended cell, from the rarest labels to the most frequent, with intervals."""
     groups = [group for group in aspects if dataset.bands.get(group)]
     k = max(k for group in groups for band in dataset.bands[group] for of in band.found.values() for k in of)
-    lines = [row.cell for row in dataset.rows if row.single]
-    lines += [dataset.recommendation.cell] if dataset.recommendation else []
+    singles = [row.cell for row in dataset.rows if row.single]
     ratios = [max(len(dataset.bands[group]), 4) for group in groups]
     width = ONE_COLUMN if len(groups) == 1 else TWO_COLUMNS
     chart, axes = new_chart(width, 2.5, ncols=len(groups), sharey=True, width_ratios=ratios)
     for ax, group in zip(axes, groups, strict=True):
         bands = dataset.bands[group]
+        recommended = dataset.recommendation.of(group) if dataset.recommendation else None
+        lines = [*singles, *([recommended] if recommended else [])]
         for i, cell in enumerate(lines):
             _band_line(ax, i, cell, [band.found[cell][k] for band in bands], (i - (len(lines) - 1) / 2) * 0.12)
         ticks = [span(band.rarest, band.commonest) for band in bands]
         ax.set_xticks(range(len(bands)), ticks, rotation=45, ha="right", rotation_mode="anchor")
         ax.set_xlim(-0.5, len(bands) - 0.5)
-        ax.set_title(f"{group} labels")
+        ax.set_title(visible(f"{group} labels"))
         ax.grid(axis="y", color="0.9", linewidth=0.4)
     axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel(f"found in the first {k} (%)")
     chart.supxlabel("texts that carry the label", size=7)
-    handles, labels = axes[0].get_legend_handles_labels()
+    # The recommended cell may be another one in each group.
+    named = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    labels, handles = list(named), list(named.values())
     place: dict[str, Any] = {"loc": "outside upper center", "ncols": 2 if len(groups) == 1 else 4}
     title = f"{dataset.name}: relevant labels found, with 95% intervals"
     chart.legend(handles, labels, title=title, title_fontsize=7, **place)
@@ -232,7 +238,7 @@ def _band_line(ax: Axes, number: int, cell: Cell, shares: Sequence[Share], aside
 
 def _additions(dataset: Dataset, group: str, contributions: list[Contribution]) -> Figure:
     """What each retriever adds to the others, and to every subset of them."""
-    names = [one.to_most.retriever for one in contributions]
+    names = [visible(one.to_most.retriever) for one in contributions]
     chart, (ax,) = new_chart(ONE_COLUMN, 0.9 + 0.2 * len(names))
     for y, one in enumerate(contributions):
         added = one.to_most.comparison
@@ -251,7 +257,7 @@ def _additions(dataset: Dataset, group: str, contributions: list[Contribution]) 
         f"{measure_name(first.aspect)} added to the others, in points, with\n95% interval; strokes: added to each "
         "subset of them;\nhollow: not told apart, or not tested"
     )
-    ax.set_title(f"{dataset.name}, {group} labels, {cell_name(first.cell)}")
+    ax.set_title(visible(f"{dataset.name}, {group} labels, {cell_name(first.cell)}"))
     return chart
 
 
@@ -259,6 +265,7 @@ def _agreement(dataset: Dataset, agreement: Agreement, aspects: list[Aspect]) ->
     """What each retriever finds, with others and alone; and the best fusions beside what any could reach."""
     ceilings = [aspect for aspect in aspects if aspect in agreement.ceiling and _best(dataset, aspect)]
     retrievers = list(agreement.found)
+    names = [*map(visible, retrievers)]
     bars = max(len(retrievers) + 1, len(ceilings))
     panels = 2 if ceilings else 1
     chart, axes = new_chart(ONE_COLUMN * panels, 0.85 + 0.2 * bars, ncols=panels)
@@ -266,21 +273,21 @@ def _agreement(dataset: Dataset, agreement: Agreement, aspects: list[Aspect]) ->
     alone = [100 * agreement.alone.get(name, 0) for name in retrievers]
     shared = [a - b for a, b in zip(listed, alone, strict=True)]
     bar: dict[str, Any] = {"height": 0.65, "edgecolor": "black", "linewidth": 0.5}
-    axes[0].barh(retrievers, shared, color=COLOURS[4], label="found by others too", **bar)
-    axes[0].barh(retrievers, alone, left=shared, color="white", hatch="/////", label="found by it alone", **bar)
+    axes[0].barh(names, shared, color=COLOURS[4], label="found by others too", **bar)
+    axes[0].barh(names, alone, left=shared, color="white", hatch="/////", label="found by it alone", **bar)
     axes[0].barh(["any of them"], [100 * agreement.union], color="0.88", label="found by any", **bar)
     words = [f"{a:.1f}, alone {b:.1f}" for a, b in zip(listed, alone, strict=True)]
     _say(axes[0], [*listed, 100 * agreement.union], [*words, f"{100 * agreement.union:.1f}"])
     # More pairs than one do not fit on a line; the table has them.
     common = [f"\ncandidates in common: {100 * share:.1f}%" for share in agreement.overlap.values()]
     axes[0].set_xlabel("relevant labels found (%)" + (common[0] if len(common) == 1 else ""))
-    axes[0].set_title(f"{dataset.name}, {agreement.label_group} labels")
+    axes[0].set_title(visible(f"{dataset.name}, {agreement.label_group} labels"))
     if ceilings:
-        names = [measure_name(aspect) for aspect in ceilings]
+        measures = [measure_name(aspect) for aspect in ceilings]
         tops = [100 * agreement.ceiling[aspect] for aspect in ceilings]
         bests = [100 * best[1].mean for aspect in ceilings if (best := _best(dataset, aspect))]
-        axes[1].barh(names, tops, color="white", hatch="/////", label="ceiling of any fusion", **bar)
-        axes[1].barh(names, bests, color=COLOURS[0], label="best fusion", **{**bar, "height": 0.4})
+        axes[1].barh(measures, tops, color="white", hatch="/////", label="ceiling of any fusion", **bar)
+        axes[1].barh(measures, bests, color=COLOURS[0], label="best fusion", **{**bar, "height": 0.4})
         _say(axes[1], tops, [f"{best:.1f} of {top:.1f}" for best, top in zip(bests, tops, strict=True)])
         axes[1].set_xlabel("best fusion and ceiling (%)")
     for ax in axes:

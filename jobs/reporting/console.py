@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fusion.grid import SINGLE, Cell
 from fusion.metrics import decisiveness
-from fusion.statistics.summary import as_table
 from jobs.config import Config
 from jobs.reporting.additions import addition_lines
 from jobs.reporting.answer import headline, loss_line
@@ -16,6 +15,7 @@ from jobs.reporting.labels import unseen_lines
 from jobs.reporting.strategy_tables import TITLE, curve_lines, optimism_lines, strategies_meaning, strategy_table
 from jobs.results.result import Result
 from jobs.results.stored import Results
+from jobs.runtime.safe_text import as_table
 
 BEST = 10
 
@@ -27,7 +27,9 @@ def summary(result: Result, config: Config) -> str:
     parts = [_group(dataset, group) for group in dataset.queries]
     parts += [_strategies(dataset)] if dataset.strategies else []
     parts.append(_answer(dataset))
-    counts = [f"  {count(number)} {input_count_text(key)}" for key, number in result.input_counts.items() if number]
+    counts = [
+        plain(f"  {count(number)} {input_count_text(key)}") for key, number in result.input_counts.items() if number
+    ]
     parts.append("Counts:\n" + "\n".join(counts))
     if config.output.path is not None:
         parts.append(f"Written to {config.output.path}")
@@ -40,7 +42,8 @@ def _strategies(dataset: Dataset) -> str:
     header = [plain(" ".join(filter(None, names))) for names in table.header]
     rows = [[plain(entry.text) for entry in line] for block in table.blocks for line in block]
     lines = [*optimism_lines(dataset), *curve_lines(dataset)]
-    return "\n".join([f"{TITLE}: {strategies_meaning(dataset)}", as_table(header, rows), *map(plain, lines), ""])
+    meaning = plain(f"{TITLE}: {strategies_meaning(dataset)}")
+    return "\n".join([meaning, as_table(header, rows), *map(plain, lines), ""])
 
 
 def _answer(dataset: Dataset) -> str:
@@ -53,7 +56,7 @@ def _answer(dataset: Dataset) -> str:
     ]
     unseen = unseen_lines(dataset)[:1] if dataset.unseen else []
     losing = [line for _, line in sorted(losses)[:1]]
-    return plain("\n".join([headline(dataset), *losing, *unseen, *addition_lines(dataset), ""]))
+    return "\n".join(map(plain, [headline(dataset), *losing, *unseen, *addition_lines(dataset), ""]))
 
 
 def _group(dataset: Dataset, group: str) -> str:
@@ -64,7 +67,7 @@ def _group(dataset: Dataset, group: str) -> str:
     singles = [cell for cell in ranked if cell.normalization == SINGLE]
     fused = [cell for cell in ranked if cell.normalization != SINGLE]
     rest = f"; {len(fused) - BEST} more below" if len(fused) > BEST else ""
-    title = f"{group} labels, {count(dataset.queries[group], 'text')}, best by {decisive.measure}{rest}"
+    title = plain(f"{group} labels, {count(dataset.queries[group], 'text')}, best by {decisive.measure}{rest}")
     header = ["normalization", "fusion", *(str(aspect.measure) for aspect in aspects)]
     rows = [[*cell, *(plain(figure(cells[cell].get(aspect))) for aspect in aspects)] for cell in singles + fused[:BEST]]
     gains = [_gain(gain) for gain in dataset.gains if gain.aspect == decisive]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fusion.errors import visible
 from jobs.reporting.chart_style import COLOURS, DASHES, MARKS, ONE_COLUMN, TWO_COLUMNS, new_chart
 from jobs.reporting.data import Dataset
 from jobs.reporting.formats import count, objective_name
@@ -45,7 +46,7 @@ def draw_curve(dataset: Dataset) -> Figure:
         ticks = sorted({point.texts for points in group.curve.values() for point in points})
         ax.set_xticks(ticks, [count(tick) for tick in ticks], rotation=45, ha="right", rotation_mode="anchor")
         ax.minorticks_off()
-        ax.set_title(f"{group.label_group} labels")
+        ax.set_title(visible(f"{group.label_group} labels"))
         ax.grid(axis="y", color="0.9", linewidth=0.4)
     axes[0].set_ylabel(f"gain in {objective_name(groups[0].objective)}, in points")
     chart.supxlabel("validation texts per fold", size=7)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from jobs.reporting.strategies import GroupStrategies
 
 Test = Literal["folds", "queries", "randomization"]
-Outcome = Literal["better", "worse", "not told apart", "not tested"]
+Evidence = Test | Literal["interval"]
+"""A test, or the 95% interval over the texts, which is not corrected for other comparisons."""
+Outcome = Literal["better", "worse", "not told apart", "tests disagree", "not tested"]
 
 
 class Aspect(NamedTuple):
@@ -57,6 +59,11 @@ class Verdict:
     outcome: Outcome
     folds: int
     texts: int | None = None
+    higher: bool = True
+    """Whether the first of the two has the higher figure, which a test may say or not."""
+    found_by: tuple[Evidence, ...] = ()
+    missed_by: tuple[Evidence, ...] = ()
+    """Where tests disagree: which of them find a difference, and which do not."""
 
     @property
     def told_apart(self) -> bool:
@@ -190,6 +197,8 @@ class Standing:
     comparison: Comparison | None
     """Against the best single retriever."""
     verdict: Verdict | None
+    choice: str = ""
+    """Of a strategy: what it chose over all folds, which the model file holds."""
     slices: tuple[Slice, ...] = ()
     """Against every single retriever, from the rarest labels and the fewest labels per text on."""
     best_slices: tuple[Slice, ...] = ()
@@ -206,14 +215,25 @@ class Standing:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The cell to deploy: of those that lose to a single retriever in the fewest aspects of the paper's protocol, the
-    one with the smallest mean regret, its distance from the best cell."""
+    """The cell to deploy. Where fusions were chosen on validation texts: what the model file holds, which may be
+    another one in each label group. Otherwise, of those that lose to a single retriever in the fewest aspects of the
+    paper's protocol, the one with the smallest mean regret, its distance from the best cell."""
 
-    cell: Cell
     regret: float
     winners: dict[Aspect, Cell]
     standings: tuple[Standing, ...]
     """By label group, the one that matters most first."""
+    deployed: bool
+    """Whether it is what the model file holds."""
+
+    @property
+    def cell(self) -> Cell:
+        """That of the label group that matters most."""
+        return self.standings[0].cell
+
+    def of(self, group: str) -> Cell | None:
+        """That of a label group."""
+        return next((one.cell for one in self.standings if one.aspect.label_group == group), None)
 
 
 @dataclass(frozen=True)
@@ -304,7 +324,7 @@ class Dataset:
     """Single retrievers first, then the cells in the order of the grid."""
     gains: tuple[Gain, ...]
     recommendation: Recommendation | None
-    """None without a fused cell."""
+    """None without a fused cell, and on a night with an alarm."""
     bands: dict[str, tuple[Band, ...]]
     """By label group; empty where the results hold no such counts."""
     unseen: dict[str, Band] | None
@@ -333,6 +353,8 @@ class Dataset:
     """What else a reader should know: on which texts choices were made."""
     additions: tuple[Contribution, ...] = ()
     """By label group, what each retriever adds to the others, where a cell was evaluated over several subsets."""
+    look_at: str = ""
+    """On a night with an alarm, what to look at: it stands in place of a recommendation."""
 
 
 @dataclass(frozen=True)

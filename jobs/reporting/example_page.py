@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from jobs.reporting.data import Dataset
 from jobs.reporting.examples import (
@@ -17,6 +16,7 @@ from jobs.reporting.examples import (
     shown_examples,
 )
 from jobs.reporting.html import table_html
+from jobs.runtime.safe_text import escape
 
 LINK = '<a href="#examples">Single texts</a> '
 

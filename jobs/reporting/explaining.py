@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from textwrap import fill
 from typing import Any
 
+from fusion.errors import visible
 from fusion.registry import FUSIONS, NORMALIZATIONS
-from fusion.statistics.summary import as_table
 from jobs.results.explanation import ExplainedText
+from jobs.runtime.safe_text import as_table, escape, one_line
 from udfs.explain_text import column_names
 
 NAME_WIDTH = 40
@@ -25,11 +25,11 @@ def terminal(explained: ExplainedText, rows: int) -> str:
     """The lists, the formulas and the first candidates, as text."""
     shown = list(_candidate_lines(explained, rows))
     parts = [
-        "\n".join([title(explained), *([_wrapped(f'"{explained.excerpt}"')] if explained.excerpt else [])]),
+        "\n".join([visible(title(explained)), *([_wrapped(f'"{explained.excerpt}"')] if explained.excerpt else [])]),
         as_table(_LIST_HEADER, _list_lines(explained)),
         "\n".join(map(_wrapped, formulas(explained))),
         as_table(_header(explained), shown) if shown else "No list has a candidate.",
-        "\n".join(notes(explained, rows)),
+        "\n".join(map(visible, notes(explained, rows))),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -48,7 +48,7 @@ def notebook(explained: ExplainedText, rows: int) -> str:
 
 
 def _wrapped(text: str) -> str:
-    return fill(text, LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
+    return fill(one_line(text), LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def title(explained: ExplainedText) -> str:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 import re
 
+from fusion.errors import visible
 from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.names import print_subset
 from fusion.registry import FUSIONS
-from jobs.reporting.data import Aspect, Comparison, Test, Value, Verdict
+from jobs.reporting.data import Aspect, Comparison, Evidence, Test, Value, Verdict
 from udfs.input_counts import (
     EMPTY_LISTS,
     JUDGED,
@@ -54,6 +55,13 @@ SHORT_TESTS: dict[Test, str] = {
 }
 """The same in few words."""
 TEST_NAMES: dict[Test, str] = {"folds": "folds", "queries": "texts", "randomization": "random signs"}
+EVIDENCE: dict[Evidence, str] = {
+    "folds": "the test over folds",
+    "queries": "the corrected test over texts",
+    "randomization": "corrected random signs over texts",
+    "interval": "the 95% interval",
+}
+"""What speaks for a difference."""
 INPUT_COUNTS = {
     JUDGED: "judged texts",
     WITHOUT_CANDIDATES: "judged texts without candidates",
@@ -139,8 +147,18 @@ def verdict(decision: Verdict) -> str:
     """The outcome, and on what it rests where that is not folds and texts together."""
     if decision.outcome == "not tested":
         return "not tested (one fold, no figures per text)" if decision.folds == 1 else "not tested over texts"
+    if decision.outcome == "tests disagree":
+        return f"tests disagree ({evidence(decision)})"
     over = f" (tested over {count(decision.texts or 0, 'text')})" if decision.folds == 1 else ""
     return decision.outcome + over
+
+
+def evidence(decision: Verdict) -> str:
+    """Which tests find a difference, and which do not."""
+    # The interval is of the same texts as their test: it counts where the two differ.
+    found = [EVIDENCE[test] for test in decision.found_by if test != "interval"] or [EVIDENCE["interval"]]
+    missed = [EVIDENCE[test] for test in decision.missed_by if test != "interval"]
+    return f"{'better' if decision.higher else 'worse'} by {joined(found)}, not by {' or '.join(missed)}"
 
 
 def reads_ranks(cell: Cell) -> bool:
@@ -157,11 +175,11 @@ def shown_cell(cell: Cell) -> Cell:
 def cell_name(cell: Cell) -> str:
     """A cell, or a retriever without fusion, as people read it."""
     if cell.normalization == SINGLE:
-        return f"{cell.fusion} alone"
+        return visible(f"{cell.fusion} alone")
     if cell.scaling == ANY or reads_ranks(cell):
         lists = f"{print_subset(cell.subset)}: " if cell.subset else ""
-        return f"{lists}{cell.fusion} (any normalisation)"
-    return str(cell)
+        return visible(f"{lists}{cell.fusion} (any normalisation)")
+    return visible(str(cell))
 
 
 def metric_name(metric: str) -> str:
@@ -192,5 +210,5 @@ def watched_name(aspect: Aspect, cell: Cell) -> str:
 
 
 def plain(text: str) -> str:
-    """The same in the characters of any terminal."""
-    return text.replace(MINUS, "-").replace(NOTHING, "-")
+    """A line in the characters of any terminal."""
+    return visible(text).replace(MINUS, "-").replace(NOTHING, "-")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
 from importlib.resources import files
 from itertools import groupby
 
 from jobs.reporting import night as words
 from jobs.reporting.night_data import NightVerdict
 from jobs.reporting.tables import BEST, Entry, Table
+from jobs.runtime.safe_text import escape
 
 
 def asset(name: str) -> str:

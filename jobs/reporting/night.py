@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
+from jobs.reporting.data import Report
 from jobs.reporting.formats import count, joined, p_value, percent, plain, watched_name
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.night_data import DatasetNight, NightVerdict, WatchedChange
+from jobs.reporting.night_data import QUIET, AbsentDataset, DatasetNight, NightVerdict, WatchedChange
 from jobs.reporting.tables import Entry, Table
+from jobs.runtime.safe_text import one_line
 
 CAUSES = ("data", "configuration", "code")
 
@@ -96,9 +99,13 @@ def data_moves(dataset: DatasetNight) -> list[str]:
     return [f"{move.quantity} moved by {move.change:.3f}, more than {move.allowed:g}" for move in dataset.moved]
 
 
+def _absent(absent: AbsentDataset) -> str:
+    return one_line(f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}")
+
+
 def notes(night: NightVerdict) -> list[str]:
     """What a page says below the headline, a line each: causes, data that moved, drops without alarm, absences."""
-    lines = [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
+    lines = [*map(_absent, night.absent)]
     for dataset in night.datasets:
         lines.append(causes(dataset))
         details = [
@@ -111,6 +118,25 @@ def notes(night: NightVerdict) -> list[str]:
         details += dataset.next_steps
         lines += [f"{dataset.dataset}: {line}." for line in details]
     return [*lines, *night.problems]
+
+
+def night_report(report: Report, night: NightVerdict) -> Report:
+    """The report of a night. Where the night raised an alarm, its figures are in doubt: it recommends no fusion, and
+    says what to look at."""
+    datasets = report.datasets
+    if night.exit_code:
+        datasets = tuple(replace(one, recommendation=None, look_at=look_at(night, one.name)) for one in datasets)
+    return replace(report, night=night, datasets=datasets)
+
+
+def look_at(night: NightVerdict, name: str) -> str:
+    """What stands in place of a recommendation for a dataset."""
+    mine = next((dataset for dataset in night.datasets if dataset.dataset == name), None)
+    if mine is None or mine.verdict == QUIET:
+        return f"Nothing is recommended on a night with an alarm. {name} raised none: look at the others first."
+    fallen = sorted(mine.fallen, key=lambda change: change.comparison.difference)
+    reasons = [*map(fall, fallen[:1]), *mine.breaches[:1], *data_moves(mine)[:1]] or [mine.verdict]
+    return f"Nothing is recommended on a night with an alarm. Look at {name} first: {'; '.join(reasons)}."
 
 
 def fall_table(night: NightVerdict) -> Table | None:
@@ -135,7 +161,7 @@ def fall_table(night: NightVerdict) -> Table | None:
 def message(night: NightVerdict) -> str:
     """The lines that matter, for a terminal."""
     lines = [f"night {night.run_id}: exit code {night.exit_code}"]
-    lines += [f"{absent.dataset}: {absent.verdict}: {absent.path}: {absent.reason}" for absent in night.absent]
+    lines += map(_absent, night.absent)
     for dataset in night.datasets:
         changed = f"against {dataset.baseline}, changed since: {', '.join(dataset.changed) or 'nothing'}"
         work = "evaluated" if dataset.evaluated else "nothing to do, figures kept"
@@ -149,5 +175,5 @@ def message(night: NightVerdict) -> str:
             *data_moves(dataset),
             *lower_without_alarm(dataset),
         ]
-        lines += [plain(f"  {line}") for line in [*details, *dataset.other_choices, *dataset.next_steps]]
-    return "\n".join([*lines, *night.problems])
+        lines += [f"  {line}" for line in [*details, *dataset.other_choices, *dataset.next_steps]]
+    return "\n".join(map(plain, [*lines, *map(one_line, night.problems)]))

@@ -38,6 +38,10 @@ class DataMove:
     allowed: float
 
 
+QUIET = "ok"
+"""The verdict without an alarm."""
+
+
 @dataclass(frozen=True)
 class DatasetNight:
     """What a night found about one dataset."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from html import escape
 from string import Template
 from typing import Any
 
+from fusion.errors import visible
 from fusion.grid import SINGLE, Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting import static_page
@@ -36,6 +36,7 @@ from jobs.reporting.strategies import GroupStrategies
 from jobs.reporting.strategy_page import LINK as STRATEGIES_LINK
 from jobs.reporting.strategy_page import strategies_section
 from jobs.reporting.tables import distinct_rows, out_of_order, warnings
+from jobs.runtime.safe_text import escape
 
 LARGEST = 3_000_000
 """Bytes that a page may have. Beyond them it leaves out details, and says so."""
@@ -84,6 +85,7 @@ def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
         "strategies": strategies_section(sets),
         "strategies_link": STRATEGIES_LINK if any(dataset.strategies for dataset in sets) else "",
         "losses": "\n".join(map(static_page.losses, sets)),
+        "losses_title": "Where it loses" if any(dataset.recommendation for dataset in sets) else "By label frequency",
         "labels": "\n".join(map(static_page.labels, sets)),
         "additions": (additions := additions_section(sets)),
         "additions_link": ADDITIONS_LINK if additions else "",
@@ -104,7 +106,16 @@ def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
 
 def _json(data: dict[str, Any]) -> str:
     """JSON that cannot end the script element that holds it."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(_visible(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _visible(data: Any) -> Any:
+    """The same with all its names as a reader sees them."""
+    if isinstance(data, str):
+        return visible(data, lines=True)
+    if isinstance(data, dict):
+        return {_visible(key): _visible(value) for key, value in data.items()}
+    return [_visible(item) for item in data] if isinstance(data, list | tuple) else data
 
 
 def _number(value: float | None, digits: int = _DIGITS) -> float | None:
@@ -144,7 +155,10 @@ def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
         "normalizations": list(dict.fromkeys(cell.normalization for cell in fixed)),
         "fusions": list(dict.fromkeys(cell.fusion for cell in fixed)),
         "rows": [_row(row, dataset, folds, left_out < 4) for row in rows.rows],
-        "recommended": dataset.recommendation and rows.of(dataset.recommendation.cell),
+        "recommended": {
+            standing.aspect.label_group: rows.of(standing.cell)
+            for standing in (dataset.recommendation.standings if dataset.recommendation else ())
+        },
         "out_of_order": out_of_order(dataset, dataset.aspects),
         "gains": [_gain(gain, dataset, rows) for gain in dataset.gains],
         "bands": {group: _bands(of_group, rows) for group, of_group in bands.items()},

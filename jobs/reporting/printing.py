@@ -6,7 +6,6 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping
-from html import escape
 from itertools import groupby
 
 from fusion.label_groups import ALL
@@ -15,10 +14,12 @@ from jobs.reporting.additions import TITLE as TITLE_OF_ADDITIONS
 from jobs.reporting.additions import additions_table
 from jobs.reporting.answer import (
     SLICE_TABLES,
+    deployed_name,
     facts,
     headline,
     labels_of,
     loss_lines,
+    recommended_name,
     slice_table,
     standing_line,
     tie_line,
@@ -26,7 +27,7 @@ from jobs.reporting.answer import (
 )
 from jobs.reporting.data import Aspect, Dataset, Report
 from jobs.reporting.examples import SIGN, TITLE, example_lists, example_title, outcome_title, shown_examples
-from jobs.reporting.formats import MINUS, NOTHING, aspect_name, cell_name, count, input_count_text
+from jobs.reporting.formats import MINUS, NOTHING, aspect_name, count, input_count_text
 from jobs.reporting.labels import TITLE as TITLE_OF_LABELS
 from jobs.reporting.labels import label_tables, unseen_lines
 from jobs.reporting.night_data import NightVerdict
@@ -35,7 +36,7 @@ from jobs.reporting.strategy_tables import TITLE as TITLE_OF_STRATEGIES
 from jobs.reporting.strategy_tables import band_tables, curve_lines, optimism_lines, pair_table, strategy_table
 from jobs.reporting.summary_tables import agreement_table, gain_table, overview_table, paper_tables, tie_table
 from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
-from jobs.runtime.safe_text import code_span, csv_cells, fenced
+from jobs.runtime.safe_text import code_span, csv_cells, escape, fenced, one_line
 
 CAPTIONS = {
     "grid": "All fusions: bold figures are not told apart from the best, which is framed",
@@ -64,7 +65,7 @@ def dataset_csv(dataset: Dataset) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [f"{name}_{field}" for name in aspects.values() for field in fields]
-    writer.writerow(["dataset", "normalization", "fusion", *names])
+    writer.writerow(csv_cells(["dataset", "normalization", "fusion", *names]))
     for row in dataset.rows:
         line: list[object] = [dataset.name, *row.cell]
         for aspect in aspects:
@@ -107,7 +108,7 @@ def latex(table: Table, label: str) -> str:
 
 
 def _tex(text: str) -> str:
-    return "".join(LATEX.get(sign, sign) for sign in " ".join(text.split()))
+    return "".join(LATEX.get(sign, sign) for sign in one_line(text))
 
 
 def _tex_entry(entry: Entry) -> str:
@@ -122,7 +123,9 @@ def dataset_latex(report: Report, dataset: Dataset) -> str:
     name = file_names(other.name for other in report.datasets)[dataset.name]
     tables = [*grid_tables(report, dataset), *([gain_table(report, dataset)] if dataset.gains else [])]
     tables += [strategy_table(dataset)] if dataset.strategies else []
-    return "% Needs \\usepackage{booktabs}.\n" + "\n".join(latex(table, f"{name}-{table.name}") for table in tables)
+    labels = file_names(f"{name}-{table.name}" for table in tables)
+    printed = (latex(table, labels[f"{name}-{table.name}"]) for table in tables)
+    return "% Needs \\usepackage{booktabs}.\n" + "\n".join(printed)
 
 
 def latex_document(report: Report) -> str:
@@ -146,7 +149,7 @@ def markdown(table: Table) -> str:
 
 def escaped(text: str) -> str:
     """The text on one line, with no character that Markdown would read as markup."""
-    return re.sub(r"([\\`*_<>|\[\]~$&])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_<>|\[\]~$&])", r"\\\1", one_line(text))
 
 
 def _escaped_entry(entry: Entry) -> str:
@@ -203,7 +206,7 @@ def _dataset_markdown(report: Report, dataset: Dataset, charts: Mapping[str, str
     counted = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
     counts = "".join(f"- {count(number)} {escaped(text)}\n" for text, number in counted.items())
     sources = ", ".join(code_span(source) for source in dataset.sources)
-    run = f"Metrics of {dataset.evaluated} UTC, by version {dataset.version}, read from {sources}."
+    run = f"Metrics of {dataset.evaluated} UTC, by version {escaped(dataset.version)}, read from {sources}."
     return [*parts, "### What was run", run, counts, *folded("Configuration", [fenced(dataset.config, "yaml")])]
 
 
@@ -211,12 +214,13 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
     """The recommended cell beside each aspect's winner, and where it loses."""
     if dataset.recommendation is None:
         return []
-    name = cell_name(dataset.recommendation.cell)
+    name = recommended_name(dataset.recommendation)
     standings = dataset.recommendation.standings
     parts = [f"### Recommended: {escaped(name)}"]
-    lines = [
-        f"{labels_of(one.aspect.label_group)}: {standing_line(one)}; {tie_line(dataset, one)}" for one in standings
-    ]
+    lines = []
+    for one in standings:
+        held = f"{deployed_name(one)}, " if one.choice else ""
+        lines.append(f"{labels_of(one.aspect.label_group)}: {held}{standing_line(one)}; {tie_line(dataset, one)}")
     parts.append("".join(f"- {escaped(line)}\n" for line in lines))
     winners = winners_table(dataset)
     parts += folded("The winner in each aspect", [markdown(winners)]) if winners else []
@@ -252,7 +256,7 @@ def _examples_markdown(dataset: Dataset) -> list[str]:
             parts.append(f"{outcome_title(outcome)}:" if examples else f"{outcome_title(outcome)}: no text.")
             for example in examples:
                 excerpt = [f"> {escaped(example.excerpt)}"] if example.excerpt else []
-                parts += folded(escape(example_title(example)), [*excerpt, markdown(example_lists(example))])
+                parts += folded(escape(one_line(example_title(example))), [*excerpt, markdown(example_lists(example))])
     return parts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from jobs.reporting.data import (
     Band,
     By,
     Comparison,
+    Evidence,
     Gain,
     Outcome,
     RankedCell,
@@ -33,15 +35,23 @@ from jobs.reporting.tables import decisive, group_order
 
 
 def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> Verdict:
-    """Folds alone are too few to trust: the texts must say the same. One fold leaves the texts alone to decide."""
+    """Folds alone are too few to trust: the texts must say the same. One fold leaves the texts alone to decide. Where
+    only some tests find a difference, or only the 95% interval that a reader sees, the verdict says that."""
     tests: tuple[Test, ...] = ("folds", "queries") if folds > 1 else (test,)
-    ps = [comparison.p(each) for each in tests]
-    outcome: Outcome = "better" if comparison.difference > 0 else "worse"
-    if any(p is None for p in ps):
-        outcome = "not tested"
-    elif any(p is not None and p >= alpha for p in ps):
-        outcome = "not told apart"
-    return Verdict(outcome, folds, comparison.texts)
+    higher = comparison.difference > 0
+    finds: dict[Evidence, bool] = {}
+    for each in tests:
+        p = comparison.p(each)
+        if p is None:
+            return Verdict("not tested", folds, comparison.texts, higher)
+        finds[each] = p < alpha
+    if all(finds.values()):
+        return Verdict("better" if higher else "worse", folds, comparison.texts, higher)
+    low, high = comparison.low, comparison.high
+    finds["interval"] = low is not None and high is not None and (low > 0 or high < 0)
+    found_by, missed_by = (tuple(test for test, found in finds.items() if found is wanted) for wanted in (True, False))
+    outcome: Outcome = "tests disagree" if found_by else "not told apart"
+    return Verdict(outcome, folds, comparison.texts, higher, found_by, missed_by)
 
 
 def recommendation(
@@ -53,48 +63,66 @@ def recommendation(
     test: Test,
     alpha: float,
     unseen: Mapping[str, Band] | None = None,
+    choices: Sequence[Mapping[str, Any]] = (),
 ) -> Recommendation | None:
-    """By losses to single retrievers and mean regret over all aspects of the paper's protocol. `sizes`: the rows of
-    text_sizes and text_lengths; `unseen`: by label group, the pairs whose label has no training text."""
+    """What the rows of the table `choices` say is deployed; without any, by losses to single retrievers and mean regret
+    over all aspects of the paper's protocol. `sizes`: the rows of text_sizes and text_lengths; `unseen`: by label
+    group, the pairs whose label has no training text."""
     means = {
         aspect: {cell: value.mean for cell, value in of_aspect.items()}
         for aspect, of_aspect in values.items()
         if aspect.ideal == ALL and any(cell.normalization != SINGLE for cell in of_aspect)
     }
     try:
-        chosen = recommend(means)
+        least_regret = recommend(means)
     except InputError:
         # No cell has a figure in every aspect.
         return None
+    deployed = {
+        row["label_group"]: (Cell(*row["strategy"].split("+", 1)), str(row["choice"]))
+        for row in choices
+        if row["deployed"]
+    }
+    # Fused as one list, all labels have one model, which also gives the figures of each group.
+    usual = deployed.get(ALL, (least_regret.cell, ""))
     standings = []
     gain_of = {gain.aspect: gain for gain in gains}
     # All labels matter most: that is what is deployed.
     for group in sorted({aspect.label_group for aspect in means}, key=lambda group: (group != ALL, group_order(group))):
         aspect = decisive(aspect for aspect in means if aspect.label_group == group)
-        gain = gain_of.get(aspect)
-        comparison = against_single.get(aspect, {}).get(chosen.cell)
-        verdict = verdict_of(comparison, len(values[aspect][chosen.cell].folds), test, alpha) if comparison else None
-        standing = _standing(aspect, chosen.cell, values[aspect], gain, comparison, verdict)
-        without = [(unseen or {})[group]] if group in (unseen or {}) else []
-        slices = {
-            cell: (
-                *_by_frequency(without, cell, standing, alpha, "unseen"),
-                *_by_frequency(bands.get(group, ()), cell, standing, alpha, "frequency"),
-                *(one for by, rows in sizes.items() for one in text_slices(rows, aspect, cell, alpha, by)),
-            )
-            for cell in {chosen.cell, standing.best}
+        cell, choice = deployed.get(group, usual)
+        comparison = against_single.get(aspect, {}).get(cell)
+        verdict = verdict_of(comparison, len(values[aspect][cell].folds), test, alpha) if comparison else None
+        standing = _standing(aspect, cell, values[aspect], gain_of.get(aspect), comparison, verdict)
+        of_bands: dict[By, Sequence[Band]] = {
+            "unseen": [unseen[group]] if unseen and group in unseen else (),
+            "frequency": bands.get(group, ()),
         }
-        of_best = slices[standing.best] if standing.best != chosen.cell else ()
-        standings.append(replace(standing, slices=slices[chosen.cell], best_slices=of_best))
-    winners = {aspect: cells[0] for aspect, cells in chosen.winners.items()}
-    return Recommendation(chosen.cell, chosen.mean_regret / 100, winners, tuple(standings))
+        slices = [_slices(one, standing, of_bands, sizes, alpha) for one in (cell, standing.best)]
+        of_best = slices[1] if standing.best != cell else ()
+        standings.append(replace(standing, choice=choice, slices=slices[0], best_slices=of_best))
+    winners = {aspect: cells[0] for aspect, cells in least_regret.winners.items()}
+    cells = {standing.aspect.label_group: standing.cell for standing in standings}
+    regrets = [means[aspect][winner] - means[aspect][cells[aspect.label_group]] for aspect, winner in winners.items()]
+    return Recommendation(math.fsum(regrets) / len(regrets), winners, tuple(standings), bool(deployed))
 
 
-def _by_frequency(bands: Sequence[Band], cell: Cell, standing: Standing, alpha: float, by: By) -> list[Slice]:
-    if not bands:
-        return []
-    deepest = max(next(iter(bands[0].found.values())))
-    return frequency_slices(bands, cell, list(standing.singles), deepest, alpha, by)
+def _slices(
+    cell: Cell,
+    standing: Standing,
+    of_bands: Mapping[By, Sequence[Band]],
+    sizes: Mapping[By, Sequence[Mapping[str, Any]]],
+    alpha: float,
+) -> tuple[Slice, ...]:
+    """A cell beside each single retriever, by label frequency and by the size of the texts."""
+    slices: list[Slice] = []
+    for by, bands in of_bands.items():
+        if bands:
+            deepest = max(next(iter(bands[0].found.values())))
+            slices += frequency_slices(bands, cell, list(standing.singles), deepest, alpha, by)
+    for by, rows in sizes.items():
+        slices += text_slices(rows, standing.aspect, cell, alpha, by)
+    return tuple(slices)
 
 
 def _standing(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from html import escape
 
 from fusion.grid import SINGLE, Cell
 from jobs.reporting.answer import (
@@ -12,6 +11,7 @@ from jobs.reporting.answer import (
     headline,
     loss_line,
     loss_lines,
+    recommended_name,
     slice_table,
     standing_line,
     tie_line,
@@ -24,8 +24,14 @@ from jobs.reporting.labels import TITLE, label_tables, unseen_lines
 from jobs.reporting.reading import how_to_read
 from jobs.reporting.summary_tables import gain_table
 from jobs.reporting.tables import distinct_rows, grid_tables, warnings
+from jobs.runtime.safe_text import escape
 
-SIGNS = {"better": "\N{BLACK UP-POINTING TRIANGLE}", "worse": "\N{BLACK DOWN-POINTING TRIANGLE}"}
+SIGNS = {
+    "better": "\N{BLACK UP-POINTING TRIANGLE}",
+    "worse": "\N{BLACK DOWN-POINTING TRIANGLE}",
+    "not told apart": "\N{ALMOST EQUAL TO}",
+    "tests disagree": "\N{PLUS-MINUS SIGN}",
+}
 LOSSES_SHOWN = 2
 """Losses that a card tells; the table below has all."""
 
@@ -56,16 +62,17 @@ def _card(standing: Standing, dataset: Dataset) -> str:
     sides |= {Cell(SINGLE, name): value for name, value in standing.singles.items()}
     texts = count(dataset.queries.get(group, 0), "text")
     outcome = standing.verdict.outcome if standing.verdict else "not tested"
-    sign = SIGNS.get(outcome, "\N{ALMOST EQUAL TO}" if outcome == "not told apart" else "")
+    sign = SIGNS.get(outcome, "")
     losses = sorted(standing.losses, key=lambda loss: loss.share - loss.of_single)
     lines = [f'<p class="loses">Loses to {escape(loss_line(loss, standing))}</p>' for loss in losses[:LOSSES_SHOWN]]
     if len(losses) > LOSSES_SHOWN:
         more = count(len(losses) - LOSSES_SHOWN, "more loss").replace("losss", "losses")
         lines.append(f'<p class="loses"><a href="#losses">{more}</a></p>')
+    choice = f'<p class="small">The model file holds {escape(standing.choice)}</p>' if standing.choice else ""
     return (
         '<div class="card">'
         f"<h3>{escape(group)} labels <small>{measure_name(standing.aspect)}, {texts}</small></h3>"
-        f"{_bars(sides, standing.cell)}"
+        f"{_bars(sides, standing.cell)}{choice}"
         f'<p><span class="verdict {outcome.replace(" ", "-")}" aria-hidden="true">{sign}</span> '
         f"{escape(standing_line(standing))}</p>"
         f'<p class="small">{escape(tie_line(dataset, standing))}</p>{"".join(lines)}</div>'
@@ -103,7 +110,7 @@ def losses(dataset: Dataset) -> str:
     """Where the recommended cell loses, in words, and every tested slice as tables."""
     if dataset.recommendation is None:
         return ""
-    name = escape(cell_name(dataset.recommendation.cell))
+    name = escape(recommended_name(dataset.recommendation))
     lines = "".join(f"<li>{escape(line)}</li>" for line in [*loss_lines(dataset), *unseen_lines(dataset)])
     shown = f"<ul>{lines}</ul>" if lines else "<p>These results hold no figures by label frequency or by text.</p>"
     tables = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from jobs.reporting.data import Dataset
 from jobs.reporting.html import table_html
@@ -15,6 +14,7 @@ from jobs.reporting.strategy_tables import (
     pair_table,
     strategy_table,
 )
+from jobs.runtime.safe_text import escape
 
 LINK = f'<a href="#strategies">{TITLE}</a> '
 CURVE = (

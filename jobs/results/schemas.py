@@ -232,11 +232,13 @@ CHOICES_SCHEMA = pa.schema(
         ("test_value", pa.float64()),
         ("best_test_choice", pa.string()),
         ("best_test_value", pa.float64()),
+        ("deployed", pa.bool_()),
     ]
 )
 """What each strategy of `tune` chose on validation texts; `validation_value` is the objective there: of a learned
-fusion, on texts that it had not learned from. Fold -1: over all folds, which is what the model file holds. The best
-test choice is the fixed cell that is best on the test texts, an optimistic figure that nothing depends on."""
+fusion, on texts that it had not learned from. Fold -1: over all folds. `deployed` marks, among those, what the model
+file holds for the label group, which is what a report recommends. The best test choice is the fixed cell that is best
+on the test texts, an optimistic figure that nothing depends on."""
 LEARNING_CURVE_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import yaml
 
 from fusion.errors import ConfigError, InputError
 from jobs.config import Config, make_config
 from jobs.results.schemas import DETAILS, METRICS_SCHEMA, RUN_FILE
-from jobs.runtime.folders import CONFIG_FILE, modified, read_parquet, read_text
+from jobs.runtime.folders import CONFIG_FILE, check_whole, modified, read_object, read_parquet, read_text
 from jobs.runtime.versions import one_view
 from jobs.runtime.workspace import Workspace
 from udfs.input_counts import UNSEEN_PAIRS
@@ -83,17 +81,18 @@ def read_results(paths: Sequence[str]) -> list[Results]:
 
 def _read(path: str) -> Results:
     path = path.rstrip("/")
+    check_whole(path)
     text = read_text(f"{path}/{CONFIG_FILE}")
     if text is None:
         gone = "" if children(path) else "; there is no such folder, or it is empty"
         raise InputError(f"{path} holds no results of 'evaluate': {CONFIG_FILE} is missing{gone}")
-    config = make_config(yaml.safe_load(text), f"{path}/{CONFIG_FILE}")
+    config = make_config(text, f"{path}/{CONFIG_FILE}")
     metrics = _table(f"{path}/metrics.parquet", METRICS_SCHEMA)
     if metrics is None:
         raise InputError(f"{path} holds no results of 'evaluate': metrics.parquet is missing")
     _check_metrics(metrics, f"{path}/metrics.parquet")
     details = {name: _table(f"{path}/{name}.parquet", schema) for name, schema in DETAILS.items()}
-    about = json.loads(read_text(f"{path}/{RUN_FILE}") or "{}")
+    about = read_object(f"{path}/{RUN_FILE}")
     return Results(
         (path,),
         config,

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import posixpath
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -27,9 +28,11 @@ from jobs.runtime.safe_text import csv_cells
 from jobs.runtime.versions import (
     HIDDEN,
     POINTER,
+    RESULT_FILE,
     STAGE_FILE,
     VERSION_NAME,
     Versions,
+    json_object,
     pointer,
     resolve,
 )
@@ -156,7 +159,7 @@ def whole_folder(settings: OutputSettings, only_ours: bool = True) -> Iterator[R
             if only_ours:
                 _check_place(settings)
             # Whatever happens to the plain paths, the next writer knows which of them are ours.
-            files = [listed.name for listed in files_below(versions.folder(name))]
+            files = {listed.name: listed.size for listed in files_below(versions.folder(name))}
             versions.complete(name, {"files": files})
             announce(versions, name)
             replaced = pointer(versions.root) is not None
@@ -207,7 +210,39 @@ def read_text(path: str) -> str | None:
     """The text of a small file, None if there is none."""
     with input_errors(path):
         content = read_bytes(resolve(path))
-    return None if content is None else content.decode("utf-8")
+        return None if content is None else content.decode("utf-8-sig")
+
+
+def read_object(path: str) -> dict[str, Any]:
+    """A small file that holds a JSON object; an empty one if there is no file."""
+    text = read_text(path)
+    try:
+        value = {} if text is None else json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path} is cut short or damaged: {error}. Make it again") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is damaged: expected a JSON object, found {type(value).__name__}. Make it again")
+    return value
+
+
+def check_whole(path: str) -> None:
+    """Refuse results whose version has lost files since it was written, or holds other ones. Where results lie without
+    versions, as copies do, there is nothing to go by."""
+    with input_errors(path):
+        place = resolve(path)
+        if posixpath.basename(posixpath.dirname(place)) != HIDDEN:
+            return
+        there = {listed.name: listed.size for listed in files_below(place)}
+        written = (json_object(f"{place}/{RESULT_FILE}") or {}).get("files")
+    if not isinstance(written, dict):
+        raise InputError(f"{path} is not complete: {place}/{RESULT_FILE} is missing or damaged. Make it again")
+    gone = [name for name in written if name not in there]
+    # CSV is for people, who may edit it; nothing here reads it.
+    other = [name for name in written if there.get(name, written[name]) != written[name] and not name.endswith(".csv")]
+    if gone or other:
+        reasons = {f"{len(gone)} of {len(written)} files are gone": gone, "of another size than written": other}
+        lost = "; ".join(f"{reason}: {', '.join(names[:3])}" for reason, names in reasons.items() if names)
+        raise InputError(f"{path} is not complete: {lost} (in {place}). Make it again")
 
 
 def read_parquet(path: str) -> pa.Table | None:
@@ -227,7 +262,7 @@ def input_errors(path: str) -> Iterator[None]:
         yield
     except StoreError as error:
         raise InputError(str(error)) from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path}: {error}") from None
 
 

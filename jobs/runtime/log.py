@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from fusion.errors import OutputError
+from fusion.errors import OutputError, visible
 from jobs.settings.log import LogSettings
 
 LOGGER = logging.getLogger("xmtc_fusion")
@@ -38,7 +38,8 @@ class Terminal(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         # Looked up every time: notebooks and tests put something else in its place.
         stream: TextIO = sys.stderr
-        text, progress = self.format(record), getattr(record, "progress", False)
+        text = visible(self.format(record), lines=record.exc_info is not None)
+        progress = getattr(record, "progress", False)
         rewritable = stream.isatty()
         if progress and not rewritable:
             now = time.monotonic()
@@ -58,12 +59,12 @@ class KeyValueFormatter(logging.Formatter):
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
         fields = getattr(record, "fields", None) or {"message": record.getMessage()}
         every = {"time": when, "level": record.levelname.lower(), **_context, **fields}
-        return " ".join(f"{key.replace(' ', '_')}={_word(value)}" for key, value in every.items())
+        return " ".join(f"{visible(key).replace(' ', '_')}={_word(value)}" for key, value in every.items())
 
 
 def _word(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True) if isinstance(value, Mapping | list | tuple) else str(value)
-    return json.dumps(text, ensure_ascii=False) if not text or set(text) & set(' "=\n') else text
+    text = json.dumps(value, sort_keys=True) if isinstance(value, Mapping | list | tuple) else visible(str(value))
+    return json.dumps(text, ensure_ascii=False) if not text or set(text) & set(' "=') else text
 
 
 def configure_log(settings: LogSettings) -> None:

@@ -54,6 +54,12 @@ class Secret:
         return core_schema.no_info_after_validator_function(read, text, serialization=written)
 
 
+SECRETS = ("nightly.alerts", "nightly.mlflow", "retriever_settings", "spark.conf", "storage")
+"""Sections that hold secrets, or whatever a retriever of somebody's own needs."""
+
+
 def is_secret(setting: str) -> bool:
-    """Whether a setting, by its dotted name, is a secret or holds some."""
-    return setting.startswith(("nightly.alerts", "nightly.mlflow", "spark.conf", "storage."))
+    """Whether what is given for a setting, by its dotted name, may be or hold a secret: also where it is given for a
+    whole section, or for the whole configuration."""
+    around = f"{setting}." if setting else ""
+    return any(f"{setting}.".startswith(f"{name}.") or name.startswith(around) for name in SECRETS)

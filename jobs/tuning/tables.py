@@ -52,8 +52,10 @@ def choices_table(
     texts: Mapping[tuple[int, str], int],
     figures: TestFigures,
     objective: Objective,
+    deployed: Mapping[str, Choice],
 ) -> pa.Table:
-    """One row per fold, label group and strategy. `texts`: validation texts by fold and view."""
+    """One row per fold, label group and strategy. `texts`: validation texts by fold and view; `deployed`: by view, the
+    choice that the model file holds."""
 
     def rows() -> Iterator[dict[str, Any]]:
         for choice in choices:
@@ -71,6 +73,7 @@ def choices_table(
                     "test_value": None if overall else figures.of(choice.fold, view, choice.strategy),
                     "best_test_choice": None if best is None else str(best),
                     "best_test_value": best_value,
+                    "deployed": choice is deployed[view],
                 }
 
     order = {str(choice.strategy): n for n, choice in enumerate(choices)}

@@ -114,7 +114,7 @@ class Tuner:
         curves = curve_table(list(strategies), by_size if settings.curve else {}, figures, self.evaluation.views)
         return Tuned(
             Tuning(strategies, self.train_texts, self.validation.test_parting),
-            choices_table(choices, self.together, texts, figures, settings.goal),
+            choices_table(choices, self.together, texts, figures, settings.goal, deployed),
             curves,
             self._model(choices, deployed),
             {view: str(choice.strategy) for view, choice in deployed.items()},

@@ -11,10 +11,12 @@ from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting.answer import headline, loss_lines, ranges, slice_table, standing_line, tie_line, winners_table
 from jobs.reporting.bands import frequency_slices, joined, text_slices
 from jobs.reporting.data import Aspect, Band, Comparison, Dataset, Outcome, Share, Slice, Verdict
-from jobs.reporting.formats import percent
+from jobs.reporting.formats import percent, verdict
+from jobs.reporting.recommend import verdict_of
 from tests.reports import band_test, sample_report
 
 CELL, DENSE = Cell("max", "combsum"), Cell("single", "dense")
+FOLDS, TEXTS, INTERVAL = "the test over folds", "the corrected test over texts", "the 95% interval"
 
 
 def band(low: int, high: int, pairs: int, hits: tuple[int, int], moved: tuple[int, int]) -> Band:
@@ -30,11 +32,45 @@ def changed(dataset: Dataset, outcome: Outcome, folds: int = 5, **more: object) 
     return replace(dataset, recommendation=replace(dataset.recommendation, standings=(first, *others)))
 
 
+@pytest.mark.parametrize(
+    ("folds", "texts", "low", "high", "words"),
+    [
+        (0.01, 0.01, 0.01, 0.03, "better"),
+        (0.01, 0.01, -0.03, -0.01, "worse"),
+        (0.2, 0.3, -0.01, 0.03, "not told apart"),
+        (0.2, 0.01, 0.01, 0.03, f"tests disagree (better by {TEXTS}, not by {FOLDS})"),
+        (0.01, 0.2, -0.01, 0.03, f"tests disagree (better by {FOLDS}, not by {TEXTS})"),
+        # Every p is above alpha, and the interval that stands beside them excludes zero.
+        (0.2, 0.3, 0.01, 0.03, f"tests disagree (better by {INTERVAL}, not by {FOLDS} or {TEXTS})"),
+        (None, 0.3, -0.03, -0.01, f"tests disagree (worse by {INTERVAL}, not by {TEXTS})"),
+        (0.01, None, None, None, "not tested over texts"),
+    ],
+)
+def test_a_verdict_says_where_tests_disagree(
+    folds: float | None, texts: float | None, low: float | None, high: float | None, words: str
+) -> None:
+    difference = 0.02 if low is None or low > -0.02 else -0.02
+    compared = Comparison(difference, low, high, p_folds=folds, p_queries=texts, texts=100)
+    judged = verdict_of(compared, 5 if folds else 1, "queries", 0.05)
+    assert verdict(judged) == words
+    assert judged.told_apart == (words in ("better", "worse"))
+    dataset = sample_report().datasets[0]
+    assert dataset.recommendation is not None
+    first = replace(dataset.recommendation.standings[0], comparison=compared, verdict=judged)
+    shown = replace(dataset, recommendation=replace(dataset.recommendation, standings=(first,)))
+    if "disagree" in words:
+        assert headline(shown).startswith("No clear case for fusion: tests disagree whether zmuv+combmnz ")
+        assert standing_line(first).startswith("tests disagree whether it ") and words.partition("(")[2] in headline(
+            shown
+        )
+
+
 def test_the_sentence() -> None:
     dataset = sample_report().datasets[0]
     assert headline(dataset) == (
         "Deploy zmuv+combmnz: +5.5 nDCG@10 over the best retriever (bm25) on all labels, ahead of all 39 others; "
-        "not told apart from dense on head labels; loses on labels with up to 2 texts and texts with 1 label."
+        "tests disagree whether it beats dense on head labels; loses on labels with up to 2 texts and texts with 1 "
+        "label."
     )
     one_fold = headline(changed(dataset, "better", folds=1))
     assert "over the best retriever (bm25) on all labels (tested over 50 texts), ahead" in one_fold

@@ -106,9 +106,9 @@ def test_an_error_names_what_brought_the_setting(capsys: pytest.CaptureFixture[s
     beginnings = [
         f"{file}: grid.scope: ",
         "--engine: grid.engine: ",
-        "--set fuse.top=none: fuse.top: ",
-        "--set fuse.tops=3: unknown setting 'fuse.tops'; did you mean 'fuse.top'?",
-        "--set dense.epochs=0: dense.epochs: ",
+        "--set fuse.top: fuse.top: ",
+        "--set fuse.tops: unknown setting 'fuse.tops'; did you mean 'fuse.top'?",
+        "--set dense.epochs: dense.epochs: ",
         *(f"{file}: prepare.paper.{name}: Field required" for name in ("labels", "tail_per_text", "head_per_text")),
     ]
     for beginning in beginnings:
@@ -131,7 +131,7 @@ def test_settings_of_a_section_that_do_not_fit_name_all_that_brought_them(
     file = tmp_path / "my.yaml"
     file.write_text("dense: {learning_rate_low: 0.1}\n")
     assert main(["config", "--config", str(file), "--set", "dense.learning_rate_high=0.01"]) == 2
-    assert f"{file}, --set dense.learning_rate_high=0.01: dense: " in capsys.readouterr().err
+    assert f"{file}, --set dense.learning_rate_high: dense: " in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fusion.errors import ConfigError, XmtcError
 from fusion.metrics import LARGEST_K, parse_measures
 from fusion.registry import FUSIONS, fusion
 from jobs.config import Config, commented_yaml, load_config, make_config, overlaid, parse_setting
+from jobs.settings.yaml_text import parse_yaml
 
 BASE = Path(__file__).parents[2] / "conf" / "base.yaml"
 
@@ -56,7 +58,7 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=rf"\n  {file}: fuse.top: "):
             load(str(file))
     with pytest.raises(ConfigError, match=r"\n  out/config.yaml: unknown setting 'fuse.tip'"):
-        make_config({"fuse": {"tip": 1}}, "out/config.yaml")
+        make_config("fuse: {tip: 1}", "out/config.yaml")
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,36 @@ def test_broken_yaml(tmp_path: Path) -> None:
         load_config(str(file))
     with pytest.raises(ConfigError, match="cannot read the configuration"):
         load_config(str(tmp_path / "gone.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"fuse: {top: 3}\nfuse: {top: 4}\n", ", line 2, column 1: the key 'fuse' is given twice, first in line 1"),
+        (b"nightly:\n  tolerance: 1\n  alpha: 0.1\n  'tolerance': 50\n", ", line 4, column 3: the key 'tolerance'"),
+        ("fuse: {top: 3}".encode("utf-16"), " is in UTF-16: save it as UTF-8"),
+        ("fuse: {top: 3}".encode("utf-16-be"), " looks like UTF-16"),
+        ("fuse: {top: 3}".encode("utf-32"), " is in UTF-32"),
+        ("fuse: {top: 3}\n# \xe9".encode("latin-1"), ", line 2: byte 0xe9 is not UTF-8"),
+        (b"nightly: {run_id: 2026-13-45}", ": month must be in 1..12"),
+        (b"[" * 5000, "nested too deeply"),
+    ],
+)
+def test_yaml_that_does_not_mean_what_it_says(tmp_path: Path, content: bytes, words: str) -> None:
+    """In a file, in a dataset's file over it, and in results."""
+    file = tmp_path / "odd.yaml"
+    file.write_bytes(content)
+    for load in (load_config, partial(overlaid, load_config()), lambda path: make_config(content, path)):
+        with pytest.raises(ConfigError) as error:
+            load(str(file))
+        assert str(error.value).startswith(str(file)) and words in str(error.value)
+
+
+def test_a_byte_order_mark_and_merged_keys_are_no_mistakes(tmp_path: Path) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_bytes(b"\xef\xbb\xbffuse: &top {top: 3}\nexplain: {rows: 2}\n")
+    assert load_config(str(file)).fuse.top == 3
+    assert parse_yaml("a: {b: &b {<<: &c {x: 1}, x: 2}}\nd: {<<: *b, x: 3}", "")["a"]["b"] == {"x": 2}
 
 
 def test_set_needs_a_key_and_a_value() -> None:

@@ -8,7 +8,7 @@ from html import unescape
 from typing import Any
 
 from jobs.monitoring.trend import drawn, trends
-from jobs.reporting.night import fall, headline, lower_without_alarm, message, notes
+from jobs.reporting.night import fall, headline, lower_without_alarm, message, night_report, notes
 from jobs.reporting.night_data import AbsentDataset, DataMove, NightVerdict
 from jobs.reporting.page import page
 from jobs.reporting.printing import report_markdown
@@ -55,6 +55,25 @@ def test_means_over_other_texts_are_explained() -> None:
     )
     assert "(500 are new or judged otherwise, 400 gone)" in line
     assert line in " ".join(notes(night))
+
+
+def test_a_red_night_recommends_nothing_but_what_to_look_at() -> None:
+    """A figure fell, or the data moved in another dataset: no page of the night says what to deploy."""
+    whole = sample_report(2)
+    names = [dataset.name for dataset in whole.datasets]
+    red = replace(sample_night(), datasets=(replace(sample_night().datasets[0], dataset=names[0]),))
+    drift = replace(red.datasets[0], verdict="data drift", watched=(), moved=(DataMove("labels", 0.2, 0.1),))
+    moved = replace(red, exit_code=12, datasets=(drift,))
+    for night, first in ((red, "dense alone fell from 26.00"), (moved, "labels moved by 0.200")):
+        report = night_report(whole, night)
+        shown = text_of(page(report))
+        for text in (shown, report_markdown(report)):
+            assert "Deploy" not in text and "Recommended" not in text and "Where it loses" not in text
+        assert f"Nothing is recommended on a night with an alarm. Look at {names[0]} first: " in shown
+        assert first in shown.partition("Nothing is recommended")[2]
+        assert f"{names[1]} raised none: look at the others first." in shown
+    calm = text_of(page(night_report(whole, quiet(red))))
+    assert "Deploy" in calm and "Nothing is recommended" not in calm
 
 
 def test_other_kinds_of_nights() -> None:

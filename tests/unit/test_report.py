@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from fusion.errors import InputError, OutputError
 from jobs import report, run
 from jobs.cli import main
 from jobs.config import load_config
+from jobs.runtime.folders import whole_folder
+from jobs.settings import OutputSettings
 from tests.results import plain_files
 from tests.unit.test_assemble import FOLDS, write_results
 
@@ -77,6 +80,46 @@ def test_nothing_is_lost_by_an_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="exists already"):
         report.run(load_config(None, {"report.results": [good], "output.path": out}))
     assert plain_files(tmp_path / "report") == before
+
+
+Damage = Callable[[bytes], bytes]
+
+
+@pytest.mark.parametrize(
+    ("versions", "name", "damage", "words"),
+    [
+        (True, "comparisons.parquet", None, "1 of 4 files are gone: comparisons.parquet"),
+        (True, ".complete.json", None, ".complete.json is missing or damaged"),
+        (True, "config.yaml", lambda content: content[:2000], "of another size than written: config.yaml"),
+        (True, "run.json", lambda content: content[:20], "of another size than written: run.json"),
+        (False, "config.yaml", lambda content: content + b"log: {", "config.yaml is not valid YAML, line "),
+        (False, "config.yaml", lambda content: b"", "config.yaml: expected a mapping of settings"),
+        (False, "run.json", lambda content: content[:20], "run.json is cut short or damaged"),
+        (False, "run.json", lambda content: b"[]", "run.json is damaged: expected a JSON object"),
+        (False, "run.json", lambda content: b"\xff", "run.json: "),
+    ],
+)
+def test_results_that_lost_something_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], versions: bool, name: str, damage: Damage | None, words: str
+) -> None:
+    place = Path(write_results(tmp_path / "plain", FOLDS))
+    results = place
+    if versions:
+        results = tmp_path / "results"
+        with whole_folder(OutputSettings(path=str(results))) as folder:
+            for file in place.iterdir():
+                folder.write_bytes(file.name, file.read_bytes())
+        place = (results / "metrics.parquet").resolve().parent
+    command = ["report", "--results", str(results), "--set", "report.figures=false"]
+    assert main([*command, "--output", str(tmp_path / "whole")]) == 0
+    if damage is None:
+        (place / name).unlink()
+    else:
+        (place / name).write_bytes(damage((place / name).read_bytes()))
+    assert main([*command, "--output", str(tmp_path / "out")]) in (2, 3)
+    message = capsys.readouterr().err
+    assert words in message and str(results) in message and "unexpected" not in message
+    assert not (tmp_path / "out").exists()
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

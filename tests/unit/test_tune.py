@@ -14,9 +14,16 @@ import pytest
 
 import xmtc_fusion as xf
 from fusion.errors import ConfigError, InputError
+from fusion.grid import Cell
 from fusion.learning import ANY_FOLD
+from fusion.statistics.recommendation import recommend
 from fusion.tuning.strategies import STRATEGIES
 from jobs.config import load_config
+from jobs.reporting.answer import headline
+from jobs.reporting.assemble import assemble
+from jobs.reporting.formats import joined
+from jobs.reporting.printing import escaped, report_markdown
+from jobs.results.stored import read_results
 from jobs.runtime.engines import LocalEngine
 from jobs.tuning import tuner as tuner_module
 from jobs.tuning.choosing import Choice
@@ -37,11 +44,37 @@ FAST = {
     "evaluate.details": False,
 }
 VIEWS = ("tail", "head", "all")
+ORDER = ("all", "tail", "head")
+"""In which a report names them."""
 
 
 @pytest.fixture(scope="module")
 def tuned() -> xf.Tuned:
     return xf.tune(**DATA.arguments(), engine="local", settings={**FAST, "tune.curve": [10, 20]})
+
+
+@pytest.mark.parametrize("deploy", ["auto", "tuned+cell", "learned+logistic"])
+def test_the_report_recommends_what_the_model_file_holds(deploy: str, tmp_path: Path) -> None:
+    """In each label group: here another strategy than tail labels have would do better on their test texts, and so
+    would another than the one that is asked for."""
+    tuned = xf.tune(**DATA.arguments(), engine="local", settings={**FAST, "tune.deploy": deploy})
+    held = {group: Cell(*model["strategy"].split("+", 1)) for group, model in tuned.model["label_groups"].items()}
+    dataset = assemble(read_results([tuned.save(str(tmp_path / "tuned"))])[0], "folds", 0.05)
+    assert dataset.recommendation is not None
+    assert {group: dataset.recommendation.of(group) for group in VIEWS} == held
+    deployed = [row for row in tuned.choices.to_pylist() if row["deployed"]]
+    assert {(row["label_group"], row["strategy"], row["fold"]) for row in deployed} == {
+        (group, str(cell), ANY_FOLD) for group, cell in held.items()
+    }
+    # By test texts alone the answer would be another one.
+    means = {aspect: {row.cell: row.values[aspect].mean for row in dataset.rows} for aspect in dataset.aspects}
+    assert {recommend(means).cell} != set(held.values()) or deploy == "learned+logistic"
+    sentence = headline(dataset)
+    assert sentence.startswith(str(held["all"])) and sentence in tuned.table()
+    assert str(held["tail"]) in sentence
+    text = report_markdown(tuned._report)
+    assert f"### Recommended: {escaped(joined(list(dict.fromkeys(map(str, (held[v] for v in ORDER))))))}" in text
+    assert "what the model file of" in text and "loses to a single retriever in the fewest" not in text
 
 
 def choices_of(data: Data, **settings: object) -> list[Choice]:

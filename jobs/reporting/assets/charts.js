@@ -164,7 +164,7 @@ function drawRanks(set, width) {
   const rows = cells.map(([number, rank], i) => {
     const row = set.rows[number];
     return {
-      label: narrow && row.normalization === "(any)" ? `(any) ${row.fusion}` : row.name, note: rank.toFixed(1), strong: number === set.recommended,
+      label: narrow && row.normalization === "(any)" ? `(any) ${row.fusion}` : row.name, note: rank.toFixed(1), strong: number === set.recommended[ranking.label_group],
       draw: (x, y) => [line(x(low), y, x(rank), y, { class: "grid-line" }), shape(row.single ? 1 : 0, x(rank), y, { fill: row.single ? colour(1) : colour(0) })],
       lines: () => [row.name, ["mean rank", rank.toFixed(2)], ["place", String(i + 1)],
         ["not told apart from", ranking.ties.filter((tie) => tie.includes(number)).flat().filter((other) => other !== number).filter((other, n, all) => all.indexOf(other) === n)
@@ -269,7 +269,7 @@ const sharesText = ([share, low, high]) => (known(share) ? `${percent(share)}% [
 /** The chosen groups, each with its bands and its lines: the single retrievers and the recommended cell. */
 function bandPanels(set) {
   return state.bandGroups.split(" and ").filter((group) => set.bands[group]?.length).map((group) => {
-    const best = set.rows[set.recommended];
+    const best = set.rows[set.recommended[group]];
     const singles = singlesOf(set).map((row, i) => ({ row, form: i % 3, stroke: colour(i), dash: DASHES[i % DASHES.length], class: "series" }));
     return { group, bands: set.bands[group], series: [...singles, ...(best ? [{ row: best, form: 3, stroke: "var(--ink)", class: "series thick" }] : [])] };
   });

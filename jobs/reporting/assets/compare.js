@@ -44,10 +44,15 @@ function bandLines(set, group, one, other) {
   });
 }
 
-function comparedWords(comparison) {
-  const tests = Object.entries(comparison.p).filter(([, p]) => known(p));
-  const told = tests.length && tests.every(([, p]) => p < report.alpha);
-  return told ? (comparison.difference > 0 ? "better" : "worse") : tests.length ? "not told apart by every test" : "not tested";
+function comparedWords({ difference, low, high, p }) {
+  const tests = Object.entries(p).filter(([, value]) => known(value)).map(([test, value]) => [TESTS[test], value < report.alpha]);
+  if (!tests.length) return "not tested";
+  const outcome = difference > 0 ? "better" : "worse";
+  if (tests.every(([, found]) => found)) return outcome;
+  const found = tests.filter(([, one]) => one).map(([name]) => name);
+  if (!found.length && known(low) && (low > 0 || high < 0)) found.push("the 95% interval");
+  const missed = tests.filter(([, one]) => !one).map(([name]) => name);
+  return found.length ? `tests disagree (${outcome} by ${found.join(", ")}; not by ${missed.join(", ")})` : "not significantly different by any test";
 }
 
 function renderCompare() {
@@ -81,5 +86,6 @@ function renderCompare() {
 function usualPair() {
   const set = dataset();
   const gain = set.gains.find(({ aspect }) => set.aspects[aspect].group === GROUPS[0]) ?? set.gains[0];
-  return { one: set.recommended, other: gain ? gain.better_single : singlesOf(set)[0]?.index ?? null };
+  const recommended = set.recommended[GROUPS[0]] ?? Object.values(set.recommended)[0] ?? null;
+  return { one: recommended, other: gain ? gain.better_single : singlesOf(set)[0]?.index ?? null };
 }

@@ -91,12 +91,13 @@ function watchMarks() {
 function valueLines(set, row, aspect) {
   const { mean, std, folds, best, bold, against } = row.values[aspect.index];
   const theirs = set.paper?.rows[row.index][aspect.index];
+  const apart = against && known(against.low) && (against.low > 0 || against.high < 0);
   const deviation = known(std) ? ` (std ${percent(std, 2)})` : " (one fold: no standard deviation)";
   return [
     `${row.name} · ${aspectName(aspect)}`,
     ["mean", percent(mean, 2) + deviation],
     ...(folds.length ? [["folds", set.folds.map((fold, i) => `${fold}:\u00a0${percent(folds[i])}`).join(" · ")]] : []),
-    ...(best ? [["", "the best cell here"]] : bold ? [["", "not told apart from the best"]] : []),
+    ...(best ? [["", "the best cell here"]] : bold ? [["", apart ? "tests disagree: the deciding test does not set it apart from the best, its 95% interval does" : "not told apart from the best"]] : []),
     ...(against ? [["to the best", gained(against, 2)], ...effectLines(against)] : []),
     ...(theirs ? [["paper", `${percent(theirs[0])}(${percent(theirs[1])}), ours ${points(mean - theirs[0])}`]] : []),
   ];
