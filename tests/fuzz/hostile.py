@@ -10,15 +10,14 @@ from __future__ import annotations
 import argparse
 import gzip
 import io
-import logging
 import random
-import resource
+import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import count, takewhile
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,7 +43,9 @@ from tests.fuzz.mutations import MUTATIONS, STAGES, Case, Form, Mutation, Verdic
 
 Meaning = dict[Any, Any]
 """What was read: figures, settings or texts, by name."""
-MOST_MEGABYTES = 250
+CONF: dict[str, str | int | float | bool] = {"spark.sql.shuffle.partitions": 2}
+RESET_PEAK = Path("/proc/self/clear_refs")
+MOST_MEGABYTES = 180
 """The files are tiny; what unpacks to more than this in memory could as well unpack to all of it."""
 
 
@@ -133,7 +134,7 @@ class Outcome:
     unexpected: str = ""
     metrics: pa.Table | None = None
     megabytes: int = 0
-    """By how much the memory of this process grew beyond what it ever had."""
+    """By how much the memory of this process grew meanwhile."""
 
 
 @cache
@@ -142,24 +143,25 @@ def pairs() -> list[tuple[Form, Mutation]]:
     return [(form, mutation) for form in FORMS for mutation in MUTATIONS.values() if mutation.fits(form)]
 
 
-def inputs(seed: int, most: int) -> Iterator[Input]:
+def inputs(seed: int, numbers: Iterable[int]) -> Iterator[Input]:
     """Every pair of a format and a mutation in some order, then once more with other data, and so on."""
     order = random.Random(seed).sample(pairs(), len(pairs()))
-    for number in takewhile(lambda number: number < most, count()):
+    for number in numbers:
         made = make_input(seed, number, *order[number % len(order)])
         if made is not None:
             yield made
 
 
-def make_input(seed: int, number: int, form: Form, mutation: Mutation) -> Input | None:
-    """The file; None where the mutation finds nothing to change. Up to two harmless mutations come along."""
+def make_input(seed: int, number: int, form: Form, mutation: Mutation, alone: bool = False) -> Input | None:
+    """The file; None where the mutation finds nothing to change. Up to two harmless mutations come along, unless it is
+    to be alone."""
     rng = random.Random(f"{seed} {number}")
     case = Case(form, rng, small_truth(rng))
     case.truth.divided |= form.kind in ("groups", "folds")
     # One per stage, lest another one takes away again what was done.
     steps = {mutation.stage: mutation}
     harmless = [m for m in MUTATIONS.values() if m.verdict is Verdict.TAKEN and m.fits(form)]
-    for other in rng.sample(harmless, min(len(harmless), rng.choice([0, 0, 1, 2]))):
+    for other in rng.sample(harmless, 0 if alone else min(len(harmless), rng.choice([0, 0, 1, 2]))):
         steps.setdefault(other.stage, other)
     thing: Any = case.truth
     applied = []
@@ -282,9 +284,16 @@ def outcomes(made: Input, path: Path, spark: SparkSession | None, whole: bool) -
 
 
 def _measured(run: Callable[[], Outcome]) -> Outcome:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    outcome = _outcome(run)
-    return replace(outcome, megabytes=(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+    RESET_PEAK.write_text("5")
+    before = _megabytes("VmRSS")
+    # A thousand evaluations have nothing to say about themselves.
+    with redirect_stderr(io.StringIO()):
+        outcome = _outcome(run)
+    return replace(outcome, megabytes=_megabytes("VmHWM") - before)
+
+
+def _megabytes(name: str) -> int:
+    return int(re.search(rf"{name}:\s+(\d+)", Path("/proc/self/status").read_text())[1]) >> 10
 
 
 def _outcome(run: Callable[[], Outcome]) -> Outcome:
@@ -351,7 +360,8 @@ class Count:
     faults: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
     """By mutation and kind of fault: the inputs, with what is wrong."""
 
-    def add(self, made: Input, got: dict[str, Outcome]) -> None:
+    def add(self, made: Input, run: Callable[[Input], dict[str, Outcome]]) -> None:
+        got = run(made)
         if not got:
             return
         first = next(iter(got.values()))
@@ -361,7 +371,7 @@ class Count:
         self.by_spark += any(engine not in ("local", "settings") for engine in got)
         wrong = fault(made, got)
         if wrong is not None:
-            self.faults[made.spoilt.name, wrong[0]].append(f"{made}: {wrong[1][:400]}")
+            self.faults[_culprit(made, wrong[0], run), wrong[0]].append(f"{made}: {wrong[1][:400]}")
 
     def __str__(self) -> str:
         kinds = Counter(kind for (_, kind), of in self.faults.items() for _ in of)
@@ -370,14 +380,23 @@ class Count:
         return "\n".join([*lines, f"{totals}, faults {sum(kinds.values()):,} {dict(kinds)}"])
 
 
+def _culprit(made: Input, kind: str, run: Callable[[Input], dict[str, Outcome]]) -> str:
+    """The mutation of a chain that makes the same fault alone, if one does."""
+    for mutation in made.chain if len(made.chain) > 1 else ():
+        alone = make_input(made.seed, made.number, made.form, mutation, alone=True)
+        wrong = fault(alone, run(alone)) if alone is not None else None
+        if wrong is not None and wrong[0] == kind:
+            return mutation.name
+    return made.spoilt.name
+
+
 def attack(
     seed: int, most: int, folder: Path, spark: SparkSession | None = None, whole: bool = False, every: int = 1
 ) -> Count:
-    """The first inputs of a seed; with a session, Spark gets those whose number is a multiple of `every`."""
+    """The first inputs of a seed, or every n-th of them, in this process and, with a session, on Spark."""
     counted = Count()
-    for made in inputs(seed, most):
-        chosen = spark if made.number % every == 0 else None
-        counted.add(made, outcomes(made, folder / made.form.file, chosen, whole))
+    for made in inputs(seed, range(0, most, every)):
+        counted.add(made, lambda it: outcomes(it, folder / it.form.file, spark, whole))
     return counted
 
 
@@ -387,15 +406,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--inputs", type=int, default=len(pairs()), help="default: each mutation with each format")
     parser.add_argument("--only", type=int, help="the number of one input")
     parser.add_argument("--spark", choices=["no", "reading", "whole"], default="no")
-    parser.add_argument("--every", type=int, default=1, help="of so many inputs, Spark gets one")
+    parser.add_argument("--every", type=int, default=1, help="1: all inputs; n: every n-th")
     chosen = parser.parse_args(argv)
-    logging.getLogger("xmtc_fusion").setLevel(logging.CRITICAL)
-    spark = None if chosen.spark == "no" else get_session(SparkSettings(master="local[2]"))
+    spark = None if chosen.spark == "no" else get_session(SparkSettings(master="local[2]", conf=CONF))
     with TemporaryDirectory() as folder:
         if chosen.only is None:
             print(attack(chosen.seed, chosen.inputs, Path(folder), spark, chosen.spark == "whole", chosen.every))
             return 0
-        made = next(made for made in inputs(chosen.seed, chosen.only + 1) if made.number == chosen.only)
+        made = next(inputs(chosen.seed, [chosen.only]))
         print(made, repr(made.content[:2000]), sep="\n")
         got = outcomes(made, Path(folder) / made.form.file, spark, chosen.spark == "whole")
         for engine, outcome in got.items():
