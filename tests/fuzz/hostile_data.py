@@ -297,3 +297,65 @@ WRITERS: dict[str, Callable[[list[Row]], str | bytes | pa.Table]] = {
     "sparse": sparse,
     "pickle": samples,
 }
+
+
+@dataclass(frozen=True)
+class Form:
+    """A format of a file: what it holds, who writes it, its name, and words that mutations go by."""
+
+    kind: str
+    writer: str
+    file: str
+    words: frozenset[str]
+
+
+def _form(kind: str, writer: str, file: str, *words: str) -> Form:
+    return Form(kind, writer, file, frozenset({kind, writer, "gzip" if file.endswith(".gz") else "plain", *words}))
+
+
+FORMS = [
+    _form("run", "trec", "run.trec", "eval", "text"),
+    _form("run", "trec", "run.trec.gz", "eval", "text"),
+    _form("run", "jsonl", "run.jsonl", "eval", "text", "json"),
+    _form("run", "jsonl", "run.jsonl.gz", "eval", "text", "json"),
+    _form("run", "ranx", "run.json", "eval", "text", "json"),
+    _form("run", "ranx", "run.json.gz", "eval", "text", "json"),
+    _form("run", "lists", "lists.parquet", "eval", "table"),
+    _form("run", "long", "long.parquet", "eval", "table"),
+    _form("run", "lists", "together.parquet", "eval", "table", "together"),
+    _form("judgements", "qrels", "judged.qrels", "eval", "text", "trec"),
+    _form("judgements", "qrels", "judged.qrels.gz", "eval", "text", "trec"),
+    _form("judgements", "lists", "judged-lists.parquet", "eval", "table"),
+    _form("judgements", "long", "judged-long.parquet", "eval", "table"),
+    _form("groups", "long", "groups.parquet", "eval", "table"),
+    _form("folds", "long", "folds.parquet", "eval", "table"),
+    _form("config", "yaml", "config.yaml", "text"),
+    _form("texts", "texts-jsonl", "texts.jsonl", "prepare", "text", "json", "jsonl", "records"),
+    _form("texts", "texts-jsonl", "texts.jsonl.gz", "prepare", "text", "json", "jsonl", "records"),
+    _form("texts", "texts-table", "texts.parquet", "prepare", "table"),
+    _form("texts", "texts-lines", "X.txt", "prepare", "text", "lines"),
+    _form("texts", "texts-lines", "X.txt.gz", "prepare", "text", "lines"),
+    _form("labels", "names-lines", "names.txt", "prepare", "text", "lines"),
+    _form("labels", "ids-lines", "ids.txt", "prepare", "text", "lines", "ids"),
+    _form("names", "labels-lines", "labels.txt", "prepare", "text", "lines"),
+    _form("names", "labels-jsonl", "labels.jsonl", "prepare", "text", "json", "jsonl"),
+    _form("texts", "xc-json", "trn.json.gz", "prepare", "text", "json", "jsonl", "xc", "records"),
+    _form("labels", "sparse", "sparse.txt", "prepare", "text", "lines", "ids"),
+    _form("texts", "pickle", "samples.pkl", "prepare"),
+]
+NAMED = {"format": "lines-names", "texts": "X.txt", "labels": "names.txt"}
+DATASETS = {
+    "texts.jsonl": {"format": "jsonl", "texts": "texts.jsonl"},
+    "texts.jsonl.gz": {"format": "jsonl", "texts": "texts.jsonl.gz"},
+    "texts.parquet": {"format": "parquet", "texts": "texts.parquet"},
+    "X.txt": NAMED,
+    "X.txt.gz": {**NAMED, "texts": "X.txt.gz"},
+    "names.txt": NAMED,
+    "ids.txt": {"format": "lines-ids", "texts": "X.txt", "labels": "ids.txt", "label_file": "labels.txt"},
+    "labels.txt": {"format": "lines-ids", "texts": "X.txt", "labels": "ids.txt", "label_file": "labels.txt"},
+    "labels.jsonl": {"format": "jsonl", "texts": "texts.jsonl", "label_file": "labels.jsonl"},
+    "trn.json.gz": {"format": "xc-json", "texts": "trn.json.gz", "label_file": "labels.txt"},
+    "sparse.txt": {"format": "xc-sparse", "texts": "X.txt", "labels": "sparse.txt", "label_file": "labels.txt"},
+    "samples.pkl": {"format": "samples-pkl", "texts": "samples.pkl"},
+}
+"""By hostile file, the dataset that it is a part of."""

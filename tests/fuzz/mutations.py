@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.fuzz.hostile_data import WRITERS, Row, Truth, forms_of, rename
+from tests.fuzz.hostile_data import WRITERS, Form, Row, Truth, forms_of, rename
 
 STAGES = ("ids", "rows", "text", "table", "bytes", "packed")
 
@@ -26,20 +26,11 @@ class Verdict(Enum):
     """It is read, and means what its rows say."""
     REFUSED = "refused"
     EITHER = "refused, or taken for what its rows say"
-    AGREED = "the engines agree"
+    AGREED = "treated alike by the engines"
+    ANY = "refused by name, or taken for something"
 
 
-TAKEN, REFUSED, EITHER, AGREED = Verdict
-
-
-@dataclass(frozen=True)
-class Form:
-    """A format of a file: what it holds, who writes it, its name, and words that mutations go by."""
-
-    kind: str
-    writer: str
-    file: str
-    words: frozenset[str]
+TAKEN, REFUSED, EITHER, AGREED, ANY = Verdict
 
 
 @dataclass
@@ -155,8 +146,8 @@ for _outcome, _numbers, _forms in (
     (REFUSED, NO_JSON, JSON_RUN),
 ):
     for _number in _numbers.split(" "):
-        kind = "number" if _outcome is TAKEN else "no number"
-        add(f"{kind} {_number[:20]!a} for {_forms[-1]}", "rows", _outcome, _forms, _valued(_number))
+        _word = "number" if _outcome is TAKEN else "no number"
+        add(f"{_word} {_number[:20]!a} for {_forms[-1]}", "rows", _outcome, _forms, _valued(_number))
 for _value in (float("nan"), float("inf"), -float("inf"), None):
     add(f"value {_value}", "rows", REFUSED, VALUES, _valued(_value))
 for _grade in (-1, 0, 3, 60, 1023, 1024, 2000, 100_000):
