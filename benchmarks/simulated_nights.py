@@ -220,7 +220,7 @@ def rewatched(name: str, value: list[str], ruin: bool, calendar: Calendar) -> No
     kept = calendar.data
     calendar.data = kept.ruined(calendar.some(0.3)) if ruin else kept
     event = f"other {name.replace('_', ' ')} watched{', 30% ruined' * ruin}"
-    outcome = calendar.night(event, RED, "compare", **settings)
+    outcome = calendar.night(event, RED, "compare|fell" if ruin else "compare", **settings)
     if not ruin and outcome.result == RED:
         calendar.accept()
         calendar.night(AFTER, GREEN, **settings)
