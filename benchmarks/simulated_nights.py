@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from benchmarks.simulated_site import METRICS, Data, Figures, Row, SimulatedSite, differences, smallest_p
+from benchmarks.simulated_site import (
+    METRIC_NAMES,
+    METRICS,
+    TEXTS,
+    Data,
+    Figures,
+    Row,
+    SimulatedSite,
+    differences,
+    smallest_p,
+)
 from fusion.errors import XmtcError
 from jobs import nightly
 from jobs.monitoring import commands
@@ -55,8 +65,8 @@ class Outcome(NamedTuple):
 class Calendar:
     """The nights of a site, one after the other, and what the simulator knows about them."""
 
-    def __init__(self, folder: Path, seed: int, repeated: bool) -> None:
-        self.site = SimulatedSite(folder, seed, repeated)
+    def __init__(self, folder: Path, seed: int, repeated: bool, texts: int = TEXTS) -> None:
+        self.site = SimulatedSite(folder, seed, repeated, texts)
         self.rng = self.site.rng
         self.outcomes: list[Outcome] = []
         self.known: dict[str, Figures] = {}
@@ -214,12 +224,12 @@ def renamed(ruin: bool, calendar: Calendar) -> None:
         calendar.accept()
 
 
-def rewatched(name: str, value: list[str], ruin: bool, calendar: Calendar) -> None:
+def rewatched(what: str, name: str, value: list[str], ruin: bool, calendar: Calendar) -> None:
     """Something else is watched than on the night before. The operator accepts that, or takes it back."""
     settings: dict[str, Any] = {f"nightly__watch__{name}": value}
     kept = calendar.data
     calendar.data = kept.ruined(calendar.some(0.3)) if ruin else kept
-    event = f"other {name.replace('_', ' ')} watched{', 30% ruined' * ruin}"
+    event = f"{what} {name.replace('_', ' ')} watched{', 30% ruined' * ruin}"
     outcome = calendar.night(event, RED, "compare|fell" if ruin else "compare", **settings)
     if not ruin and outcome.result == RED:
         calendar.accept()
@@ -306,14 +316,25 @@ def killed(ruin: bool, calendar: Calendar) -> None:
     calendar.answer(kept)
 
 
+def one_text(calendar: Calendar) -> None:
+    """A dataset of a single text, in a site of its own: no test can say anything about it, but it fell."""
+    other = Calendar(calendar.site.folder / f"one-text-{calendar.count}", 0, repeated=False, texts=1)
+    other.night("one text: nothing changed", GREEN, noise=False)
+    other.data = other.data.ruined(other.data.texts())
+    other.night("one text: ruined", RED)
+    calendar.outcomes += other.outcomes
+
+
 REGRESSIONS = ("one retriever", "one fold", "one label group")
 SHARES = (0.02, 0.05, 0.1, 0.25)
 EPISODES: tuple[Episode, ...] = (
     *(partial(regression, where, share) for where in REGRESSIONS for share in SHARES),
     *(partial(slow_drift, pinned) for pinned in (False, True)),
     *(partial(renamed, ruin) for ruin in (False, True)),
-    *(partial(rewatched, "metrics", ["recall@10"], ruin) for ruin in (False, True)),
-    *(partial(rewatched, "cells", ["rank+isr"], ruin) for ruin in (False, True)),
+    *(partial(rewatched, "other", "metrics", ["recall@10"], ruin) for ruin in (False, True)),
+    partial(rewatched, "other", "cells", ["rank+isr"], False),
+    partial(rewatched, "more", "metrics", [*METRIC_NAMES, "recall@10"], False),
+    partial(rewatched, "fewer", "label_groups", ["tail"], False),
     *(partial(lost, "query_figures", ruin, commit=commit) for ruin in (False, True) for commit in (False, True)),
     partial(lost, "runs", True),
     *(partial(lost, name, False) for name in ("judged", "checks", "drift", "label_counts")),
@@ -325,6 +346,7 @@ EPISODES: tuple[Episode, ...] = (
     *(partial(killed, ruin) for ruin in (False, True)),
     empty_lists,
     missing,
+    one_text,
 )
 
 

@@ -14,7 +14,7 @@ from benchmarks.simulated_nights import ALPHA, EPISODES, RED, Episode, lost, reg
 FEW: tuple[Episode, ...] = (
     partial(regression, "one fold", 0.6),
     partial(lost, "query_figures", True),
-    partial(rewatched, "metrics", ["recall@10"], True),
+    partial(rewatched, "other", "metrics", ["recall@10"], True),
 )
 
 
