@@ -34,7 +34,7 @@ GREEN, RED, STOPPED, BY_SIZE, TOO_SMALL = "no alarm", "alarm", "alarm or refusal
 """What a night must do. A regression by its size becomes an alarm, or is too small for one."""
 REFUSED, KILLED = "refusal", "killed"
 ALLOWED = {GREEN: {GREEN}, RED: {RED}, STOPPED: {RED, REFUSED}, TOO_SMALL: {RED, GREEN}, KILLED: {KILLED}}
-QUIET, AFTER = "quiet", "the night after"
+QUIET, AFTER, REPAIRED = "quiet", "after an alarm that was accepted", "after a repair"
 
 
 class Outcome(NamedTuple):
@@ -116,23 +116,24 @@ class Calendar:
         self.outcomes.append(outcome)
         if outcome.result == GREEN:
             self.baseline = run_id
-        elif outcome.result == RED and expected == GREEN:
+        elif expected == GREEN:
             self.accept()
         return outcome
 
     def accept(self) -> None:
-        """The operator has looked at the last night: it is as it should be."""
-        run_id = self.outcomes[-1].run_id
-        commands.accept(self.site.history(), run_id, None, "as it should be")
-        self.baseline = run_id
+        """The operator has looked at the last night: its alarm, if it raised one, is as it should be."""
+        run_id, result = self.outcomes[-1].run_id, self.outcomes[-1].result
+        if result == RED:
+            commands.accept(self.site.history(), run_id, None, "as it should be")
+            self.baseline = run_id
 
     def answer(self, kept: Data) -> None:
-        """What the operator does about the last night: accept an alarm, or repair the data. Then all is quiet."""
+        """What the operator does about the last night: accept an alarm and repair the data later, or at once."""
         if self.outcomes[-1].result == RED and self.rng.random() < 0.5:
             self.accept()
-        else:
-            self.data = kept
-        self.night(AFTER, GREEN)
+            self.night(AFTER, GREEN)
+        self.data = kept
+        self.night(REPAIRED, GREEN)
 
     def pin(self, run_id: str | None) -> None:
         commands.pin(self.site.history(), run_id, "a night to trust")
@@ -208,7 +209,7 @@ def slow_drift(pinned: bool, calendar: Calendar) -> None:
     if pinned:
         calendar.pin(None)
     calendar.data = kept
-    calendar.night(AFTER, GREEN)
+    calendar.night(REPAIRED, GREEN)
 
 
 def renamed(ruin: bool, calendar: Calendar) -> None:
@@ -216,12 +217,15 @@ def renamed(ruin: bool, calendar: Calendar) -> None:
     kept = calendar.data
     data = kept.ruined(calendar.some(0.3)) if ruin else kept
     calendar.data = data.with_lists(lambda row: {**row, "retriever": row["retriever"].replace("dense", "denser")})
-    calendar.night(f"renamed retriever{', 30% ruined' * ruin}", RED, "dense")
-    calendar.answer(kept)
-    if calendar.data is not kept:
-        calendar.data = kept
-        calendar.night("renamed retriever", RED, "dense")
+    event = f"renamed retriever{', 30% ruined' * ruin}"
+    if calendar.night(event, RED, "dense").result == RED and not ruin:
         calendar.accept()
+        calendar.night(AFTER, GREEN)
+        calendar.data = kept
+        calendar.night(event, RED, "dense")
+        calendar.accept()
+    calendar.data = kept
+    calendar.night(REPAIRED, GREEN)
 
 
 def rewatched(what: str, name: str, value: list[str], ruin: bool, calendar: Calendar) -> None:
@@ -234,10 +238,10 @@ def rewatched(what: str, name: str, value: list[str], ruin: bool, calendar: Cale
     if not ruin and outcome.result == RED:
         calendar.accept()
         calendar.night(AFTER, GREEN, **settings)
-        if calendar.night(event, RED, "compare").result == RED:
-            calendar.accept()
+        calendar.night(event, RED, "compare")
+        calendar.accept()
     calendar.data = kept
-    calendar.night(AFTER, GREEN)
+    calendar.night(REPAIRED, GREEN)
 
 
 def lost(table: str, ruin: bool, calendar: Calendar, commit: bool = False) -> None:
@@ -254,7 +258,7 @@ def lost(table: str, ruin: bool, calendar: Calendar, commit: bool = False) -> No
     shutil.rmtree(history)
     copied.rename(history)
     calendar.data, calendar.baseline = kept, baseline
-    calendar.night(AFTER, GREEN)
+    calendar.night(REPAIRED, GREEN)
 
 
 def new_folds(share: float, calendar: Calendar) -> None:
@@ -275,7 +279,7 @@ def misspelt(name: str, value: Any, calendar: Calendar) -> None:
     words = re.findall(r"txts|bm52|tial|haed", str(value))
     setting = {f"nightly__{name.replace('.', '__')}": value}
     calendar.night(f"misspelt: {name}: {', '.join(words)}", STOPPED, "|".join(words), **setting)
-    calendar.night(AFTER, GREEN)
+    calendar.night(REPAIRED, GREEN)
 
 
 def empty_lists(calendar: Calendar) -> None:
@@ -283,14 +287,15 @@ def empty_lists(calendar: Calendar) -> None:
     kept, gone = calendar.data, calendar.some(0.05)
     calendar.data = kept.with_lists(lambda row: None if row["retriever"] == "dense" and row["text_id"] in gone else row)
     calendar.night("empty lists: one text in twenty", RED, "dense")
-    calendar.answer(kept)
+    calendar.data = kept
+    calendar.night(REPAIRED, GREEN)
 
 
 def missing(calendar: Calendar) -> None:
     """The dataset cannot be read."""
     path = calendar.site.dataset.with_name("sample2.yaml")
     calendar.night("missing dataset", RED, "missing dataset", nightly__datasets=[str(path)])
-    calendar.night(AFTER, GREEN)
+    calendar.night(REPAIRED, GREEN)
 
 
 def own_tolerance(strict: bool, calendar: Calendar) -> None:
@@ -304,7 +309,7 @@ def own_tolerance(strict: bool, calendar: Calendar) -> None:
     calendar.night(f"the dataset tolerates {own} points, 30% ruined", expected, "fell", nightly__tolerance=general)
     file.write_text(text)
     calendar.data = kept
-    calendar.night(AFTER, GREEN)
+    calendar.night(REPAIRED, GREEN)
 
 
 def killed(ruin: bool, calendar: Calendar) -> None:
