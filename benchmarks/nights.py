@@ -1,193 +1,255 @@
-"""Simulated nights: how many planted drops the gate catches, and how many alarms are false; how a long history answers.
+"""Simulated nights: which planted events the gate notices, and how often it raises a false alarm.
 
-`python -m benchmarks.nights` runs 200 nights for each planted drop and writes benchmarks/results/nights.md.
+    python -m benchmarks.nights [--rounds 1] [--years 1000]
 
-Every night has 1,000 texts with an nDCG@10 of a fused cell and of two retrievers alone, for two label groups. The data
-drift: each night a hundredth of the texts is exchanged and the figures of some wander; and as with models that are
-trained anew each night, three texts in ten come out better or worse by about 10 points. One night in twenty is missing,
-one in fifteen is run twice. In the middle, the code becomes worse by the planted drop and stays so until it is repaired
-twenty nights later. The gate is that of the job: paired tests, Holm's correction, a tolerance of 0.5 points, level
-0.01. A drop of 0.5 points is just what is tolerated: an alarm there is as false as one without a drop.
+Two levels, both written to benchmarks/results/nights.md: whole nights of the job over small data, a few hundred of
+them (benchmarks/simulated_nights.py has the events), and the decision alone, a thousand years of it.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import tempfile
-import time
-from itertools import product
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
+from scipy.stats import binomtest, nct, norm, t
 
-from fusion.metrics import Measure
-from fusion.statistics.gate import alarms
-from jobs.monitoring import commands, delta_tables
-from jobs.monitoring.baseline import changes, watched_figures
-from jobs.monitoring.history import History
-from jobs.monitoring.history_tables import typed
-from jobs.monitoring.lease import held_lease
-from jobs.monitoring.trend import trend_page
-from jobs.reporting.night_data import NightVerdict
-from jobs.settings.nightly import NightlySettings
+from benchmarks.simulated_nights import (
+    ALPHA,
+    GREEN,
+    QUIET,
+    RED,
+    REFUSED,
+    TOLERANCE,
+    TOO_SMALL,
+    Outcome,
+    simulate,
+)
+from fusion.statistics.gate import Change, Sums, alarms, change
+from fusion.types import Array, Floats
 
-TEXTS, NIGHTS, LEVEL, TOLERANCE = 1_000, 200, 0.01, 0.005
-CELLS = (("zmuv", "combmnz"), ("single", "bm25"), ("single", "dense"))
-GROUPS = ("tail", "head")
-PINNED, BEGIN, END = 90, 100, 120
-"""The night that is pinned, and the nights of the planted drop."""
-MEASURE = Measure("ndcg", 10)
 RESULTS = Path(__file__).parent / "results" / "nights.md"
+FIGURES = 6
+"""Watched figures of a simulated decision: three cells in two label groups."""
+NIGHTS_OF_A_YEAR = 365
+TEXTS = (50, 200, 1_000, 5_000)
+YEARS = dict(zip(TEXTS, (0.55, 0.35, 0.08, 0.02), strict=True))
+"""The share of the simulated years that have so many texts."""
+DROPS = (0.5, 1.0, 2.0, 4.0, 8.0)
+DRAWN = 4_000_000
+"""Texts that the nights of one planted drop have together, where they are many."""
+POPULATION = 200_000
+A_LITTLE, A_SHARE, NEW = "every text loses a little", "some texts lose half", "every text a little, all texts new"
+PATTERNS = (A_LITTLE, A_SHARE, NEW)
+WHOLE = """Two sites with 200 texts, one of which tests every text in two folds, go through the events below in random
+order. The job `nightly` runs every night, over Parquet files that the simulator writes, with a history of its own.
+Between events are quiet nights: nothing changed, retrievers trained again (three lists in ten come out otherwise), a
+few texts new, gone or judged otherwise, scores on another scale, a night made twice. Each event says what its night
+must do. Whether a regression must raise an alarm is decided by a second implementation: the metrics by their plain
+formulas, pairs by fold and text, SciPy's t-test, Bonferroni's bound over the 12 watched figures. What that test does
+not notice is too small, and either is right. The drop is the largest one of a retriever alone. After an alarm the
+operator accepts the night or repairs the data; the night after that must be quiet, and every night must be compared
+with the right one."""
+DECISION = """The functions of fusion/statistics/gate.py on figures that are drawn: of each text six (three cells, two
+label groups) around a common level, three in ten texts with all figures 0 or all 1; each night three figures in ten
+come out otherwise by about 10 points. The tolerance is 0.5 points, the level 0.01 per night."""
 
 
-class World:
-    """Texts that come and go, and how well they are answered."""
+class Rate(NamedTuple):
+    """How many nights had an alarm."""
 
-    def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.ids = np.arange(TEXTS)
-        self.next_id = TEXTS
-        self.level = self._new(TEXTS)
+    nights: int
+    alarms: int
 
-    def _new(self, texts: int) -> np.ndarray:
-        return self.rng.beta(2, 2, (texts, len(CELLS), len(GROUPS)))
+    def __str__(self) -> str:
+        interval = binomtest(self.alarms, self.nights).proportion_ci()
+        return f"{self.alarms:,} | {self.alarms / self.nights:.3%} | {interval.low:.3%} to {interval.high:.3%}"
 
-    def pass_a_day(self) -> None:
-        gone = self.rng.choice(TEXTS, TEXTS // 100, replace=False)
-        self.ids[gone] = np.arange(self.next_id, self.next_id + len(gone))
-        self.next_id += len(gone)
-        self.level[gone] = self._new(len(gone))
-        wander = self.rng.normal(0, 0.02, self.level.shape) * (self.rng.random(self.level.shape) < 0.1)
-        self.level += wander
 
-    def figures(self, drop: float) -> pa.Table:
-        """Every text's figures. The drop, in points, befalls the fused cell and one retriever, in some texts much."""
-        noise = self.rng.normal(0, 0.1, self.level.shape) * (self.rng.random(self.level.shape) < 0.3)
-        level = self.level + noise
-        hurt = self.rng.random(TEXTS) < 0.2
-        level[hurt, :, :] -= np.array([drop, 0, drop])[None, :, None] / 100 / 0.2
-        names = [(cell, group) for cell in range(len(CELLS)) for group in range(len(GROUPS))]
-        ids = pa.array(self.ids).cast(pa.string())
-        tables = [
-            pa.table(
-                {
-                    "text_id": ids,
-                    "normalization": [CELLS[cell][0]] * TEXTS,
-                    "fusion": [CELLS[cell][1]] * TEXTS,
-                    "label_group": [GROUPS[group]] * TEXTS,
-                    str(MEASURE): level[:, cell, group],
-                    "judgement": pa.array(np.zeros(TEXTS, np.int64)),
-                }
-            )
-            for cell, group in names
+def levels(rng: np.random.Generator, texts: int) -> Floats:
+    """How well each text is answered [text, figure]: many not at all, many perfectly."""
+    common = rng.beta(1.2, 1.2, (texts, 1))
+    level = np.clip(common + rng.normal(0, 0.15, (texts, FIGURES)), 0, 1)
+    kind = rng.random((texts, 1))
+    found: Floats = np.where(kind < 0.15, 0.0, np.where(kind < 0.3, 1.0, level))
+    return found
+
+
+def figures(rng: np.random.Generator, level: Floats) -> Floats:
+    """The figures of a night: those that are neither 0 nor 1 wander around their level."""
+    noise = rng.normal(0, 0.1, level.shape) * (rng.random(level.shape) < 0.3)
+    found: Floats = np.clip(level + noise * ((level > 0) & (level < 1)), 0, 1)
+    return found
+
+
+def worse(rng: np.random.Generator, now: Floats, pattern: str, drop: float, hit: Sequence[int], mean: float) -> Floats:
+    """The figures of a night on which some have an expected drop; `mean` is their mean in the population."""
+    now = now.copy()
+    if pattern == A_SHARE:
+        hurt = rng.random((len(now), 1)) < 2 * drop / mean
+        now[:, hit] *= np.where(hurt, 0.5, 1.0)
+    else:
+        now[:, hit] *= 1 - drop / mean
+    return now
+
+
+def decided(before: Floats, now: Floats, same_texts: bool = True, tolerance: float = TOLERANCE) -> bool:
+    """Whether a night raises an alarm."""
+    nothing = Sums(0, 0.0, 0.0)
+    changes: dict[int, Change] = {}
+    for n in range(FIGURES):
+        common = _sums(now[:, n] - before[:, n]) if same_texts else nothing
+        changes[n] = change(_sums(before[:, n]), _sums(now[:, n]), common, tolerance)
+    return bool(alarms(changes, ALPHA))
+
+
+def _sums(values: Array) -> Sums:
+    return Sums(len(values), float(values.sum()), float(np.dot(values, values)))
+
+
+@cache
+def population_mean() -> float:
+    rng = np.random.default_rng(0)
+    return float(figures(rng, levels(rng, POPULATION)).mean())
+
+
+def quiet_years(texts: int, years: int, tolerance: float = TOLERANCE, seed: int = 0) -> Rate:
+    """Years without a regression. A false alarm is accepted, so that each night is compared with the one before."""
+    rng, found = np.random.default_rng([seed, texts]), 0
+    for _ in range(years):
+        level = levels(rng, texts)
+        baseline = figures(rng, level)
+        for _ in range(NIGHTS_OF_A_YEAR):
+            now = figures(rng, level)
+            found += decided(baseline, now, tolerance=tolerance)
+            baseline = now
+    return Rate(years * NIGHTS_OF_A_YEAR, found)
+
+
+def planted(pattern: str, texts: int, drop: float, every: bool = False, most: int = 2_000, seed: int = 0) -> Rate:
+    """Nights on which one figure, or every one, has an expected drop (in points); all have texts of their own."""
+    rng, mean = np.random.default_rng([seed, texts, round(100 * drop)]), population_mean()
+    hit = range(FIGURES) if every else [0]
+    nights, found = min(most, DRAWN // texts), 0
+    for _ in range(nights):
+        level = levels(rng, texts)
+        other = levels(rng, texts) if pattern == NEW else level
+        now = worse(rng, figures(rng, other), pattern, drop / 100, hit, mean)
+        found += decided(figures(rng, level), now, pattern != NEW)
+    return Rate(nights, found)
+
+
+def predicted(pattern: str, texts: int, drop: float) -> float:
+    """The power of the t-test for one figure of six, at a level of alpha / 6: the normal theory's, with the standard
+    deviation of the population."""
+    rng, mean = np.random.default_rng(1), population_mean()
+    level = levels(rng, POPULATION)
+    before, now = figures(rng, level), worse(rng, figures(rng, level), pattern, drop / 100, [0], mean)
+    if pattern == NEW:
+        error = np.sqrt((before[:, 0].var() + now[:, 0].var()) / texts)
+        return float(norm.cdf((drop / 100 - TOLERANCE) / error - norm.ppf(1 - ALPHA / FIGURES)))
+    error = (now - before)[:, 0].std() / np.sqrt(texts)
+    beyond = t.ppf(1 - ALPHA / FIGURES, texts - 1)
+    return float(nct.sf(beyond, texts - 1, (drop / 100 - TOLERANCE) / error))
+
+
+def whole_nights(place: str, job: tuple[int, bool]) -> list[Outcome]:
+    seed, repeated = job
+    return simulate(Path(place) / f"{seed}-{repeated}", seed, repeated)
+
+
+def event_table(outcomes: Sequence[Outcome]) -> list[str]:
+    """What became of each kind of event."""
+    columns = "event, nights, must alarm, must not, alarms, refusals, missed, false alarms, otherwise wrong, drop"
+    lines = [f"| {columns.replace(', ', ' | ')} |", f"|{'---|' * len(columns.split(', '))}"]
+    by_event: dict[str, list[Outcome]] = {}
+    for outcome in sorted(outcomes, key=lambda outcome: (outcome.event.startswith(QUIET), outcome.event)):
+        by_event.setdefault(outcome.event, []).append(outcome)
+    for event, nights in [*by_event.items(), ("**all**", list(outcomes))]:
+        missed = [night for night in nights if night.expected not in (GREEN, TOO_SMALL) and night.result == GREEN]
+        false = [night for night in nights if night.expected == GREEN and night.result != GREEN]
+        wrong = sum(night.wrong for night in nights) - len(missed) - len(false)
+        numbers = [
+            len(nights),
+            sum(night.expected not in (GREEN, TOO_SMALL) for night in nights),
+            sum(night.expected == GREEN for night in nights),
+            sum(night.result == RED for night in nights),
+            sum(night.result == REFUSED for night in nights),
+            *(len(missed), len(false), wrong),
         ]
-        return pa.concat_tables(tables)
+        drops = [night.drop for night in nights] if event.startswith(("regression", "slow drift")) else []
+        drop = f"{min(drops):.1f} to {max(drops):.1f}" if drops else ""
+        lines.append(f"| {event} | {' | '.join(map(str, numbers))} | {drop} |")
+    return lines
 
 
-def simulate(drop: float, seed: int, pinned: bool) -> dict[str, int]:
-    """200 nights with one planted drop. Without a pinned night, a drop that is missed is the next baseline."""
-    world = World(seed)
-    chance = np.random.default_rng(seed + 1)
-    baseline: pa.Table | None = None
-    pin: pa.Table | None = None
-    counts = {"nights": 0, "reruns": 0, "missing": 0, "false": 0, "caught": 0, "during": 0}
-    first = 0
-    for night in range(NIGHTS):
-        world.pass_a_day()
-        if chance.random() < 1 / 20:
-            counts["missing"] += 1
-            continue
-        planted = BEGIN <= night < END and drop > 0
-        runs = 2 if chance.random() < 1 / 15 else 1
-        counts["reruns"] += runs - 1
-        for attempt in range(runs):
-            tonight = world.figures(drop if planted else 0.0)
-            found = changes(baseline, tonight, [MEASURE], "simulated", "last", TOLERANCE)
-            found |= changes(pin, tonight, [MEASURE], "simulated", "pinned", TOLERANCE)
-            fallen = alarms(found, LEVEL)
-            if attempt == runs - 1:
-                counts["nights"] += 1
-                counts["during"] += planted
-                counts["caught"] += planted and bool(fallen)
-                counts["false"] += not planted and bool(fallen)
-                if planted and fallen and not first:
-                    first = night - BEGIN + 1
-                if not fallen:
-                    baseline = tonight
-        if pinned and pin is None and night >= PINNED:
-            pin = baseline
-    return {**counts, "first": first}
+def quiet_table(years: int, pool: ProcessPoolExecutor) -> list[str]:
+    lines = [
+        "| what happens | texts | nights | alarms | share | 95% interval |",
+        "|---|---|---|---|---|---|",
+    ]
+    shares = [round(years * share) for share in YEARS.values()]
+    for tolerance, part in ((TOLERANCE, 1.0), (0.0, 0.1)):
+        spans = [max(1, round(part * share)) for share in shares]
+        for texts, rate in zip(TEXTS, pool.map(partial(quiet_years, tolerance=tolerance), TEXTS, spans), strict=True):
+            lines.append(f"| quiet, {100 * tolerance:g} points tolerated | {texts:,} | {rate.nights:,} | {rate} |")
+    for pattern in PATTERNS:
+        edge = partial(planted, pattern, drop=100 * TOLERANCE, every=True, most=10_000)
+        for texts, rate in zip(TEXTS, pool.map(edge, TEXTS), strict=True):
+            lines.append(
+                f"| every figure falls by what is tolerated: {pattern} | {texts:,} | {rate.nights:,} | {rate} |"
+            )
+    return lines
 
 
-def long_history(nights: int) -> dict[str, float]:
-    """A history of many nights: seconds for one more commit, for `status`, and for the trend page."""
-    folder = Path(tempfile.mkdtemp(prefix="nights-"))
-    history = History(str(folder / "history"))
-    rows = watched_figures(World(0).figures(0), [MEASURE])
-    flush = delta_tables._to_disk
-    for n in range(nights):
-        # Only the last night waits for the disk, as every night does.
-        delta_tables._to_disk = flush if n == nights - 1 else lambda path: None
-        begin = time.perf_counter()
-        run_id = f"night-{n:04d}"
-        with held_lease(history.storage, run_id, 600) as lease:
-            _one_more(history, run_id, lease.number, rows)
-    seconds = {"the last night: lease, tables, commit": time.perf_counter() - begin}
-    for name, work in {
-        "status": lambda: commands.status(history),
-        "show": lambda: commands.show(history, f"night-{nights - 1:04d}"),
-        "the trend page": lambda: trend_page(history, NightlySettings(), NightVerdict("x", 0, TOLERANCE, ())),
-    }.items():
-        begin = time.perf_counter()
-        work()
-        seconds[name] = time.perf_counter() - begin
-    shutil.rmtree(folder)
-    return seconds
-
-
-def _one_more(history: History, run_id: str, attempt: int, rows: list[dict[str, object]]) -> None:
-    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    for name, made in (
-        ("run_log", [{"stage": "dataset", "seconds": 1.0}]),
-        ("watched", rows),
-        ("drift", [{"value": 1.0}]),
-    ):
-        history.append(name, typed(name, made), run_id, "simulated", attempt)
-    figures = pa.table({"label": ["a"], "texts": [1]})
-    history.append("label_counts", figures, run_id, "simulated", attempt)
-    row = {"run_id": run_id, "dataset": "simulated", "attempt": attempt, "verdict": "ok", "figures": True}
-    history.commit([{**row, "started": moment, "finished": moment, "evaluated": True}])
+def power_table(pool: ProcessPoolExecutor) -> list[str]:
+    lines = [
+        f"| one figure of six falls | texts | {' | '.join(f'{drop:g} points' for drop in DROPS)} |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    jobs = [(pattern, texts) for pattern in PATTERNS for texts in TEXTS]
+    found = [pool.map(partial(planted, *job), DROPS) for job in jobs]
+    for (pattern, texts), rates in zip(jobs, found, strict=True):
+        cells = [
+            f"{rate.alarms / rate.nights:.1%} ({predicted(pattern, texts, drop):.1%})"
+            for drop, rate in zip(DROPS, rates, strict=True)
+        ]
+        lines.append(f"| {pattern} | {texts:,} | {' | '.join(cells)} |")
+    return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5, help="simulations per drop")
-    parser.add_argument("--history", type=int, default=1000, help="nights of the long history")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each site goes through all events")
+    parser.add_argument("--years", type=int, default=1_000, help="quiet years of decisions alone")
     arguments = parser.parse_args()
-    lines = [
-        "# Simulated nights",
-        "",
-        "Made by `python -m benchmarks.nights`: " + " ".join(__doc__.split("\n\n", 2)[2].split()),
-        "",
-        "| baseline | drop | nights | missing | run twice | nights of it | alarms then | first one | other alarms |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for pinned, drop in product((False, True), (0.0, 0.5, 1.0, 2.0, 4.0)):
-        made = [simulate(drop, seed, pinned) for seed in range(arguments.seeds)]
-        sums = {key: sum(int(one[key]) for one in made) for key in made[0] if key != "first"}
-        firsts = sorted(int(one["first"]) for one in made if one["first"])
-        when = f"night {firsts[0]} to {firsts[-1]}" if firsts else "-"
-        cells = ["night 90, pinned, and the last good" if pinned else "the last good", f"{drop:g}"]
-        cells += [str(sums[key]) for key in ("nights", "missing", "reruns", "during", "caught")]
-        lines.append(f"| {' | '.join([*cells, when])} | {sums['false']} |")
-        print(lines[-1], flush=True)
-    lines += ["", f"## {arguments.history:,} nights in the history", "", "| | seconds |", "|---|---|"]
-    for name, seconds in long_history(arguments.history).items():
-        lines.append(f"| {name} | {seconds:.2f} |")
-        print(lines[-1], flush=True)
+    jobs = [(seed, repeated) for seed in range(arguments.rounds) for repeated in (False, True)]
+    spawn = get_context("spawn")
+    with tempfile.TemporaryDirectory(prefix="nights-") as place, ProcessPoolExecutor(2, spawn) as pool:
+        outcomes = [night for nights in pool.map(partial(whole_nights, place), jobs) for night in nights]
+        wrong = [night for night in outcomes if night.wrong]
+        lines = [
+            *("# Simulated nights", "", "Made by `python -m benchmarks.nights`.", ""),
+            *(f"## {len(outcomes):,} whole nights, {len(wrong)} wrong", "", _paragraph(WHOLE), ""),
+            *event_table(outcomes),
+            *([""] + [f"- {night}" for night in wrong] if wrong else []),
+            *("", f"## {arguments.years:,} years of decisions", "", _paragraph(DECISION), ""),
+            *quiet_table(arguments.years, pool),
+            *("", "How many such drops raise an alarm, and in brackets the power that theory predicts:", ""),
+            *power_table(pool),
+        ]
     RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines))
+
+
+def _paragraph(text: str) -> str:
+    return " ".join(text.split())
 
 
 if __name__ == "__main__":
