@@ -78,9 +78,7 @@ def load_lists(
             assert judgements is not None
             return tables.frequencies(judgements) if counting is None else counting.result()
 
-        runs, told_roles = _runs(tables, sources.candidates, role)
-        for name in sorted(sources.distances - runs.keys()):
-            raise unknown_name("retriever (in inputs.higher_is_better)", name, runs)
+        runs, told_roles = _runs(tables, sources, role)
         types = _types(tables, [run.rows for run in runs.values()], judgements)
         layout = _layout(tables, sources, runs, None if judgements is None else frequencies)
     if types.label == "string" and role == TEST:
@@ -127,8 +125,9 @@ def _judgements(
     return tables.relevant_only(read, relevant_from), graded
 
 
-def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source], role: str) -> tuple[dict[str, Run[T]], list[T]]:
+def _runs(tables: Tables[T], sources: Sources, role: str) -> tuple[dict[str, Run[T]], list[T]]:
     """The candidates of each retriever for the texts with some role, and the tables as they are that tell roles."""
+    candidates = sources.candidates
     if isinstance(candidates, Mapping):
         named = {retriever: source_name(source, f"run {retriever!r}") for retriever, source in candidates.items()}
         read = {retriever: tables.read_run(source, named[retriever]) for retriever, source in candidates.items()}
@@ -150,6 +149,8 @@ def _runs(tables: Tables[T], candidates: Source | Mapping[str, Source], role: st
     if len(runs) < 2:
         given = f"only {', '.join(runs)}" if runs else "none"
         raise ConfigError(f"fusion needs two retrievers or more; found {given}. Give --run NAME=PATH for each")
+    for name in sorted(sources.distances - runs.keys()):
+        raise unknown_name("retriever (in inputs.higher_is_better)", name, runs)
     return runs, [table for table in whole if ROLE in tables.columns(table)]
 
 
