@@ -167,7 +167,7 @@ def line_rows(kinds: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator
 def merged_kinds(schemas: Iterable[pa.Schema], source: str) -> pa.Schema:
     """The columns of lines that are read some at a time."""
     kinds: dict[str, pa.DataType] = {}
-    for field in chain.from_iterable(schemas):
+    for field in (field for field in chain.from_iterable(schemas) if field.type != pa.null()):
         if kinds.setdefault(field.name, field.type) != field.type:
             raise InputError(f"{source}: {_two_ways(field.name)}")
     return pa.schema([(name, kinds[name]) for name in KEYS if name in kinds])
@@ -179,18 +179,16 @@ def _table_of(batch: pa.RecordBatch) -> pa.Table:
 
 def _with_kinds(table: pa.Table, kinds: pa.Schema) -> pa.Table:
     """The same rows with all columns; those that none of these lines has are null."""
-    columns = [
-        table[field.name] if field.name in table.column_names else pa.nulls(len(table), field.type) for field in kinds
-    ]
+    given = {field.name for field in table.schema if field.type != pa.null()}
+    columns = [table[field.name] if field.name in given else pa.nulls(len(table), field.type) for field in kinds]
     return pa.table(columns, schema=kinds)
 
 
 def _line_table(lines: Sequence[bytes], place: Place) -> pa.Table:
-    """What some lines hold; a key that none of them has is no column."""
+    """What some lines hold; a key that none of them has is a column of nulls without a type."""
     rows = [_parsed(line, place, number) for number, line in enumerate(lines)]
     columns = {name: [row.get(name) for row in rows] for name in KEYS}
-    given = {name: values for name, values in columns.items() if any(value is not None for value in values)}
-    return pa.table({name: _column(name, values, place) for name, values in given.items()})
+    return pa.table({name: _column(name, values, place) for name, values in columns.items()})
 
 
 def _parsed(line: bytes, place: Place, number: int) -> dict[str, Any]:
@@ -207,6 +205,8 @@ def _parsed(line: bytes, place: Place, number: int) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any], place: Place) -> pa.Array:
+    if all(value is None for value in values):
+        return pa.nulls(len(values))
     if name not in LISTS:
         return _array(name, values, place)
     _check_types(name, values, place, (list,), "a list")

@@ -304,6 +304,7 @@ def _jsonl_run(spark: SparkSession, path: str, source: str) -> DataFrame:
     if not found:
         raise InputError(f"{source} is empty")
     kinds = merged_kinds([pa.ipc.read_schema(pa.py_buffer(row["kinds"])) for row in found], source)
+    require({field.name: type_name(field.type) for field in kinds}, source, ["text_id"])
     schema = ", ".join(f"{field.name} {type_name(field.type)}" for field in kinds)
     return given.mapInArrow(line_rows(kinds), schema)
 

@@ -342,6 +342,7 @@ HOSTILE = {
         '{"text_id": "t", "label_ids": ["a"]}',
         ": missing column 'scores'; it has text_id, label_ids",
     ),
+    "empty object": ("a.jsonl", "{}", ": missing column"),
     "empty": ("a.jsonl", "", " is empty"),
 }
 

@@ -12,6 +12,8 @@ from fusion.errors import InputError
 from jobs import evaluate
 from jobs.inputs.file_kinds import file_kind, is_misnamed_gzip
 from jobs.inputs.sources import source_format
+from udfs import text_files
+from udfs.label_ids import in_two_forms
 
 RUN = "t1 Q0 {a} 1 2.0 x\nt1 Q0 {b} 2 1.0 x\n"
 QRELS = "t1 0 {a} 1\n"
@@ -106,3 +108,38 @@ def test_scores_that_are_no_use_are_told_with_their_label(score: float, what: st
 def test_a_label_without_a_group_is_named() -> None:
     with pytest.raises(InputError, match=r"not in label groups.*\n.*text_id t1.*label b"):
         xf.evaluate({"t1": ["a"]}, RUNS, label_groups={"a": "head"})
+
+
+@pytest.mark.parametrize(
+    ("scores", "what"),
+    [
+        ({"a": 1.0, "b": True}, "scores must be numbers; text 't1', label 'b' has true or false"),
+        ({"a": 1.0, "\ud800": 2.0}, "'.ud800' holds half of a character"),
+        ({1: 1.0, 2**63: 2.0}, f"{2**63} has more than 64 bits; write such ids as strings"),
+    ],
+)
+def test_dictionaries_that_are_no_runs(scores: dict[object, float], what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        xf.evaluate({"t1": ["a"]}, {**RUNS, "two": {"t1": scores}})
+
+
+@pytest.mark.parametrize("block", [1, 7, 64])
+def test_lines_of_any_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    """Where a block of the file ends changes nothing, in packed files as in plain ones."""
+    monkeypatch.setattr(text_files, "BLOCK", max(block, len(text_files.MARK)))
+    content = "first\r\nsecond é\n\nlast of all, and longer than a block of bytes".encode()
+    for name, written in (
+        ("plain", content),
+        ("marked", text_files.MARK + content),
+        ("packed", gzip.compress(content)),
+    ):
+        (tmp_path / name).write_bytes(written)
+        assert list(text_files.read_lines(str(tmp_path / name), name)) == content.splitlines()
+        assert text_files.read_text(str(tmp_path / name), name) == content.decode()
+    (tmp_path / "latin").write_bytes(content.replace("é".encode(), b"\xe9"))
+    with pytest.raises(InputError, match="latin line 2: not UTF-8"):
+        list(text_files.read_lines(str(tmp_path / "latin"), "latin"))
+
+
+def test_labels_in_two_forms() -> None:
+    assert in_two_forms(["a", "\u00e9", "e\u0301", "\u00ea"]) == [["e\u0301", "\u00e9"]]
