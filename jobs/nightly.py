@@ -119,7 +119,7 @@ class Asked:
 def _night(spark: SparkSession | None, config: Config, asked: Asked) -> Night:
     history, run_id = asked.history, asked.run_id
     night = Night(run_id, now(), asked.lease.number)
-    compared = partial(_compared, _earlier(history, run_id), history.decisions(), run_id)
+    compared = partial(_compared, _earlier(history, run_id), _pinned(history), run_id)
     compared(config)
     for path, resolved in asked.datasets.items():
         asked.lease.check()
@@ -158,14 +158,24 @@ def _earlier(history: History, run_id: str) -> list[Row]:
     return [{**row, "accepted": (row["run_id"], row["dataset"], row["attempt"]) in accepted} for row in rows]
 
 
-def _compared(earlier: list[Row], decisions: list[Row], run_id: str, config: Config) -> list[Row]:
-    """The nights to compare a dataset with: the pinned one, which is the baseline then, and the last one without an
-    alarm, or with one that a person has accepted."""
-    pinned, known = config.nightly.baseline, {row["run_id"] for row in earlier}
-    if pinned is None:
-        pinned = next((row["run_id"] for row in reversed(decisions) if row["kind"] == PIN), None)
-    elif pinned not in {*known, run_id}:
-        raise ConfigError(f"nightly.baseline: there is no complete night {pinned!r} in the history before this one")
+def _pinned(history: History) -> str | None:
+    """The night that a person has pinned, if any."""
+    pinned = next((row["run_id"] for row in reversed(history.decisions()) if row["kind"] == PIN), None)
+    if pinned and all(row["run_id"] != pinned for row in history.runs()):
+        raise ConfigError(
+            f"night {pinned!r} is pinned, and the history {history.place} does not have it any more: pin another one, "
+            "or none, with xmtc-fusion nightly pin"
+        )
+    return pinned
+
+
+def _compared(earlier: list[Row], pinned: str | None, run_id: str, config: Config) -> list[Row]:
+    """The nights to compare a dataset with: the one that its settings name or that is pinned, which is the baseline
+    then, and the last one without an alarm, or with one that a person has accepted."""
+    named = config.nightly.baseline
+    if named is not None and named not in {run_id, *(row["run_id"] for row in earlier)}:
+        raise ConfigError(f"nightly.baseline: there is no complete night {named!r} in the history before this one")
+    pinned = named or pinned
     runs = [row for row in earlier if row["dataset"] == config.dataset and row["figures"]]
     good = [row for row in runs if row["verdict"] == OK or row["accepted"]][-1:]
     return list({row["run_id"]: row for row in [row for row in runs if row["run_id"] == pinned] + good}.values())

@@ -13,6 +13,7 @@ from fusion.errors import ConfigError
 from jobs import nightly
 from jobs.config import load_config
 from jobs.monitoring import commands
+from jobs.monitoring.lease import held_lease
 from tests.nights import TEXTS, Site, Texts, good_texts
 
 UNCHECKED: dict[str, Any] = {
@@ -81,6 +82,7 @@ def test_a_night_that_compared_nothing_is_no_baseline_until_it_is_accepted(site:
 WATCHES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "metric": ({"nightly__watch__metrics": ["recall@5"]}, {"new metric", "dropped"}),
     "further metric": ({"nightly__watch__metrics": ["ndcg@10", "recall@5"]}, {"new metric"}),
+    "metric without a cut-off": ({"nightly__watch__metrics": ["ndcg@10", "map"]}, {"new metric"}),
     "cell": ({"nightly__watch__cells": ["rank+isr"]}, {"new cell", "dropped"}),
     "label group": ({"nightly__watch__label_groups": ["tail", "all"]}, {"new label group", "dropped"}),
     "no retrievers": ({"nightly__watch__retrievers": False}, {"dropped"}),
@@ -229,6 +231,15 @@ def test_a_guard_that_guards_nothing_is_an_alarm(
     night = Site(tmp_path, texts).run("first", **settings)
     assert (night.exit_code, night.verdict("sample")) == (16, "not compared")
     assert words in lines(night)
+
+
+def test_a_pinned_night_that_is_gone_is_not_passed_over(site: Site) -> None:
+    history = site.history()
+    commands.pin(history, "good", "release 3")
+    with held_lease(history.storage, "lost", 30):
+        history.storage.forget(["good"], [])
+    with pytest.raises(ConfigError, match=r"night 'good' is pinned, and the history .* does not have it any more"):
+        site.run("third")
 
 
 def test_fewer_texts_than_were_recorded_are_lost_rows(site: Site) -> None:
