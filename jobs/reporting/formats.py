@@ -11,7 +11,7 @@ from fusion.grid import SINGLE, Cell
 from fusion.label_groups import ALL
 from fusion.names import print_subset
 from fusion.registry import FUSIONS
-from jobs.reporting.data import Aspect, Comparison, Evidence, Test, Value, Verdict
+from jobs.reporting.data import Aspect, Comparison, Test, Value, Verdict
 from udfs.input_counts import (
     EMPTY_LISTS,
     JUDGED,
@@ -55,13 +55,7 @@ SHORT_TESTS: dict[Test, str] = {
 }
 """The same in few words."""
 TEST_NAMES: dict[Test, str] = {"folds": "folds", "queries": "texts", "randomization": "random signs"}
-EVIDENCE: dict[Evidence, str] = {
-    "folds": "the test over folds",
-    "queries": "the corrected test over texts",
-    "randomization": "corrected random signs over texts",
-    "interval": "the 95% interval",
-}
-"""What speaks for a difference."""
+INTERVAL = "the 95% interval"
 INPUT_COUNTS = {
     JUDGED: "judged texts",
     WITHOUT_CANDIDATES: "judged texts without candidates",
@@ -156,8 +150,8 @@ def verdict(decision: Verdict) -> str:
 def evidence(decision: Verdict) -> str:
     """Which tests find a difference, and which do not."""
     # The interval is of the same texts as their test: it counts where the two differ.
-    found = [EVIDENCE[test] for test in decision.found_by if test != "interval"] or [EVIDENCE["interval"]]
-    missed = [EVIDENCE[test] for test in decision.missed_by if test != "interval"]
+    found = [TEST_NAMES[test] for test in decision.found_by if test != "interval"] or [INTERVAL]
+    missed = [TEST_NAMES[test] for test in decision.missed_by if test != "interval"]
     return f"{'better' if decision.higher else 'worse'} by {joined(found)}, not by {' or '.join(missed)}"
 
 

@@ -131,12 +131,17 @@ def night_report(report: Report, night: NightVerdict) -> Report:
 
 def look_at(night: NightVerdict, name: str) -> str:
     """What stands in place of a recommendation for a dataset."""
+    nothing = "Nothing is recommended on a night with an alarm."
     mine = next((dataset for dataset in night.datasets if dataset.dataset == name), None)
     if mine is None or mine.verdict == QUIET:
-        return f"Nothing is recommended on a night with an alarm. {name} raised none: look at the others first."
+        return f"{nothing} {name} raised none: look at the others first."
     fallen = sorted(mine.fallen, key=lambda change: change.comparison.difference)
-    reasons = [*map(fall, fallen[:1]), *mine.breaches[:1], *data_moves(mine)[:1]] or [mine.verdict]
-    return f"Nothing is recommended on a night with an alarm. Look at {name} first: {'; '.join(reasons)}."
+    falls = [
+        f"{watched_name(change.aspect, change.cell)}, from {percent(change.before)} to {percent(change.now)}"
+        for change in fallen[:1]
+    ]
+    reasons = [*falls, *mine.breaches[:1], *data_moves(mine)[:1]] or [mine.verdict]
+    return f"{nothing} Look first at: {'; '.join(reasons)}."
 
 
 def fall_table(night: NightVerdict) -> Table | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +12,7 @@ import pytest
 from jobs.monitoring.trend import drawn, trends
 from jobs.reporting.data import Aspect, Comparison, Row
 from jobs.reporting.formats import NOTHING, figure, gain, p_value, percent, points
+from jobs.reporting.night import night_report
 from jobs.reporting.tables import distinct_rows
 from tests.browser.conftest import written
 from tests.reports import ASPECTS, sample_night, sample_report
@@ -223,7 +223,7 @@ def nights(tmp_path_factory) -> list[Path]:
     trend = folder / "trend.html"
     found = trends(rows, runs("ok", "ok", "regression"), NIGHTS)
     trend.write_text(drawn(found, [], 0.005, sample_night()), encoding="utf-8")
-    return [written(replace(sample_report(), night=sample_night()), folder), trend]
+    return [written(night_report(sample_report(), sample_night()), folder), trend]
 
 
 def test_a_regression_night_looks_like_one(visit, nights):

@@ -16,7 +16,7 @@ from jobs.reporting.recommend import verdict_of
 from tests.reports import band_test, sample_report
 
 CELL, DENSE = Cell("max", "combsum"), Cell("single", "dense")
-FOLDS, TEXTS, INTERVAL = "the test over folds", "the corrected test over texts", "the 95% interval"
+FOLDS, TEXTS, INTERVAL = "folds", "texts", "the 95% interval"
 
 
 def band(low: int, high: int, pairs: int, hits: tuple[int, int], moved: tuple[int, int]) -> Band:
