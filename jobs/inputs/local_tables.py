@@ -110,6 +110,9 @@ class LocalTables:
     def is_empty(self, table: pa.Table) -> bool:
         return not len(table)
 
+    def has_nulls(self, table: pa.Table, column: str) -> bool:
+        return bool(table[column].null_count)
+
     def size(self, table: pa.Table) -> int:
         return len(table)
 
@@ -154,6 +157,9 @@ class LocalTables:
             return _with_column(table, "fold", pa.array(np.full(len(table), FOLD, np.int32)))
         if "fold" in table.column_names:
             return table
+        # A row without a text stays, to be reported on the way to the kernel.
+        nobody = pa.table({"text_id": [None], "fold": [FOLD]}, folds.select(["text_id", "fold"]).schema)
+        folds = pa.concat_tables([folds.select(["text_id", "fold"]), nobody])
         ids = table["text_id"].combine_chunks(), folds["text_id"].combine_chunks()
         common = ARROW[widest([type_name(column.type) for column in ids])]
         row, fold_row = _join(*(column.cast(common) for column in ids))

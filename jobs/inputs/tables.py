@@ -80,6 +80,8 @@ class Tables(Protocol[T]):
 
     def is_empty(self, table: T) -> bool: ...
 
+    def has_nulls(self, table: T, column: str) -> bool: ...
+
     def size(self, table: T) -> int:
         """The number of rows."""
 
