@@ -17,6 +17,8 @@ FOUND = {
     "a null": {"judged-lists.parquet", "judged-long.parquet", "lists.parquet", "long.parquet", "folds.parquet"},
     "a label of grade 0 and 2": {"judged-lists.parquet", "judged-long.parquet"},
     "value -inf": {"judged-lists.parquet"},
+    "a column of null": {"lists.parquet", "judged-lists.parquet"},
+    "a fold's text twice": {"folds.parquet"},
     "fold None": {"folds.parquet"},
     "fold 1099511627776": {"folds.parquet"},
 }
