@@ -65,6 +65,9 @@ def fold_texts(tables: Tables[T], roles: T, role: str, name: str) -> T:
     strange = [str(n) for n in tables.distinct(roles, "fold") if n is None or not 0 <= n < 2**31]
     if strange:
         raise InputError(f"{name}: column 'fold' holds {', '.join(strange[:5])}; folds are numbers from 0 on")
+    twice = tables.first_repeated(table, ["fold", "text_id"])
+    if twice is not None:
+        raise InputError(f"{name}: text {twice['text_id']!r} is a {role} text of fold {twice['fold']} more than once")
     return table
 
 

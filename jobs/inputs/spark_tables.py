@@ -131,6 +131,10 @@ class SparkTables:
     def has_nulls(self, table: DataFrame, column: str) -> bool:
         return not table.where(F.col(column).isNull()).isEmpty()
 
+    def first_repeated(self, table: DataFrame, columns: Sequence[str]) -> dict[str, Any] | None:
+        twice = table.groupBy(*columns).count().where("count > 1").orderBy(*columns).select(*columns)
+        return next((row.asDict() for row in twice.limit(1).collect()), None)
+
     def size(self, table: DataFrame) -> int:
         return table.count()
 
