@@ -152,7 +152,7 @@ for _outcome, _numbers, _forms in (
         add(f"{_word} {_number[:20]!a} for {_forms[-1]}", "rows", _outcome, _forms, _valued(_number))
 for _value in (float("nan"), float("inf"), -float("inf"), None):
     add(f"value {_value}", "rows", REFUSED, VALUES, _valued(_value))
-for _grade in (-1, 0, 3, 60, 1023, 1024, 2000, 100_000, 10**20):
+for _grade in (-1, 0, 3, 60, 1023, 1024, 2000, 100_000, 1e20):
     add(f"grade {_grade}", "rows", TAKEN if _grade < 1000 else EITHER, "judgements", _valued(_grade))
 add("value -0.0", "rows", TAKEN, "run table", _valued(-0.0))
 
