@@ -53,17 +53,28 @@ def check_repeated(lines: pa.Table, source: str) -> None:
 
 def kept_from(judgements: pa.Table, lowest: float) -> pa.Table:
     """The labels of each text (label_ids, grades) with this grade or a higher one; all texts stay. Grades that are no
-    numbers stay, too, and are reported on the way to the kernel."""
+    numbers and labels that are judged twice stay, too, and are reported on the way to the kernel."""
     labels, grades = (judgements[name].combine_chunks() for name in ("label_ids", "grades"))
-    kept = pc.invert(pc.fill_null(pc.less(pc.list_flatten(grades).cast(pa.float64()), lowest), False))
-    before = np.append(0, np.cumsum(kept.to_numpy(zero_copy_only=False)))
+    numbers = pc.list_flatten(grades).cast(pa.float64())
+    low = pc.and_(pc.less(numbers, lowest), pc.is_finite(numbers))
     sizes = pc.fill_null(pc.list_value_length(grades), 0).to_numpy()
+    kept = pc.or_(pc.invert(pc.fill_null(low, False)), _repeated(labels))
+    before = np.append(0, np.cumsum(kept.to_numpy(zero_copy_only=False)))
     offset = pa.array(before[np.append(0, np.cumsum(sizes))], pa.int32())
     columns: Mapping[str, pa.Array] = {"label_ids": labels, "grades": grades}
     for name, lists in columns.items():
         chosen = pa.ListArray.from_arrays(offset, pc.list_flatten(lists).filter(kept))
         judgements = judgements.set_column(judgements.schema.get_field_index(name), name, chosen)
     return judgements
+
+
+def _repeated(lists: pa.ListArray) -> pa.Array:
+    """Which elements stand more than once in their list."""
+    encoded = pc.list_flatten(lists).dictionary_encode(null_encoding="encode")
+    owner = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
+    pairs = owner * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy()
+    _, place, times = np.unique(pairs, return_inverse=True, return_counts=True)
+    return pa.array(times[place] > 1)
 
 
 def check_same_length(judgements: pa.Table, source: str) -> None:

@@ -113,6 +113,14 @@ class LocalTables:
     def is_empty(self, table: pa.Table) -> bool:
         return not len(table)
 
+    def has_nulls(self, table: pa.Table, column: str) -> bool:
+        return bool(table[column].null_count)
+
+    def first_repeated(self, table: pa.Table, columns: Sequence[str]) -> dict[str, Any] | None:
+        counted = table.group_by(list(columns)).aggregate([([], "count_all")])
+        twice = counted.filter(pc.greater(counted["count_all"], 1)).select(columns)
+        return next(iter(twice.sort_by([(name, "ascending") for name in columns]).slice(0, 1).to_pylist()), None)
+
     def size(self, table: pa.Table) -> int:
         return len(table)
 
@@ -165,6 +173,9 @@ class LocalTables:
             return _with_column(table, "fold", pa.array(np.full(len(table), FOLD, np.int32)))
         if "fold" in table.column_names:
             return table
+        # A row without a text stays, to be reported on the way to the kernel.
+        nobody = pa.table({"text_id": [None], "fold": [FOLD]}, folds.select(["text_id", "fold"]).schema)
+        folds = pa.concat_tables([folds.select(["text_id", "fold"]), nobody])
         ids = table["text_id"].combine_chunks(), folds["text_id"].combine_chunks()
         common = ARROW[widest([type_name(column.type) for column in ids])]
         row, fold_row = _join(*(column.cast(common) for column in ids))
@@ -203,8 +214,11 @@ def type_name(kind: pa.DataType) -> str:
 
 def plain_types(table: pa.Table) -> pa.Table:
     """The same rows without the many ways in which Arrow can hold strings, lists and small numbers."""
-    fields = [pa.field(field.name, _plain(field.type)) for field in table.schema]
-    return table.cast(pa.schema(fields))
+    for place, field in enumerate(table.schema):
+        # Only where it must be: pyarrow cannot cast lists that hold nothing but nulls, which are refused later.
+        if _plain(field.type) != field.type:
+            table = table.set_column(place, field.name, table[place].cast(_plain(field.type)))
+    return table
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

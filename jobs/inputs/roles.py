@@ -73,6 +73,14 @@ def fold_texts(tables: Tables[T], roles: T, role: str, name: str) -> T:
         raise InputError(f"{name}: the column 'role', which marks the {role} texts, is missing")
     if tables.is_empty(table):
         raise InputError(f"{name} names no {role} texts")
+    if tables.has_nulls(roles, "text_id"):
+        raise InputError(f"{name}: column 'text_id' holds nulls")
+    strange = [str(n) for n in tables.distinct(roles, "fold") if n is None or not 0 <= n < 2**31]
+    if strange:
+        raise InputError(f"{name}: column 'fold' holds {', '.join(strange[:5])}; folds are numbers from 0 on")
+    twice = tables.first_repeated(table, ["fold", "text_id"])
+    if twice is not None:
+        raise InputError(f"{name}: text {twice['text_id']!r} is a {role} text of fold {twice['fold']} more than once")
     return table
 
 

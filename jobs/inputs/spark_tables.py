@@ -107,13 +107,17 @@ class SparkTables:
         return not judgements.where(F.coalesce(other, F.lit(True))).isEmpty()
 
     def graded_from(self, judgements: DataFrame, lowest: float) -> DataFrame:
-        # Grades that are no numbers stay, to be reported by the workers.
-        pairs = F.filter(
-            F.arrays_zip("label_ids", "grades"), lambda pair: F.coalesce(pair["grades"] >= lowest, F.lit(True))
-        )
+        # Grades that are no numbers stay, and so do labels that are judged twice, to be reported by the workers.
+        repeated = F.size(F.array_distinct("label_ids")) < F.size("label_ids")
+
+        def kept(pair: Column) -> Column:
+            grade = pair["grades"]
+            return repeated | F.coalesce((grade >= lowest) | (grade == float("-inf")), F.lit(True))
+
+        pairs = F.filter(F.arrays_zip("label_ids", "grades"), kept)
         others = [name for name in judgements.columns if name not in ("label_ids", "grades")]
-        kept = judgements.select(*others, pairs.alias("pairs"))
-        return kept.select(*others, *(F.col(f"pairs.{name}").alias(name) for name in ("label_ids", "grades")))
+        rows = judgements.select(*others, pairs.alias("pairs"))
+        return rows.select(*others, *(F.col(f"pairs.{name}").alias(name) for name in ("label_ids", "grades")))
 
     def relevant_only(self, judgements: DataFrame, relevant_from: float) -> DataFrame:
         if "grades" not in judgements.columns:
@@ -134,6 +138,13 @@ class SparkTables:
 
     def is_empty(self, table: DataFrame) -> bool:
         return table.isEmpty()
+
+    def has_nulls(self, table: DataFrame, column: str) -> bool:
+        return not table.where(F.col(column).isNull()).isEmpty()
+
+    def first_repeated(self, table: DataFrame, columns: Sequence[str]) -> dict[str, Any] | None:
+        twice = table.groupBy(*columns).count().where("count > 1").orderBy(*columns).select(*columns)
+        return next((row.asDict() for row in twice.limit(1).collect()), None)
 
     def size(self, table: DataFrame) -> int:
         return table.count()
@@ -192,7 +203,13 @@ class SparkTables:
     def in_fold(self, table: DataFrame, folds: DataFrame | None) -> DataFrame:
         if folds is None:
             return table.withColumn("fold", F.lit(FOLD))
-        return table if "fold" in table.columns else table.join(folds.select("text_id", "fold"), "text_id")
+        if "fold" in table.columns:
+            return table
+        # A row without a text stays, to be reported by the workers.
+        fold_of = folds.select(F.col("text_id").alias("known"), "fold")
+        no_text = F.lit(None).cast(fold_of.schema["known"].dataType)
+        nobody = self.spark.range(1).select(no_text.alias("known"), F.lit(FOLD).alias("fold"))
+        return table.join(fold_of.union(nobody), F.col("text_id").eqNullSafe(F.col("known"))).drop("known")
 
     def list_rows(self, run: DataFrame, place: Placed, types: RowTypes) -> DataFrame:
         if "label_ids" not in run.columns or place.divided != ("label_group" in run.columns):

@@ -80,6 +80,11 @@ class Tables(Protocol[T]):
 
     def is_empty(self, table: T) -> bool: ...
 
+    def has_nulls(self, table: T, column: str) -> bool: ...
+
+    def first_repeated(self, table: T, columns: Sequence[str]) -> dict[str, Any] | None:
+        """The smallest values of some columns that two rows share, None if no two do."""
+
     def size(self, table: T) -> int:
         """The number of rows."""
 

@@ -333,6 +333,7 @@ class Count:
         wrong = fault(made, got)
         if wrong is not None:
             self.faults[_culprit(made, wrong[0], run), wrong[0]].append(f"{made}: {wrong[1][:400]}")
+            print(f"{wrong[0]}: {made}: {wrong[1][:400]}", flush=True)
 
     def __str__(self) -> str:
         kinds = Counter(kind for (_, kind), of in self.faults.items() for _ in of)

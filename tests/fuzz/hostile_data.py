@@ -332,7 +332,7 @@ FORMS = [
     _form("config", "yaml", "config.yaml", "text"),
     _form("texts", "texts-jsonl", "texts.jsonl", "prepare", "text", "json", "jsonl", "records"),
     _form("texts", "texts-jsonl", "texts.jsonl.gz", "prepare", "text", "json", "jsonl", "records"),
-    _form("texts", "texts-table", "texts.parquet", "prepare", "table"),
+    _form("texts", "texts-table", "texts.parquet", "prepare", "table", "records"),
     _form("texts", "texts-lines", "X.txt", "prepare", "text", "lines"),
     _form("texts", "texts-lines", "X.txt.gz", "prepare", "text", "lines"),
     _form("labels", "names-lines", "names.txt", "prepare", "text", "lines"),

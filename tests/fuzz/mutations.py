@@ -7,6 +7,7 @@ A mutation belongs to a stage: `ids` rename a text or a label everywhere, `rows`
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -133,13 +134,14 @@ def _valued(value: Any) -> Apply:
     return apply
 
 
-NUMBERS = f"1E+2 -0.0 1e-400 0.1{'0' * 400} 1{'0' * 20} 0.30000000000000004"
+NUMBERS = f"1E+2 -0.0 1e-400 0.1{'0' * 400} 0.30000000000000004"
 NO_NUMBERS = "NaN -Infinity 1e400 true None 0x1p3 1_000 1,5 \u0661 --1 1e 1d"
 NO_JSON = f'null false "0.5" "high" [1] {{}} 01 .5 +1 NaN1 1{"0" * 400}'
 TREC, JSON_RUN, VALUES = ("run trec", "judgements trec"), ("run json",), ("run table", "judgements table")
 for _outcome, _numbers, _forms in (
     (TAKEN, NUMBERS, (*TREC, *JSON_RUN)),
     (TAKEN, "+2. .5 00012 1e+02", TREC),
+    (TAKEN, f"1{'0' * 20}", ("run trec", *JSON_RUN)),
     (TAKEN, "-0 3", JSON_RUN),
     (REFUSED, NO_NUMBERS, (*TREC, *JSON_RUN)),
     (REFUSED, "nan inf -NaN", TREC),
@@ -150,8 +152,8 @@ for _outcome, _numbers, _forms in (
         add(f"{_word} {_number[:20]!a} for {_forms[-1]}", "rows", _outcome, _forms, _valued(_number))
 for _value in (float("nan"), float("inf"), -float("inf"), None):
     add(f"value {_value}", "rows", REFUSED, VALUES, _valued(_value))
-for _grade in (-1, 0, 3, 60, 1023, 1024, 2000, 100_000):
-    add(f"grade {_grade}", "rows", TAKEN, "judgements", _valued(_grade))
+for _grade in (-1, 0, 3, 60, 1023, 1024, 2000, 100_000, 1e20):
+    add(f"grade {_grade}", "rows", TAKEN if _grade < 1000 else EITHER, "judgements", _valued(_grade))
 add("value -0.0", "rows", TAKEN, "run table", _valued(-0.0))
 
 
@@ -233,15 +235,18 @@ def _needed(case: Case) -> list[str]:
     return [_column(case, name) for name in names] + ["retriever"] * ("together" in case.form.words)
 
 
-def _cast(singular: str, kind: pa.DataType) -> Apply:
-    """Another type of a column, where its values can have it."""
+def _cast(singular: str, kind: pa.DataType, parsed: bool = False) -> Apply:
+    """Another type of a column, where its values can have it. Strings are parsed only on demand: 1 is not 01."""
 
     def apply(case: Case, table: pa.Table) -> pa.Table | None:
         name = _column(case, case.value if singular == "value" else singular)
         place = table.schema.get_field_index(name)
         if place < 0:
             return None
-        wanted = pa.list_(kind) if pa.types.is_list(table.schema.field(place).type) else kind
+        now = table.schema.field(place).type
+        if not parsed and "string" in str(now) and not re.search("string|binary", str(kind)):
+            return None
+        wanted = pa.list_(kind) if pa.types.is_list(now) else kind
         try:
             return table.set_column(place, name, table[name].cast(wanted))
         except pa.ArrowException:
@@ -297,7 +302,7 @@ def _(case: Case, table: pa.Table) -> pa.Table | None:
     if "label_id" not in case.rows[0] or not case.row["label_id"].isdigit():
         return None
     rename(case.truth, "label_id", case.row["label_id"], str(2**63 + 5))
-    return _cast("label_id", pa.uint64())(case, written(case, case.rows))
+    return _cast("label_id", pa.uint64(), parsed=True)(case, written(case, case.rows))
 
 
 @mutation("a null", "table", REFUSED, TABLE)
@@ -357,4 +362,7 @@ def written(case: Case, rows: list[Row]) -> Any:
         return write(rows)
     tables = {"a": write(rows), "b": write(case.truth.runs["b"])}
     named = [table.append_column("retriever", pa.array([name] * len(table))) for name, table in tables.items()]
-    return pa.concat_tables(named, promote_options="permissive")
+    if not named[0].schema.equals(named[1].schema):
+        kinds = [pa.string(), pa.list_(pa.string()), pa.list_(pa.float64()), pa.string()]
+        named = [table.cast(pa.schema(zip(table.column_names, kinds, strict=True))) for table in named]
+    return pa.concat_tables(named)
