@@ -41,7 +41,8 @@ class Quantity(NamedTuple):
 class Moved(NamedTuple):
     """Something about the data: tonight's value, its change since the baseline, and whether that is too much."""
 
-    value: float
+    value: float | None
+    """None: only the baseline has it."""
     change: float | None
     allowed: float | None
     """None: any change is allowed."""
@@ -56,7 +57,12 @@ def drift(
 ) -> dict[Quantity, Moved]:
     """Tonight's quantities beside those of the baseline: its rows of the tables `drift` and `label_counts`."""
     rows = before.to_pylist() if before is not None else []
-    known = {Quantity(*(row[name] for name in Quantity._fields)): row["value"] for row in rows if row["kind"]}
+    # A night that was accepted without a retriever is a baseline without it.
+    known = {
+        Quantity(*(row[name] for name in Quantity._fields)): row["value"]
+        for row in rows
+        if row["kind"] and row["value"] is not None
+    }
     tonight: dict[Quantity, Moved] = {}
     for quantity, value, most in _quantities(evaluated, allowed):
         distance = abs(value - known[quantity]) if quantity in known else None
@@ -65,7 +71,7 @@ def drift(
     # A retriever that is gone takes its quantities with it.
     for quantity in known.keys() - tonight.keys() - {frequencies}:
         checked = allowed.overlap if quantity.kind == OVERLAP else allowed.empty_lists
-        tonight[quantity] = Moved(0.0, known[quantity] or 1.0, None if checked is None else 0.0)
+        tonight[quantity] = Moved(None, known[quantity] or 1.0, None if checked is None else 0.0)
     labels = _counts(evaluated.label_counts())
     variation = _total_variation(_counts(label_counts), labels) if label_counts is not None else None
     tonight[frequencies] = Moved(float(len(labels)), variation, allowed.labels)

@@ -107,6 +107,9 @@ def test_a_renamed_retriever_is_acknowledged(site: Site) -> None:
     night = site.run("renamed", **UNCHECKED)
     names = {(watched.fusion, reason) for watched, reason in night.uncompared.items()}
     assert (night.exit_code, names) == (16, {("new", "new cell"), ("dense", "dropped")})
+    # What is gone is an alarm of that night only: once it is accepted, nobody misses the old name.
+    commands.accept(site.history(), "checked", None, "it has another name now")
+    assert (site.run("after").exit_code, site.run("later").exit_code) == (0, 0)
 
 
 def test_a_first_night_of_one_dataset_is_no_alarm_and_says_so(site: Site) -> None:
