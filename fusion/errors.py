@@ -13,7 +13,7 @@ HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def visible(text: str, lines: bool = False) -> str:
-    r"""The text with every control character written out, as in `\x1b` or `\n`. `lines`: it may have several lines."""
+    """The text with every control character written out as its escape, line breaks too unless `lines` are kept."""
     if text.isprintable():
         return text
     kept = JOINERS + "\n\t" * lines
