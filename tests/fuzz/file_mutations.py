@@ -131,7 +131,6 @@ for _name, _old, _new in (
     ("no number", "0.25", ".nan"),
     ("beyond all numbers", "0.25", "1.0e+400"),
     ("negative", "0.25", "-1"),
-    ("true", "0.25", "true"),
     ("5,000 digits", "0.25", "9" * 5000),
     ("a date that is none", "0.25", "2020-13-45"),
     ("an object of Python", "0.25", "!!python/object/apply:os.getcwd []"),
@@ -155,8 +154,8 @@ add("YAML: a list of settings", "text", REFUSED, "yaml", lambda case, text: "- a
 
 @mutation("YAML: ten million laughs", "text", REFUSED, "yaml")
 def _(case: Case, text: str) -> str:
-    levels = [f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 8)]
-    return "\n".join(["retriever_settings:", "  l0: &l0 [x]", *levels, text])
+    levels = [f"    l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 8)]
+    return "\n".join(["retriever_settings:", "  own:", "    l0: &l0 [x]", *levels, text])
 
 
 def _text(text: str) -> Apply:
