@@ -140,7 +140,7 @@ def look_at(night: NightVerdict, name: str) -> str:
         f"{watched_name(change.aspect, change.cell)}, from {percent(change.before)} to {percent(change.now)}"
         for change in fallen[:1]
     ]
-    reasons = [*falls, *mine.breaches[:1], *data_moves(mine)[:1]] or [mine.verdict]
+    reasons = [*falls, *mine.uncompared[:1], *mine.breaches[:1], *data_moves(mine)[:1]] or [mine.verdict]
     return f"{nothing} Look first at: {'; '.join(reasons)}."
 
 
