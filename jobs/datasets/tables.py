@@ -70,10 +70,11 @@ def open_tables(spark: SparkSession, path: str, partitions: int | None, list_val
         )
     groups = sorted(str(row[0]) for row in tables["labels"].select("label_group").distinct().collect())
     texts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for fold, role, count in tables["folds"].groupBy("fold", "role").count().collect():
+    counts = tables["folds"].groupBy("fold", "role").count().collect()
+    check_roles({row["role"] for row in counts}, f"{path}/folds.parquet")
+    for fold, role, count in counts:
         texts["all"][fold] += count
         texts[role][fold] += count
-    check_roles(texts.keys() - {"all"}, f"{path}/folds.parquet")
     for fold in sorted(texts["all"]):
         if not texts[TRAIN][fold]:
             raise InputError(f"{path}/folds.parquet: fold {fold} has no training texts, so there is nothing to index")
