@@ -70,7 +70,7 @@ $(VENV)/ready: setup.py constraints-cpu.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --quiet --editable '.[dense,report,test]' --constraint constraints-cpu.txt $(TORCH)
-	$(BIN)/python -c 'from jobs.runtime.java import ensure_java; ensure_java()' 2>/dev/null \
+	$(BIN)/python -c 'from jobs.runtime.machine import ensure_java; ensure_java()' 2>/dev/null \
 	  || $(BIN)/python -m pip install --quiet --quiet --editable '.[java]'
 	touch $@
 

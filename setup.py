@@ -97,12 +97,12 @@ setup(
         **{name: ["py.typed"] for name in PACKAGES},
         CONF: ["*.yaml", "datasets/*.yaml", "paper/*", "schedules/*"],
         "jobs.reporting": ["assets/*"],
-        "jobs.runtime": ["*.properties"],
+        "jobs.engines": ["*.properties"],
     },
     # The lower bounds are those of constraints-oldest.txt, which `make test-oldest` tests.
     install_requires=[
         "bm25s>=0.3",
-        # fusion/kernel/code_cache.py uses private parts, which tests/unit/test_compiled.py looks for.
+        # fusion/code_cache.py uses private parts, which tests/unit/test_compiled.py looks for.
         "numba>=0.60,<0.69",
         "numpy>=1.26",
         # Spark 4.3 and earlier do not work with pandas 3.

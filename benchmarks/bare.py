@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fusion.kernel.blocks import TextBlock
 from fusion.kernel.pools import Relevant
-from fusion.label_groups import HEAD, TAIL
-from fusion.statistics.text_lengths import UNKNOWN
-from udfs.evaluation_plan import EvaluationPlan
-from udfs.hit_counts import Counter
+from fusion.kernel.texts import TextBlock
+from fusion.labels import HEAD, TAIL
+from fusion.statistics.watchers import UNKNOWN
+from udfs.counter import Counter
+from udfs.plan import EvaluationPlan
 from udfs.problems import Problems
-from udfs.text_batches import Batch
+from udfs.texts import Batch
 
 GROUPS = (TAIL, HEAD)
 

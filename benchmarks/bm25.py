@@ -19,9 +19,8 @@ import numpy as np
 import pyarrow as pa
 from rank_bm25 import BM25Okapi
 
-from fusion.retrieval.postings import nearest
-from udfs.bm25 import Index, Scoring
-from udfs.bm25_index import LABEL, TEXT, Formula, build_index
+from fusion.retrieval.neighbours import nearest
+from udfs.retrieval.bm25 import LABEL, TEXT, Formula, Index, Scoring, build_index
 
 RESULT = Path(__file__).parent / "results" / "bm25.md"
 VOCABULARY, LABELS, NEIGHBOURS, LISTED, TARGET = 50_000, 4_000, 64, 64, 100

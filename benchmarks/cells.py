@@ -31,9 +31,9 @@ KERNEL = """
 import json, sys, time
 import numpy as np
 from benchmarks.synthetic import make_chunk
-from fusion.grid import Grid
-from fusion.kernel.blocks import TextBlock
-from fusion.kernel.hits import find_hits
+from fusion.grid.grid import Grid
+from fusion.kernel.texts import TextBlock
+from fusion.grid.hits import find_hits
 from fusion.kernel.pools import Relevant
 texts, chosen, rounds = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 chunk = make_chunk(0, texts, 4000)
@@ -62,7 +62,7 @@ print(json.dumps([min(seconds() for _ in range(rounds)), len(grid.cells), len(gr
 SUBSETS = """
 import json, resource, sys, time
 from jobs import evaluate
-from jobs.config import load_config
+from jobs.settings.config import load_config
 settings = json.loads(sys.argv[1])
 begin = time.perf_counter()
 result = evaluate.run(None, load_config(None, settings))

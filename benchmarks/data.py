@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.synthetic import label_groups, make_chunk
-from fusion.label_groups import HEAD, TAIL
+from fusion.labels import HEAD, TAIL
 
 CHUNK = 4_000
 CHUNKS_PER_FILE = 5

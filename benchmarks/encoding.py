@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from fusion.types import Singles
+from jobs.retrievers.vectors import base_encoder
 from jobs.settings.dense import DenseSettings
-from jobs.train_dense import base_encoder
-from udfs.encode import Encoder, encode, load_encoder
+from udfs.retrieval.encode import Encoder, encode, load_encoder
 
 RESULTS = Path(__file__).parent / "results"
 TEXTS = Path(__file__).parents[1] / "data" / "debtags" / "texts.jsonl.gz"

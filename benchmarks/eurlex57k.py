@@ -18,19 +18,18 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from fusion import NORMALIZATIONS
-from fusion.grid import Cell
-from jobs import report as report_job
-from jobs import run as pipeline
-from jobs.config import load_config
-from jobs.reporting.assemble import assemble
-from jobs.reporting.data import Aspect, Dataset, PaperFigures, Report
-from jobs.reporting.paper import paper_figures
+from fusion.cells import Cell
+from jobs.engines.session import get_session
+from jobs.evaluation import pipeline as pipeline
+from jobs.evaluation.result import read_results
+from jobs.reporting import report as report_job
+from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.judge import assemble, paper_figures
+from jobs.reporting.model import Aspect, PaperFigures
 from jobs.reporting.printing import markdown
-from jobs.reporting.summary_tables import gain_table
-from jobs.reporting.tables import grid_tables
-from jobs.results.stored import read_results
-from jobs.runtime.session import get_session
-from jobs.runtime.workspace import Workspace
+from jobs.reporting.tables import gain_table, grid_tables
+from jobs.settings.config import load_config
+from jobs.storage.workspace import Workspace
 
 CONFIG = Path(__file__).parents[1] / "conf" / "datasets" / "eurlex57k.yaml"
 FAVOURITE = Cell("zmuv", "combmnz")

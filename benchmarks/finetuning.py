@@ -26,10 +26,10 @@ from benchmarks.memory import forget_peak, resident_bytes
 from benchmarks.one_fold import OneFold
 from benchmarks.retrievers import ASPECTS, FAVOURITE
 from fusion.retrieval.contrastive import Training
+from jobs.retrievers.vectors import base_encoder
 from jobs.settings.dense import DenseSettings
-from jobs.train_dense import base_encoder
-from udfs.encode import Encoder, load_encoder
-from udfs.finetune import PairTexts, Saving, Steps, finetune
+from udfs.retrieval.encode import Encoder, load_encoder
+from udfs.retrieval.finetune import PairTexts, Saving, Steps, finetune
 
 FULL_RATES = {"learning_rate_low": 5e-6, "learning_rate_high": 5e-5}
 """The paper's rates collapse a whole model."""

@@ -31,13 +31,13 @@ from benchmarks.bare import run_bare
 from benchmarks.data import RETRIEVERS, write_data
 from benchmarks.memory import WorkerMemory
 from fusion.registry import METRICS
-from jobs import evaluate
-from jobs.config import Config, load_config
-from jobs.inputs.list_rows import load_lists
+from jobs.engines.session import get_session
+from jobs.evaluation import evaluate
+from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources
-from jobs.inputs.spark_tables import SparkTables
-from jobs.runtime.session import get_session
-from udfs.evaluation_plan import EvaluationPlan
+from jobs.inputs.spark import SparkTables
+from jobs.settings.config import Config, load_config
+from udfs.plan import EvaluationPlan
 
 RESULTS = Path(__file__).parent / "results"
 CORES = os.cpu_count() or 1
@@ -202,8 +202,8 @@ def evaluation_of(session: SparkSession, config: Config) -> EvaluationPlan:
 def compilation(fresh: bool) -> float:
     """Seconds from imported code to a first result, in a process of its own."""
     code = (
-        "import time, tests.lists as t, numpy as np; from fusion.grid import Grid\n"
-        "from fusion.kernel.hits import find_hits\n"
+        "import time, tests.lists as t, numpy as np; from fusion.grid.grid import Grid\n"
+        "from fusion.grid.hits import find_hits\n"
         "rng = np.random.default_rng(0)\n"
         "texts = t.to_texts(t.random_texts(rng, 5), t.random_relevant(rng, 5))\n"
         "begin = time.perf_counter()\n"

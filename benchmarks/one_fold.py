@@ -15,19 +15,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.retrievers import ASPECTS, FAVOURITE, figures
-from fusion.grid import SINGLE, Cell
-from fusion.label_groups import pareto_groups
+from fusion.cells import SINGLE, Cell
+from fusion.labels import pareto_groups
 from fusion.retrieval.contrastive import Training
-from jobs import evaluate
-from jobs.config import load_config
+from jobs.evaluation import evaluate
+from jobs.settings.config import load_config
 from jobs.settings.sparse import SparseSettings
-from udfs.bm25 import Scoring, score_texts
-from udfs.bm25_index import LABEL, TEXT, Formula, build_index, tokenize_rows
-from udfs.encode import Encoder, encode, load_encoder
-from udfs.fold_data import FoldSource, read_rows, role_texts
-from udfs.vector_index import Index
-from udfs.vectors import Search, search_labels, train_projection
-from udfs.vectors import build_index as build_label_index
+from udfs.retrieval.bm25 import LABEL, TEXT, Formula, Scoring, build_index, score_texts, tokenize_rows
+from udfs.retrieval.encode import Encoder, encode, load_encoder
+from udfs.retrieval.folds import FoldSource, read_rows, role_texts
+from udfs.retrieval.vectors import Index, Search, search_labels, train_projection
+from udfs.retrieval.vectors import build_index as build_label_index
 
 DATA = Path(__file__).parents[1] / "data" / "debtags"
 GROUPS = ("head", "tail")

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.memory import WorkerMemory, resident_bytes
-from jobs import prepare
-from jobs.config import load_config
-from jobs.runtime.session import get_session
+from jobs.datasets import prepare
+from jobs.engines.session import get_session
+from jobs.settings.config import load_config
 
 RESULTS = Path(__file__).parent / "results"
 SENTENCES, WORDS, VOCABULARY = 5_000, 20, 50_000

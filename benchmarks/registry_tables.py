@@ -10,8 +10,8 @@ from benchmarks.committed import DEMO, EURLEX57K_ALL, cells, fused, recommended,
 from fusion import FUSIONS, METRICS, NORMALIZATIONS
 from fusion.errors import AlarmError, XmtcError
 from fusion.registry import Fusion, LabelMetric, Normalization, TextMetric
-from jobs.monitoring.night import EXIT_CODES
-from jobs.retrievers.base import RETRIEVERS
+from jobs.nights.night import EXIT_CODES
+from jobs.settings.retrievers import RETRIEVERS
 
 DATASETS = {"demo": DEMO, "EURLEX57K": EURLEX57K_ALL}
 GROUPS = ("tail", "head", "all")

@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from jobs import report
-from jobs.config import load_config
+from jobs.reporting import report
+from jobs.settings.config import load_config
 
 DATASETS = ("one", "two", "three", "four")
 

@@ -93,8 +93,7 @@ def bm25(labels: int) -> dict[str, float]:
     import pyarrow as pa
 
     from jobs.settings.sparse import SparseSettings
-    from udfs.bm25 import Scoring, score_texts
-    from udfs.bm25_index import LABEL, TEXT, Formula, build_index, tokenize_rows
+    from udfs.retrieval.bm25 import LABEL, TEXT, Formula, Scoring, build_index, score_texts, tokenize_rows
 
     rng = np.random.default_rng(0)
     share = np.cumsum(1 / np.arange(1, VOCABULARY + 1) ** 0.9)

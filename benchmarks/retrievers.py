@@ -17,13 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fusion.grid import SINGLE, Cell
+from fusion.cells import SINGLE, Cell
 from fusion.names import print_subset
-from jobs import evaluate, prepare, retrieve
-from jobs import run as pipeline
-from jobs.config import Config, load_config
-from jobs.results.result import Result
-from jobs.runtime.session import get_session
+from jobs.datasets import prepare
+from jobs.engines.session import get_session
+from jobs.evaluation import evaluate
+from jobs.evaluation import pipeline as pipeline
+from jobs.evaluation.result import Result
+from jobs.retrievers import driver
+from jobs.settings.config import Config, load_config
 
 ROOT = Path(__file__).parents[1]
 ASPECTS = [(group, metric, k) for group in ("tail", "head") for metric, k in (("ndcg", 10), ("precision", 1))]
@@ -74,7 +76,7 @@ def main() -> None:
     config = load_config(arguments.config, settings)
     spark = get_session(config.spark)
     statistics = prepare.run(spark, config)
-    tables = retrieve.run(spark, config)
+    tables = driver.run(spark, config)
     result = evaluate.compute(spark, without_output(pipeline.evaluated(config, tables)))
     about = f"{statistics['texts']:,} texts, {statistics['labels']:,} labels, {config.prepare.folds} folds"
     lines = [f"# Retrievers on {config.dataset}: {about}", "", *report(figures(result, list(tables)))]

@@ -20,7 +20,7 @@ from scipy.stats import binomtest
 
 from fusion.metrics import Measure
 from fusion.statistics.paired import UNIT
-from fusion.statistics.random_signs import blocks_of, randomization_p
+from fusion.statistics.signs import blocks_of, randomization_p
 from fusion.statistics.tally import hit_weights
 from fusion.types import Array, Floats
 

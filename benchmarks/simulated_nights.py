@@ -25,8 +25,8 @@ from benchmarks.simulated_site import (
     smallest_p,
 )
 from fusion.errors import XmtcError
-from jobs import nightly
-from jobs.monitoring import commands
+from jobs.nights import commands
+from jobs.nights.night import message as message_of
 
 ALPHA, TOLERANCE = 0.01, 0.005
 WATCHED = 3 * 2 * len(METRICS)
@@ -117,7 +117,7 @@ class Calendar:
         except XmtcError as error:
             outcome = Outcome(run_id, event, expected, REFUSED, drop=drop, message=str(error))
         else:
-            message, result = nightly.message(night), GREEN if night.exit_code == 0 else RED
+            message, result = message_of(night), GREEN if night.exit_code == 0 else RED
             same = not night.evaluated or night.against("sample") == (self.pinned or self.baseline)
             because = result == GREEN or re.search(reason, message) is not None
             outcome = Outcome(run_id, event, expected, result, because, same, drop, message)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from scipy import stats
 
 from fusion.statistics.gate import ENOUGH_COMMON
-from jobs.config import Config
+from jobs.settings.config import Config
 from tests.nights import Site, good_texts
 from tests.plain_metrics import figure, ranked
 

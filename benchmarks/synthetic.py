@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusion.label_groups import HEAD, TAIL, head_size
+from fusion.labels import HEAD, TAIL, head_size
 from fusion.types import Array, Floats, Int32s, Ints
 
 LISTED = 64

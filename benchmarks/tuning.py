@@ -24,19 +24,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.data import write_data
-from fusion.grid import Cell, Grid
-from fusion.learning import ANY_FOLD
+from fusion.cells import ANY_FOLD, Cell
+from fusion.grid.grid import Grid
 from fusion.metrics import parse_measures
-from fusion.tuning.models import Model
+from fusion.models.models import Model
+from fusion.models.strategies import LAMBDAMART, LOGISTIC, Strategy
 from fusion.tuning.search import parameter_cells, weighted_cells
-from fusion.tuning.strategies import LAMBDAMART, LOGISTIC, Strategy
-from jobs.config import load_config
-from jobs.inputs.list_rows import ListRows, load_lists
+from jobs.inputs.engines import LocalEngine
+from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.sources import Sources
-from jobs.runtime.engines import LocalEngine
+from jobs.settings.config import load_config
 from jobs.tuning.learning import Learner, kinds_of
-from jobs.tuning.tried import count
-from udfs.evaluation_plan import EvaluationPlan
+from jobs.tuning.validation import count
+from udfs.plan import EvaluationPlan
 from udfs.tuning import Parting, TrainTexts
 
 T = TypeVar("T")

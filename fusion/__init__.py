@@ -3,6 +3,8 @@
 No Spark, no files, no clock.
 """
 
+from __future__ import annotations
+
 from fusion import fusions, metrics, normalizations
 from fusion.registry import FUSIONS, METRICS, NORMALIZATIONS
 

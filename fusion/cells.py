@@ -48,3 +48,7 @@ class Cell(NamedTuple):
     def is_strategy(self) -> bool:
         """Whether it was chosen or learned on judged texts, and differs by fold and label group."""
         return self.normalization in (TUNED, LEARNED)
+
+
+ANY_FOLD = -1
+"""The fold of evidence that serves all folds."""

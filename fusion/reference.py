@@ -14,9 +14,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from fusion.grid.trained import Evidence
 from fusion.kernel.candidates import CONSTANTS, DEFAULT, Policies
 from fusion.kernel.pools import ListStatistics
-from fusion.learning import Evidence
 from fusion.metrics import WHOLE
 from fusion.registry import FUSIONS, METRICS, NORMALIZATIONS, Normalization, TextMetric
 from fusion.types import Floats

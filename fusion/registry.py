@@ -20,6 +20,7 @@ from fusion.types import Array, Floats, Ints
 if TYPE_CHECKING:
     from fusion.worth import JudgedTexts, Worth
 
+
 Reads = Literal["scores", "ranks"]
 Gain = Literal["one", "grade", "propensity"]
 CutOff = Literal["needed", "optional", "none"]

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fusion.kernel.compiled import compiled
+from fusion.compiled import compiled
 from fusion.types import Floats, Int32s, Ints
 
 Counting = Literal["each", "first", "running"]

@@ -13,24 +13,23 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError, visible
-from jobs.command_line.options import given_settings
-from jobs.command_line.parser import HELP, parsed
+from jobs.help import HELP, given_settings, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.config import Config
-    from jobs.nightly import Night
-    from jobs.settings.local_files import InputFile
+    from jobs.inputs.local_files import InputFile
+    from jobs.nights.night import Night
+    from jobs.settings.config import Config
 
 
 def _session(config: Config, files: Iterable[InputFile] = (), prepared: bool = False) -> SparkSession:
     """A session, after seeing that the input files are there, that the dataset is prepared where it must be, and that
     the results may be written: a refusal should not cost a JVM, let alone hours of work."""
-    from jobs.runtime.folders import check_output
-    from jobs.runtime.session import get_session
-    from jobs.runtime.workspace import Workspace, check_prepared, check_work
-    from jobs.settings.local_files import check_files
+    from jobs.engines.session import get_session
+    from jobs.inputs.local_files import check_files
+    from jobs.storage.folders import check_output
+    from jobs.storage.workspace import Workspace, check_prepared, check_work
 
     check_files(config.spark, files)
     check_output(config.output)
@@ -42,26 +41,26 @@ def _session(config: Config, files: Iterable[InputFile] = (), prepared: bool = F
 
 def _dataset_session(config: Config) -> SparkSession:
     """A session for a job that reads the dataset's files."""
-    from jobs.datasets.readers import check_settings
-    from jobs.settings.local_files import dataset_files
+    from jobs.datasets.formats import check_settings
+    from jobs.inputs.local_files import dataset_files
 
     check_settings(config.prepare)
     return _session(config, dataset_files(config.prepare))
 
 
 def evaluate(config: Config) -> None:
-    from jobs import evaluate as job
-    from jobs.reporting.console import summary
-    from jobs.settings.local_files import check_files, input_files
+    from jobs.evaluation import evaluate as job
+    from jobs.inputs.local_files import check_files, input_files
+    from jobs.reporting.terminal import summary
 
     check_files(config.spark, input_files(config.inputs))
     print(summary(job.run(None, config), config))
 
 
 def tune(config: Config) -> None:
-    from jobs import tune as job
-    from jobs.reporting.console import summary
-    from jobs.settings.local_files import check_files, input_files
+    from jobs.inputs.local_files import check_files, input_files
+    from jobs.reporting.terminal import summary
+    from jobs.tuning import tune as job
 
     check_files(config.spark, input_files(config.inputs))
     config = job.with_inputs(config)
@@ -69,8 +68,8 @@ def tune(config: Config) -> None:
 
 
 def fuse(config: Config) -> None:
-    from jobs import fuse as job
-    from jobs.settings.local_files import check_files, input_files
+    from jobs.evaluation import fuse as job
+    from jobs.inputs.local_files import check_files, input_files
 
     check_files(config.spark, input_files(config.inputs))
     lists = job.run(None, config)
@@ -78,48 +77,48 @@ def fuse(config: Config) -> None:
 
 
 def explain(config: Config) -> None:
-    from jobs import explain as job
-    from jobs.reporting.explaining import terminal
-    from jobs.settings.local_files import check_files, input_files
+    from jobs.evaluation import explain as job
+    from jobs.inputs.local_files import check_files, input_files
+    from jobs.reporting.terminal import terminal
 
     check_files(config.spark, input_files(config.inputs))
     print(terminal(job.run(None, config), config.explain.rows))
 
 
 def prepare(config: Config) -> None:
-    from jobs import prepare as job
+    from jobs.datasets import prepare as job
 
     print(job.summary(job.run(_dataset_session(config), config), config.prepare.paper))
 
 
 def retrieve(config: Config) -> None:
-    from jobs import retrieve as job
+    from jobs.retrievers import driver as job
 
     for name, lists in job.run(_session(config, prepared=True), config).items():
         print(f"{name} candidates are in {lists}")
 
 
 def retrieve_sparse(config: Config) -> None:
-    from jobs import retrieve_sparse as job
+    from jobs.retrievers import bm25 as job
 
     print(f"BM25 candidates are in {job.run(_session(config, prepared=True), config)}")
 
 
 def train_dense(config: Config) -> None:
-    from jobs import train_dense as job
+    from jobs.retrievers import vectors as job
 
     job.run(_session(config, prepared=True), config)
 
 
 def retrieve_dense(config: Config) -> None:
-    from jobs import retrieve_dense as job
+    from jobs.retrievers import dense as job
 
     print(f"dense candidates are in {job.run(_session(config, prepared=True), config)}")
 
 
 def run(config: Config) -> None:
-    from jobs import run as job
-    from jobs.reporting.console import summary
+    from jobs.evaluation import pipeline as job
+    from jobs.reporting.terminal import summary
 
     print(summary(job.run(_dataset_session(config), config), job.with_results(config)))
     job.announce(config, job.REPORT)
@@ -127,12 +126,12 @@ def run(config: Config) -> None:
 
 
 def report(config: Config) -> None:
-    from jobs import report as job
-    from jobs.runtime.folders import check_output
+    from jobs.reporting import report as job
+    from jobs.storage.folders import check_output
 
     check_output(config.output)
     if config.report.compare:
-        from jobs.reporting.change_words import terminal
+        from jobs.reporting.compare_words import terminal
 
         page, compared = job.compare(config)
         print(f"{terminal(compared)}\n")
@@ -142,14 +141,14 @@ def report(config: Config) -> None:
 
 
 def nightly(config: Config) -> None:
-    from jobs import nightly as job
+    from jobs.nights import nightly as job
 
     _told(job.run(None, config))
 
 
 def _told(night: Night) -> None:
     """Print how a night went; an alarm is an error."""
-    from jobs.nightly import message
+    from jobs.nights.night import message
 
     if night.exit_code:
         raise AlarmError(message(night), night.exit_code)
@@ -158,8 +157,8 @@ def _told(night: Night) -> None:
 
 def nightly_action(config: Config, words: Sequence[str], dataset: str | None, because: str) -> None:
     """Ask about past nights, decide about them, or make one again."""
-    from jobs import nightly as job
-    from jobs.monitoring import commands
+    from jobs.nights import commands
+    from jobs.nights import nightly as job
 
     action, *nights = words
     history = job.history_of(None, config)
@@ -180,7 +179,7 @@ def nightly_action(config: Config, words: Sequence[str], dataset: str | None, be
 
 
 def doctor(config: Config) -> None:
-    from jobs import doctor as job
+    from jobs.engines import doctor as job
 
     problems = job.run(config)
     if problems:
@@ -188,7 +187,7 @@ def doctor(config: Config) -> None:
 
 
 def show_config(config: Config) -> None:
-    from jobs.config import commented_yaml
+    from jobs.settings.config import commented_yaml
 
     print(commented_yaml(config), end="")
 
@@ -222,7 +221,7 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _configured(arguments: argparse.Namespace) -> Config:
-    from jobs.config import load_config
+    from jobs.settings.config import load_config
 
     options = {setting: option for setting, _, option in given_settings(arguments)}
     return load_config(arguments.config, settings_of(arguments), options)
@@ -238,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
     except Exception as error:
-        from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
+        from jobs.engines.errors import SPARK_ERRORS, spark_reason, unreadable
 
         if not isinstance(error, SPARK_ERRORS):
             return _failed(f"unexpected: {error!r} (--debug shows where)", 1, arguments.debug)
@@ -250,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace, config: Config) -> None:
-    from jobs.runtime.credentials import configure_storage
+    from jobs.engines.credentials import configure_storage
 
     configure_storage(config)
     if getattr(arguments, "action", None):
@@ -258,8 +257,7 @@ def _run(arguments: argparse.Namespace, config: Config) -> None:
     else:
         JOBS[arguments.job](config)
     if arguments.job in STAGED:
-        from jobs.runtime.sweep import sweep
-        from jobs.runtime.workspace import Workspace
+        from jobs.storage.workspace import Workspace, sweep
 
         sweep(Workspace.of(config).folder, config.work.keep, config.work.keep_hours)
 
@@ -295,7 +293,3 @@ def command() -> None:
 def job_main(job: str) -> None:
     """For `spark-submit jobs/<job>.py ...`."""
     sys.exit(main([job, *sys.argv[1:]]))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

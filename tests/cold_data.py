@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from fusion.label_groups import pareto_groups
+from fusion.labels import pareto_groups
 from fusion.retrieval.tokens import Tokenizer
 
 DATA = Path(__file__).parents[1] / "data" / "debtags"

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.engines.session import get_session
 from jobs.runtime.log import configure_log
-from jobs.runtime.session import get_session
-from jobs.settings import SparkSettings
-from jobs.settings.log import LogSettings
+from jobs.settings.base import SparkSettings
+from jobs.settings.sections import LogSettings
 from tests.servers import QUICK
 
 # As the command does: tests read its lines.

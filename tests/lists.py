@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fusion.kernel.blocks import TextBlock
 from fusion.kernel.pools import Lists, Relevant
+from fusion.kernel.texts import TextBlock
 
 RETRIEVERS = ("bm25", "dense", "splade", "colbert")
 Text = dict[str, dict[str, dict[int, float]]]

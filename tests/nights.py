@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from jobs import nightly
-from jobs.config import Config, load_config
-from jobs.monitoring.history import History
+from jobs.nights import nightly
+from jobs.nights.history import History
+from jobs.settings.config import Config, load_config
 from tests.lists import Text, random_relevant, random_texts, write_tables
 
 TEXTS = 400

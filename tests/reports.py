@@ -12,30 +12,30 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special, stats
 
-from fusion.grid import SINGLE, Cell, Grid
+from fusion.cells import SINGLE, Cell
+from fusion.grid.grid import Grid
 from fusion.metrics import Measure
 from fusion.registry import FUSIONS
 from fusion.statistics.significance import sign_change_p, wilson_interval
-from jobs.reporting.assemble import compared_aspects, deciding_test
-from jobs.reporting.data import (
+from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.formats import shown_cell
+from jobs.reporting.judge import compared_aspects, deciding_test
+from jobs.reporting.model import (
     Agreement,
     Aspect,
     Band,
     BandTest,
     Comparison,
-    Dataset,
     Gain,
     PaperFigures,
     Recommendation,
-    Report,
     Row,
     Share,
-    Test,
     Value,
 )
-from jobs.reporting.formats import shown_cell
 from jobs.reporting.night_data import DatasetNight, NightVerdict, WatchedChange
 from jobs.reporting.recommend import rankings, recommendation, verdict_of
+from jobs.settings.sections import Test
 
 DATASETS = {"Eurlex-4K": 19_314, "Wiki10-31K": 20_762, "Amazon-670K": 643_474, "AmazonCat-13K": 1_493_021}
 """Names and numbers of texts."""

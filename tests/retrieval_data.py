@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.runtime.stages import run_stage
+from jobs.storage.stages import run_stage
 
 FOLDS, TEXTS, LABELS, WORDS = 2, 120, 20, 200
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pyspark
 
-from jobs.runtime.java import ensure_java
+from jobs.runtime.machine import ensure_java
 
 SPARK_HOME = Path(pyspark.__file__).parent
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

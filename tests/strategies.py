@@ -7,9 +7,10 @@ from itertools import product
 from typing import Any
 
 from fusion.cells import Cell
-from fusion.tuning.strategies import CELL, LAMBDAMART, LOGISTIC, WEIGHTS
-from jobs.reporting.assemble import compared_aspects
-from jobs.reporting.data import Aspect, Band, Comparison, Dataset, Report, Row, Value
+from fusion.models.strategies import CELL, LAMBDAMART, LOGISTIC, WEIGHTS
+from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.judge import compared_aspects
+from jobs.reporting.model import Aspect, Band, Comparison, Row, Value
 from jobs.reporting.strategies import OVERALL, read_strategies
 
 GAIN = {CELL: 0.0, WEIGHTS: 0.001, LOGISTIC: 0.008, LAMBDAMART: 0.012}

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.types import Ints
-from udfs.list_codes import Layout
+from udfs.lists import Layout
 from udfs.problems import Problems
-from udfs.text_batches import Work, read_texts, text_starts
+from udfs.texts import Work, read_texts, text_starts
 
 TEXTS_AT_ONCE, COLUMNS, FEWEST_AT_ONCE = 4_096, 128, 256
 """Texts that a thread lays out as arrays at the same time, for a grid of so many columns, and at least."""

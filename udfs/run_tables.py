@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from fusion.errors import InputError
-from udfs.strict_json import json_kind, parse_json
+from udfs.json_records import json_kind, parse_json
 from udfs.text_files import encoding_error, json_lines, other_encoding, read_lines, read_text, text_of
 
 LINES_AT_ONCE = 10_000

@@ -26,70 +26,71 @@ if TYPE_CHECKING:
     from fusion.registry import label_metric as label_metric
     from fusion.registry import metric as metric
     from fusion.registry import normalization as normalization
-    from jobs.config import Config as Config
-    from jobs.config import load_config as load_config
-    from jobs.monitoring.history import History as History
-    from jobs.retrievers.base import RETRIEVERS as RETRIEVERS
+    from jobs.nights.history import History as History
     from jobs.retrievers.own import retriever as retriever
-    from jobs.runtime.workspace import Workspace as Workspace
-    from udfs.fold_data import FoldTexts as FoldTexts
+    from jobs.settings.config import Config as Config
+    from jobs.settings.config import load_config as load_config
+    from jobs.settings.retrievers import RETRIEVERS as RETRIEVERS
+    from jobs.storage.workspace import Workspace as Workspace
+    from udfs.retrieval.folds import FoldTexts as FoldTexts
     from xmtc_fusion import notebook as notebook
-    from xmtc_fusion.evaluating import evaluate as evaluate
+    from xmtc_fusion.api import Explanation as Explanation
+    from xmtc_fusion.api import Tuned as Tuned
+    from xmtc_fusion.api import doctor as doctor
+    from xmtc_fusion.api import evaluate as evaluate
+    from xmtc_fusion.api import explain as explain
+    from xmtc_fusion.api import fuse as fuse
+    from xmtc_fusion.api import nightly as nightly
+    from xmtc_fusion.api import prepare as prepare
+    from xmtc_fusion.api import report as report
+    from xmtc_fusion.api import retrieve as retrieve
+    from xmtc_fusion.api import retrieve_dense as retrieve_dense
+    from xmtc_fusion.api import retrieve_sparse as retrieve_sparse
+    from xmtc_fusion.api import run as run
+    from xmtc_fusion.api import train_dense as train_dense
+    from xmtc_fusion.api import tune as tune
     from xmtc_fusion.evaluation import Evaluation as Evaluation
-    from xmtc_fusion.explaining import Explanation as Explanation
-    from xmtc_fusion.explaining import explain as explain
-    from xmtc_fusion.fusing import fuse as fuse
-    from xmtc_fusion.tuning import Tuned as Tuned
-    from xmtc_fusion.tuning import tune as tune
-    from xmtc_fusion.whole_jobs import doctor as doctor
-    from xmtc_fusion.whole_jobs import nightly as nightly
-    from xmtc_fusion.whole_jobs import prepare as prepare
-    from xmtc_fusion.whole_jobs import report as report
-    from xmtc_fusion.whole_jobs import retrieve as retrieve
-    from xmtc_fusion.whole_jobs import retrieve_dense as retrieve_dense
-    from xmtc_fusion.whole_jobs import retrieve_sparse as retrieve_sparse
-    from xmtc_fusion.whole_jobs import run as run
-    from xmtc_fusion.whole_jobs import train_dense as train_dense
+
 
 MODULES = {
     "AlarmError": "fusion.errors",
-    "Config": "jobs.config",
+    "Config": "jobs.settings.config",
     "ConfigError": "fusion.errors",
     "Evaluation": "xmtc_fusion.evaluation",
-    "Explanation": "xmtc_fusion.explaining",
+    "Explanation": "xmtc_fusion.api",
     "FUSIONS": "fusion",
-    "FoldTexts": "udfs.fold_data",
-    "History": "jobs.monitoring.history",
+    "FoldTexts": "udfs.retrieval.folds",
+    "History": "jobs.nights.history",
     "InputError": "fusion.errors",
     "METRICS": "fusion",
     "NORMALIZATIONS": "fusion",
     "OutputError": "fusion.errors",
-    "RETRIEVERS": "jobs.retrievers.base",
+    "RETRIEVERS": "jobs.settings.retrievers",
     "SetupError": "fusion.errors",
-    "Tuned": "xmtc_fusion.tuning",
-    "Workspace": "jobs.runtime.workspace",
+    "Tuned": "xmtc_fusion.api",
+    "Workspace": "jobs.storage.workspace",
     "XmtcError": "fusion.errors",
     "__version__": "fusion",
-    "doctor": "xmtc_fusion.whole_jobs",
-    "evaluate": "xmtc_fusion.evaluating",
-    "explain": "xmtc_fusion.explaining",
-    "fuse": "xmtc_fusion.fusing",
+    "doctor": "xmtc_fusion.api",
+    "evaluate": "xmtc_fusion.api",
+    "explain": "xmtc_fusion.api",
+    "fuse": "xmtc_fusion.api",
     "fusion": "fusion.registry",
     "label_metric": "fusion.registry",
-    "load_config": "jobs.config",
+    "load_config": "jobs.settings.config",
     "metric": "fusion.registry",
-    "nightly": "xmtc_fusion.whole_jobs",
+    "nightly": "xmtc_fusion.api",
     "normalization": "fusion.registry",
     "notebook": "xmtc_fusion",
-    "prepare": "xmtc_fusion.whole_jobs",
-    "report": "xmtc_fusion.whole_jobs",
-    "retrieve": "xmtc_fusion.whole_jobs",
-    "retrieve_dense": "xmtc_fusion.whole_jobs",
-    "retrieve_sparse": "xmtc_fusion.whole_jobs",
+    "prepare": "xmtc_fusion.api",
+    "report": "xmtc_fusion.api",
+    "retrieve": "xmtc_fusion.api",
+    "retrieve_dense": "xmtc_fusion.api",
+    "retrieve_sparse": "xmtc_fusion.api",
     "retriever": "jobs.retrievers.own",
-    "run": "xmtc_fusion.whole_jobs",
-    "train_dense": "xmtc_fusion.whole_jobs",
-    "tune": "xmtc_fusion.tuning",
+    "run": "xmtc_fusion.api",
+    "train_dense": "xmtc_fusion.api",
+    "tune": "xmtc_fusion.api",
 }
 """Each public name with the module that defines it (modules of this package: with the package). The imports above say
 the same to type checkers."""

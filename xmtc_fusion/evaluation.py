@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from fusion import __version__
+from fusion.cells import SINGLE, Cell
 from fusion.errors import unknown_name
-from fusion.grid import SINGLE, Cell
-from fusion.label_groups import ALL
+from fusion.labels import ALL
 from fusion.metrics import Measure, parse_measures
-from jobs.config import Config
-from jobs.results.result import Result
-from jobs.runtime.safe_text import escape
-from jobs.settings import OutputSettings
+from jobs.evaluation.result import Result
+from jobs.settings.base import OutputSettings
+from jobs.settings.config import Config
+from jobs.storage.folders import escape
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from jobs.reporting.data import Aspect, Dataset, Value
-    from jobs.reporting.data import Report as ReportData
+    from jobs.reporting.dataset import Dataset
+    from jobs.reporting.dataset import Report as ReportData
+    from jobs.reporting.model import Aspect, Value
 
 
 class Best(NamedTuple):
@@ -87,7 +88,7 @@ class Evaluation:
 
     def table(self) -> str:
         """For each label group the retrievers and the best cells, and whether the best one is better, as text."""
-        from jobs.reporting.console import summary
+        from jobs.reporting.terminal import summary
 
         return summary(self._result, self.config)
 
@@ -104,8 +105,8 @@ class Evaluation:
 
     def save(self, path: str, *, overwrite: bool = False) -> str:
         """Write all tables to a folder, which `report` and `xmtc-fusion report` can read."""
-        from jobs.evaluate import write
-        from jobs.runtime.folders import result_folder
+        from jobs.evaluation.evaluate import write
+        from jobs.storage.folders import result_folder
 
         with result_folder(output_settings(path, overwrite), self.config) as folder:
             write(self._result, folder)
@@ -113,8 +114,8 @@ class Evaluation:
 
     def report(self, path: str, *, overwrite: bool = False) -> str:
         """Write the report: one page, Markdown, LaTeX, CSV and charts. Returns the path of the page."""
-        from jobs import report as job
-        from jobs.runtime.folders import result_folder
+        from jobs.reporting import report as job
+        from jobs.storage.folders import result_folder
 
         with result_folder(output_settings(path, overwrite), self.config) as folder:
             job.write(self._report, folder, job.can_draw(self.config.report))
@@ -150,8 +151,8 @@ class Evaluation:
 
     @cached_property
     def _dataset(self) -> Dataset:
-        from jobs.reporting.assemble import assemble
-        from jobs.results.stored import Results
+        from jobs.evaluation.result import Results
+        from jobs.reporting.judge import assemble
 
         result = self._result
         stored = Results(
@@ -168,7 +169,7 @@ class Evaluation:
 
     @property
     def _report(self) -> ReportData:
-        from jobs.reporting.data import Report
+        from jobs.reporting.dataset import Report
 
         settings = self.config.report
         return Report(settings.title, (self._dataset,), settings.test, settings.alpha, __version__)

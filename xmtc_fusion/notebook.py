@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from jobs.inputs.in_memory import kind_of
+from jobs.inputs.sources import kind_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import SparkSession
+
 
 LONG_NAME = 12
 """Names of more characters are written at an angle below a chart."""
@@ -29,10 +30,10 @@ def widget(name: str, default: str, label: str) -> str:
 
 def session() -> SparkSession:
     """The notebook's session, or one on this machine. From here on, jobs say below the cell what they do."""
+    from jobs.engines.session import get_session
     from jobs.runtime.log import configure_log
-    from jobs.runtime.session import get_session
-    from jobs.settings import SparkSettings
-    from jobs.settings.log import LogSettings
+    from jobs.settings.base import SparkSettings
+    from jobs.settings.sections import LogSettings
 
     configure_log(LogSettings())
     return get_session(SparkSettings())

@@ -1,5 +1,7 @@
 """The fusion algorithms. One file each; the order here is the order of the tables, the paper's ten first."""
 
+from __future__ import annotations
+
 from fusion.fusions.combmin import combmin
 from fusion.fusions.combmax import combmax
 from fusion.fusions.combmed import combmed
@@ -25,6 +27,7 @@ from fusion.fusions.posfuse import posfuse
 from fusion.fusions.probfuse import probfuse
 from fusion.fusions.segfuse import segfuse
 from fusion.fusions.slidefuse import slidefuse
+
 
 __all__ = [
     "bayesfuse",

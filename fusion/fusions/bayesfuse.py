@@ -1,8 +1,10 @@
 """BayesFuse: the odds that a label is relevant, as the places of its lists tell them."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from fusion.learning import Evidence, trained
+from fusion.grid.trained import Evidence, trained
 from fusion.types import Floats
 
 EDGES = [0, 5, 10, 15, 20, 30, 100, 200, 500, 1000]

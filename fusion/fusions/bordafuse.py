@@ -1,9 +1,11 @@
 """BordaFuse: every list hands out votes over all candidates; those it missed share the rest."""
 
+from __future__ import annotations
+
 import numpy as np
 
+from fusion.compiled import compiled
 from fusion.kernel.candidates import Candidates
-from fusion.kernel.compiled import compiled
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 

@@ -1,5 +1,7 @@
 """CombANZ: the mean of a label's scores over the lists that hold it."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

@@ -1,5 +1,7 @@
 """CombGMNZ: as CombMNZ, with the number of lists to a power of one's choice."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

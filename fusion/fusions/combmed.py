@@ -1,5 +1,7 @@
 """CombMED: the median of a label's scores."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

@@ -1,5 +1,7 @@
 """CombMNZ: the sum of a label's scores times the number of lists that hold it."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

@@ -3,10 +3,12 @@
 A list that lacks a label ranks it below all it has; two labels that both lack there tie.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
+from fusion.compiled import compiled
 from fusion.kernel.candidates import Candidates
-from fusion.kernel.compiled import compiled
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 

@@ -1,5 +1,7 @@
 """ISR: the inverse squares of a label's ranks, times the number of lists that hold it."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

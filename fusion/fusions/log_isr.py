@@ -1,5 +1,7 @@
 """Log-ISR: as ISR, with the logarithm of the number of lists; 0 for a label of one list."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

@@ -1,5 +1,7 @@
 """LogN-ISR: as Log-ISR, with a small addition that keeps the order of labels of one list."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

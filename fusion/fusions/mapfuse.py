@@ -1,8 +1,10 @@
 """MAPFuse: inverse ranks, each list's times its mean average precision."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from fusion.learning import Evidence, trained
+from fusion.grid.trained import Evidence, trained
 from fusion.types import Floats
 
 

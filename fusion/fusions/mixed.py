@@ -1,5 +1,7 @@
 """Mixed: the weighted sum of a label's scores times the root of the number of lists that hold it."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

@@ -1,8 +1,10 @@
 """PosFuse: how often a label at that place was relevant."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from fusion.learning import Evidence, trained
+from fusion.grid.trained import Evidence, trained
 from fusion.types import Floats
 
 

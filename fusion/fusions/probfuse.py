@@ -1,8 +1,10 @@
 """ProbFuse: how often labels of that segment of the list were relevant; lists are cut into equally long segments."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from fusion.learning import Evidence, trained
+from fusion.grid.trained import Evidence, trained
 from fusion.types import Floats
 
 

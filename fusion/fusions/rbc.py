@@ -1,5 +1,7 @@
 """Rank-biased centroids: what a reader gets out of a place who goes on to the next one with probability phi."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

@@ -1,5 +1,7 @@
 """Reciprocal rank fusion: the inverse of a label's ranks, damped by a constant."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

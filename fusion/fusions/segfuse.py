@@ -1,8 +1,10 @@
 """SegFuse: how often labels of that segment were relevant, times the score; segments grow from the top down."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from fusion.learning import Evidence, trained
+from fusion.grid.trained import Evidence, trained
 from fusion.types import Floats
 
 EDGES = [0, *(10 * 2 ** (k - 1) - 5 for k in range(1, 11))]

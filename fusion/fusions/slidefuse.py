@@ -1,8 +1,10 @@
 """SlideFuse: how often labels near that place were relevant."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from fusion.learning import Evidence, trained
+from fusion.grid.trained import Evidence, trained
 from fusion.types import Floats
 
 

@@ -1,5 +1,7 @@
 """Weighted BordaFuse: as BordaFuse, with the votes of each list times its weight."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.fusions.bordafuse import points

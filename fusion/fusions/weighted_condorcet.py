@@ -3,10 +3,12 @@
 The score is wins minus losses. Sums of weights that differ by rounding alone are equal.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
+from fusion.compiled import compiled
 from fusion.kernel.candidates import Candidates
-from fusion.kernel.compiled import compiled
 from fusion.registry import fusion
 from fusion.types import Array, Floats
 

@@ -1,5 +1,7 @@
 """Weighted MNZ: the sum of a label's scores times the weights of the lists that hold it."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

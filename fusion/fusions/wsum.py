@@ -1,5 +1,7 @@
 """Weighted sum: the sum of a label's scores, each times the weight of its list."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.kernel.candidates import Candidates

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
-
 from fusion.errors import ConfigError, unknown_name
 from fusion.metrics.average_precision import average_precision
 from fusion.metrics.bpref import bpref
@@ -23,6 +22,7 @@ from fusion.metrics.r_precision import r_precision
 from fusion.metrics.recall import recall
 from fusion.registry import METRICS, LabelMetric, TextMetric
 from fusion.worth import Rules
+
 
 __all__ = [
     "LARGEST_K",

@@ -1,5 +1,7 @@
 """MAP: the mean over texts of average precision, P at the rank of every hit, divided by all relevant labels."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

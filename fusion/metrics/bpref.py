@@ -1,5 +1,7 @@
 """bpref: how seldom labels judged not relevant stand above relevant ones. Labels that nobody judged do not matter."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

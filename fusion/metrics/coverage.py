@@ -1,5 +1,7 @@
 """Coverage@k: the share of labels that are found at least once, of those that test texts carry."""
 
+from __future__ import annotations
+
 from fusion.registry import label_metric
 from fusion.types import Array, Ints
 

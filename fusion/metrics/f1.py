@@ -1,5 +1,7 @@
 """F1@k: the harmonic mean of P@k and recall@k."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

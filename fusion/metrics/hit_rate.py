@@ -1,5 +1,7 @@
 """Hit rate@k: the share of texts with a hit among the first k; also called success."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

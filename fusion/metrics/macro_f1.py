@@ -1,5 +1,7 @@
 """Macro F1@k: the mean over labels of each label's F1."""
 
+from __future__ import annotations
+
 from fusion.registry import label_metric
 from fusion.types import Array, Ints
 

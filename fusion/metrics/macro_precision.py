@@ -1,5 +1,7 @@
 """Macro P@k: of each label the share of right ones among the texts that have it in their first k; 0 if none has."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import label_metric

@@ -1,5 +1,7 @@
 """Macro recall@k: of each label the share found among the texts that carry it."""
 
+from __future__ import annotations
+
 from fusion.registry import label_metric
 from fusion.types import Array, Ints
 

@@ -1,5 +1,7 @@
 """MRR: the mean reciprocal rank of the first hit; with a cut-off, 0 where that is below it."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

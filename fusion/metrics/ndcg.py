@@ -1,6 +1,8 @@
 """nDCG@k: discounted gain of the hits over that of an ideal ranking. Discount 1 / log2(1 + rank); the gain is 1, or
 follows from the grades where there are any."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

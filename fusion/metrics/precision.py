@@ -1,5 +1,7 @@
 """P@k: the share of hits among the first k."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

@@ -1,6 +1,8 @@
 """psndcg@k: nDCG with hits weighted by inverse propensity. Printed is the ratio of sums over texts; tests over texts
 compare the ratios of single texts."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

@@ -1,6 +1,8 @@
 """psp@k: precision with hits weighted by inverse propensity, so that rare labels, which are often missing from the
 judgements, count more. Printed is the ratio of sums over texts; tests over texts compare the ratios of single texts."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

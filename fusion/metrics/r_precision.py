@@ -1,5 +1,7 @@
 """R-precision: the share of hits among the first n, where n is the number of relevant labels of the text."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

@@ -1,5 +1,7 @@
 """Recall@k: the share of the relevant labels that are among the first k."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import metric

@@ -3,6 +3,8 @@
 The candidates that a list missed share what it did not hand out, so every candidate has a score in every list.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

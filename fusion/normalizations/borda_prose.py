@@ -3,6 +3,8 @@
 A label that a list missed has no score there. The paper's tables come from `borda`, not from this form.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import Affine, Statistics, normalization

@@ -1,5 +1,7 @@
 """Distribution-based: three standard deviations around the mean of a list stretched over [0, 1], the rest clipped."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """L2: the scores of a list as the coordinates of a vector of length 1."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Max: the scores of a list in units of the best one. Without meaning where the best one is not positive."""
 
+from __future__ import annotations
+
 from fusion.registry import Affine, Statistics, normalization
 from fusion.types import EPS, Floats
 

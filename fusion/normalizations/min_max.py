@@ -1,5 +1,7 @@
 """Min-max: the scores of a list stretched over [0, 1]."""
 
+from __future__ import annotations
+
 from fusion.registry import Affine, Statistics, normalization
 from fusion.types import EPS, Floats
 

@@ -1,5 +1,7 @@
 """None: the scores as they are, for retrievers whose scores compare."""
 
+from __future__ import annotations
+
 from fusion.registry import Affine, Statistics, normalization
 from fusion.types import Floats
 

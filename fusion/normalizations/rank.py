@@ -1,5 +1,7 @@
 """Rank: evenly spaced scores from 1 down to 1/n."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fusion.registry import Affine, Statistics, normalization

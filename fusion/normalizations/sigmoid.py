@@ -1,5 +1,7 @@
 """Sigmoid: scores that are logits as probabilities, each on its own."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

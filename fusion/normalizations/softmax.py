@@ -1,5 +1,7 @@
 """Softmax: the scores of a list as probabilities that sum to 1; the higher the temperature, the more even."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

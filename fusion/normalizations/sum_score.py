@@ -1,5 +1,7 @@
 """Sum: the scores of a list, moved to start at 0, as shares of their sum."""
 
+from __future__ import annotations
+
 from fusion.registry import Affine, Statistics, normalization
 from fusion.types import EPS, Floats
 

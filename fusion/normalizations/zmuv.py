@@ -1,5 +1,7 @@
 """Zero mean, unit variance: the scores of a list as distances from their mean in standard deviations."""
 
+from __future__ import annotations
+
 from fusion.registry import Affine, Statistics, normalization
 from fusion.types import EPS, Floats
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusion.kernel.compiled import compiled
+from fusion.compiled import compiled
 from fusion.types import Int32s, Ints, Singles
 
 FIRST_DECAY, SECOND_DECAY, DAMPING = 0.9, 0.999, 1e-8

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from fusion.compiled import compiled
 from fusion.errors import InputError
-from fusion.kernel.compiled import compiled
 from fusion.retrieval.contrastive import (
     SAMPLE,
     LabelSets,

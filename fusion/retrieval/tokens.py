@@ -1,10 +1,10 @@
-"""Tokens: the words of a text, as sparse retrieval counts them.
+r"""Tokens: the words of a text, as sparse retrieval counts them.
 
 A text is brought to Unicode's normal form NFKC, put in lower case, and cut into tokens: a token is a maximal run
 of letters and digits of any script, with the combining marks that belong to them. As a regular expression, where
-`\\M` stands for the marks (Unicode categories Mn, Mc and Me):
+`\M` stands for the marks (Unicode categories Mn, Mc and Me):
 
-    [^\\W_]+(?:\\M+[^\\W_]*)*
+    [^\W_]+(?:\M+[^\W_]*)*
 
 Everything else separates: white space, punctuation, hyphens, apostrophes, underscores, symbols. So `It's X-ray_2`
 gives `it s x ray 2`. Scripts written without spaces, such as Chinese, give one token for each run.

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fusion.kernel.blocks import TextBlock
-from fusion.kernel.compiled import compiled
-from fusion.kernel.hits import Hits
-from fusion.label_groups import ALL
+from fusion.compiled import compiled
+from fusion.grid.hits import Hits
+from fusion.kernel.texts import TextBlock
+from fusion.labels import ALL
 from fusion.metrics import Measure
-from fusion.statistics.counts import Counts
-from fusion.statistics.tally import IDEALS, hit_weights
+from fusion.statistics.tally import IDEALS, Counts, hit_weights
 from fusion.types import Array, Floats, Ints
 
 BANDS = 10

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusion.kernel.blocks import PoolView
-from fusion.kernel.compiled import compiled
+from fusion.compiled import compiled
 from fusion.kernel.pools import Relevant
+from fusion.kernel.texts import PoolView
 from fusion.registry import METRICS, LabelMetric
 from fusion.types import Array, Int32s, Ints
 

@@ -13,8 +13,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from fusion.cells import SINGLE, Cell
 from fusion.errors import InputError
-from fusion.grid import SINGLE, Cell
 
 Aspect = TypeVar("Aspect", bound=Hashable)
 DECIMALS = 9

@@ -1,5 +1,7 @@
 """Hits counted as whole numbers, and the figures that follow from them.
 
+Hits counted as whole numbers, and the figures that follow from them.
+
 Where the worth of a hit depends only on its rank and on the number of relevant labels (nDCG, P), counts of hits by
 (rank, number) say it all. Of all other measures the figure of every text enters as a whole number of a small unit. Both
 add up exactly in any order, so the figures are the same to the bit however the texts were spread.
@@ -13,13 +15,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusion.kernel.compiled import compiled
-from fusion.label_groups import ALL
+from fusion.compiled import compiled
+from fusion.labels import ALL
 from fusion.metrics import Measure
 from fusion.registry import METRICS, TextMetric
-from fusion.statistics.counts import Counts
 from fusion.types import Floats, Int32s, Ints
 from fusion.worth import JudgedTexts
+
+
+class Counts:
+    """Arrays of counts, each an attribute, all of them parts of the vector `counts`."""
+
+    def __init__(self, **shapes: tuple[int, ...]) -> None:
+        sizes = [math.prod(shape) for shape in shapes.values()]
+        self.counts: Ints = np.zeros(sum(sizes), np.int64)
+        for (name, shape), part in zip(shapes.items(), np.split(self.counts, np.cumsum(sizes)[:-1]), strict=True):
+            setattr(self, name, part.reshape(shape))
+
+    def packed(self) -> tuple[Ints, Ints]:
+        """The counts that are not zero: where, and how many."""
+        where = np.flatnonzero(self.counts)
+        return where, self.counts[where]
+
+    def unpack(self, where: Ints, counts: Ints) -> None:
+        """Add packed counts."""
+        np.add.at(self.counts, where, counts)
+
 
 IDEALS = ("all", "group")
 UNIT = 2.0**-40

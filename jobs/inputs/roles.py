@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fusion.errors import InputError
-from jobs.datasets.roles import TEST, TRAIN, VALIDATION
 from jobs.inputs.sources import Source, Sources, require, source_name
 from jobs.inputs.tables import T, Tables
+from jobs.storage.workspace import TEST, TRAIN, VALIDATION
 
 ROLE = "role"
 SHOWN = 5

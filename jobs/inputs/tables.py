@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from fusion.types import Ints
 from jobs.inputs.sources import Source
-from udfs.list_codes import LabelGroups
+from udfs.lists import LabelGroups
 
 T = TypeVar("T")
 FOLD = 0

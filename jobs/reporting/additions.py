@@ -4,51 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from fusion.grid import SINGLE, Cell
-from fusion.label_groups import ALL
+from fusion.cells import SINGLE, Cell
+from fusion.labels import ALL
 from fusion.names import parse_subset, split, unquoted
 from fusion.statistics.significance import holm, paired_t
-from jobs.reporting.data import Aspect, Comparison, Dataset, Recommendation, Test, Verdict
+from jobs.reporting.dataset import Dataset
+from jobs.reporting.findings import Addition, Contribution
 from jobs.reporting.formats import cell_name, joined, measure_name, p_value, percent, points, verdict
 from jobs.reporting.formats import gain as gained
+from jobs.reporting.model import Aspect, Comparison, Recommendation
 from jobs.reporting.recommend import verdict_of
 from jobs.reporting.tables import Entry, Table, decisive, group_order
+from jobs.settings.sections import Test
 
-TITLE = "What each retriever adds to the others"
-
-
-@dataclass(frozen=True)
-class Addition:
-    """A cell over some retrievers beside the same cell without one of them, or beside the one that is left."""
-
-    aspect: Aspect
-    cell: Cell
-    """Not fixed to retrievers: these are `retriever` and `others`."""
-    retriever: str
-    others: tuple[str, ...]
-    value: float
-    without: float
-    comparison: Comparison
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What a retriever adds in an aspect: to most others that it was added to, and to every subset of them."""
-
-    to_most: Addition
-    verdict: Verdict
-    to_each: tuple[Addition, ...]
-
-    @property
-    def least(self) -> Addition:
-        return min(self.to_each, key=lambda addition: addition.comparison.difference)
-
-    @property
-    def most(self) -> Addition:
-        return max(self.to_each, key=lambda addition: addition.comparison.difference)
+ADDITIONS_TITLE = "What each retriever adds to the others"
 
 
 def read_additions(

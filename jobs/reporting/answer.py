@@ -1,17 +1,20 @@
-"""The answer in words: which fusion to deploy, by how much it is better, and where it loses."""
+"""The answer of a report: what to deploy, what speaks for it, and how to read the tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, get_args
 
-from fusion.cells import TUNED
-from fusion.grid import SINGLE, Cell
-from fusion.label_groups import ALL
-from jobs.reporting.data import OF_TEXTS, By, Dataset, Recommendation, Slice, Standing, Verdict
+from fusion.cells import SINGLE, TUNED, Cell
+from fusion.labels import ALL
+from fusion.statistics.coverage import FEWEST_PAIRS
+from jobs.reporting.dataset import Dataset, Report
 from jobs.reporting.formats import (
+    MINUS,
     NOTHING,
     SHORT_TESTS,
+    TESTS,
     cell_name,
     count,
     evidence,
@@ -26,7 +29,8 @@ from jobs.reporting.formats import (
     verdict,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.tables import Entry, Table, tested
+from jobs.reporting.model import OF_TEXTS, By, LabelChange, Recommendation, Slice, Standing, Verdict
+from jobs.reporting.tables import Entry, Table, group_order, tested
 
 REGRET_RULE = (
     "of the cells that lose to a single retriever in the fewest aspects (a label group and a measure), the one with "
@@ -58,7 +62,7 @@ def headline(dataset: Dataset) -> str:
         "not told apart": f"No case for fusion yet: {name} is not told apart from {better} alone on {where} "
         f"({gain}{tested})",
         "tests disagree": f"No clear case for fusion: tests disagree whether {name} {_beats(first.verdict)} {better} "
-        f"alone on {where} ({gain}; {evidence(first.verdict)})",
+        f"alone on {where} ({gain}; {evidence(first.verdict)}){tested}",
         "not tested": f"{name} leads, untested: {over}",
     }[first.verdict.outcome]
     return "; ".join([sentence, *_other_models(first, others), *_exceptions(others), *_losing(first)]) + "."
@@ -303,3 +307,144 @@ def _others_in_ranks(dataset: Dataset, standing: Standing) -> int | None:
             joined_cells = set().union(*(tie for tie in ties if cell in tie)) - {cell}
             return len({other for other in joined_cells if other.normalization != SINGLE})
     return None
+
+
+LABELS_TITLE = "Labels most helped and most hurt"
+NO_TRAINING_TEXTS = (
+    "Which labels have no training text is not known here: the inputs do not say which texts trained the retrievers "
+    "(a table of folds with roles would)."
+)
+
+
+def read_labels(rows: Iterable[Mapping[str, Any]]) -> tuple[LabelChange, ...]:
+    """The rows of the table `labels`."""
+    names = ("outcome", "label_id", "name", "pairs", "k", "found", "retriever_found", "watched", "most_unwatched")
+    return tuple(
+        LabelChange(
+            row["label_group"],
+            Cell(row["normalization"], row["fusion"]),
+            row["retriever"],
+            *(row[name] for name in names),
+        )
+        for row in rows
+    )
+
+
+def label_tables(dataset: Dataset) -> Iterator[tuple[str, Table]]:
+    """One table per label group and retriever, with a title: the labels helped, then those hurt. All labels come first,
+    and the best retriever."""
+    standings = dataset.recommendation.standings if dataset.recommendation else ()
+    better = {(one.aspect.label_group, one.better_single) for one in standings}
+    ordered = sorted(
+        dataset.labels,
+        key=lambda one: (
+            -group_order(one.label_group),
+            one.label_group,
+            (one.label_group, one.retriever) not in better,
+            one.retriever,
+        ),
+    )
+    for (group, retriever), changes in groupby(ordered, key=lambda one: (one.label_group, one.retriever)):
+        of_table = list(changes)
+        first = of_table[0]
+        sides = f"found by {cell_name(first.cell)}", f"by {retriever} alone"
+        yield (
+            f"{group} labels, against {retriever} alone",
+            Table(
+                f"labels-{group}-{retriever}",
+                f"{dataset.name}, {group} labels: {cell_name(first.cell)} against {retriever} alone; relevant pairs of "
+                f"text and label found in the first {first.k}.{_bound(of_table)}",
+                [(name,) for name in ("outcome", "label", "pairs", *sides, "change, in pairs")],
+                "llrrrr",
+                [
+                    [_line(change) for change in of_outcome]
+                    for _, of_outcome in groupby(of_table, key=lambda one: one.outcome)
+                ],
+            ),
+        )
+
+
+def _line(change: LabelChange) -> list[Entry]:
+    moved = change.found - change.retriever_found
+    label = f"{change.name} ({change.label_id})" if change.name else change.label_id
+    hits = [f"{count(number)} ({percent(number / change.pairs)}%)" for number in (change.found, change.retriever_found)]
+    words = [change.outcome, label, count(change.pairs), *hits, f"{moved:+,}".replace("-", MINUS)]
+    return [Entry(word) for word in words]
+
+
+def _bound(changes: list[LabelChange]) -> str:
+    """Among which labels these were chosen, where another label could belong to them."""
+    smallest = min(abs(change.found - change.retriever_found) for change in changes)
+    if changes[0].most_unwatched <= smallest:
+        return ""
+    return (
+        f" Chosen among the {count(changes[0].watched)} most frequent labels; every other one has "
+        f"{count(changes[0].most_unwatched)} pairs or fewer."
+    )
+
+
+def unseen_lines(dataset: Dataset) -> list[str]:
+    """A line per label group: the pairs whose label has no training text, and who finds them all the same."""
+    recommendation = dataset.recommendation
+    if recommendation is None or not dataset.bands:
+        return []
+    if dataset.unseen is None:
+        return [NO_TRAINING_TEXTS]
+    if not dataset.unseen:
+        return ["Every label of a test text has a training text in its fold."]
+    return [line for standing in recommendation.standings for line in _unseen_line(dataset, standing)]
+
+
+def _unseen_line(dataset: Dataset, standing: Standing) -> Iterator[str]:
+    group = standing.aspect.label_group
+    band = (dataset.unseen or {}).get(group)
+    if band is None:
+        return
+    pairs = band.pairs + sum(other.pairs for other in dataset.bands.get(group, ()))
+    cells = [*(Cell(SINGLE, name) for name in standing.singles), standing.cell]
+    deepest = max(next(iter(band.found.values())))
+    shares = [f"{cell_name(cell)} {percent(band.found[cell][deepest].value)}%" for cell in cells if cell in band.found]
+    yield (
+        f"{group} labels: {count(band.pairs)} of {count(pairs)} relevant pairs ({percent(band.pairs / pairs)}%) have a "
+        "label without a training text, which no retriever over training texts can return. Found in the first "
+        f"{deepest}: {joined(shares)}."
+    )
+
+
+LOSES = (
+    "By label frequency: how many relevant labels of each text either of the two ranks among its "
+    "first k, by a sign test over texts, which keeps the labels of a text together. By the number of labels, or "
+    "of words, of a text: texts, by the paired t-test. All are Holm-corrected over the slices. Tenths of labels "
+    f"with fewer than {FEWEST_PAIRS} pairs are joined with their neighbour. Words are counted where the judgements "
+    "tell them."
+)
+
+
+def how_to_read(report: Report) -> dict[str, str]:
+    """What the words mean and how it was tested."""
+    one = [dataset for dataset in report.datasets if len(dataset.folds) == 1 and tested(dataset)]
+    decides = f"The bold face is decided by the {TESTS[report.test]}, at {report.alpha:g}."
+    if one:
+        names = ", ".join(dataset.name for dataset in one)
+        decides += f" {names}: one fold leaves nothing for a test over folds, so the tests over texts decide."
+    others = "; and the ".join(meaning for test, meaning in TESTS.items() if test != report.test)
+    recommendations = [dataset.recommendation for dataset in report.datasets if dataset.recommendation]
+    rules = []
+    if any(not one.deployed for one in recommendations):
+        rule = f"{REGRET_RULE[0].upper()}{REGRET_RULE[1:]}"
+        rules.append(f"{rule}. Only the paper's protocol counts (ideal ranking over all labels of a text).")
+    if any(one.deployed for one in recommendations):
+        rules.append(f"{MODEL_RULE[0].upper()}{MODEL_RULE[1:]}.")
+    return {
+        **({"Recommended": " ".join(rules)} if rules else {}),
+        "Better, worse": "With several folds a gain is called better or worse only if the folds and the texts both say "
+        "so; with one fold the texts decide. Gains stand with their 95% interval over the texts, which, unlike p "
+        "over texts, is not corrected for the number of comparisons. Where only some of these find a difference, "
+        "the verdict says that tests disagree, and which.",
+        "Bold": f"{decides} Beside it stand the {others}. The test weighs a distance by how much it varies: a lower "
+        "figure that varies may be bold where a higher one is not.",
+        "Figures": "In percent: mean and, in brackets, standard deviation over the folds.",
+        "Label groups": "Head labels are the most frequent ones, tail labels all the others; each group is ranked and "
+        "measured on its own. All labels are fused as one list.",
+        **({"Where it loses": LOSES} if recommendations else {}),
+    }

@@ -1,27 +1,118 @@
-"""The charts of a report, for papers: one or two columns wide, to be read in grey print and by the colour-blind."""
+"""The charts of a report."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fusion.errors import visible
-from fusion.grid import SINGLE, Cell
-from fusion.label_groups import ALL
-from jobs.reporting.additions import Contribution
-from jobs.reporting.chart_style import COLOURS, DASHES, MARKS, ONE_COLUMN, TWO_COLUMNS, new_chart, style
-from jobs.reporting.curve_chart import draw_curve
-from jobs.reporting.data import Agreement, Aspect, Dataset, Ranking, Report, Row, Share, Value
-from jobs.reporting.formats import ANY, cell_name, measure_name, percent, span
+from fusion.cells import SINGLE, Cell
+from fusion.errors import SetupError, visible
+from fusion.labels import ALL
+from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.findings import Contribution
+from jobs.reporting.formats import ANY, cell_name, count, measure_name, objective_name, percent, span
+from jobs.reporting.model import Agreement, Aspect, Ranking, Row, Share, Value
 from jobs.reporting.tables import aspects_by_group, decisive, distinct_rows, file_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
+"""Widths in inches."""
+# The palette of Okabe and Ito: distinct for the colour-blind; marks, dashes and hatches tell lines and bars apart in
+# grey print.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+MARKS = ("o", "s", "^", "D", "v", "P")
+DASHES = ((0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)), (0, (6, 2)), (0, (2, 2)), (0, (1, 3)))
+STYLE = {
+    "font.size": 7,
+    "axes.titlesize": 7,
+    "axes.linewidth": 0.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.fontsize": 6.5,
+    "legend.frameon": False,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "xtick.major.width": 0.5,
+    "ytick.major.width": 0.5,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 4,
+    "hatch.linewidth": 0.6,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "xmtc-fusion",
+    "text.parse_math": False,
+}
+
+
+def style() -> AbstractContextManager[None]:
+    """Our settings on matplotlib's own, whatever the user's are."""
+    try:
+        from matplotlib import style as styles
+    except ImportError:
+        raise SetupError("the charts need the package matplotlib: pip install 'xmtc-fusion[report]'") from None
+    return styles.context(["default", STYLE])
+
+
+def new_chart(width: float, height: float, **subplots: Any) -> tuple[Figure, Sequence[Axes]]:
+    """A chart with its axes."""
+    from matplotlib.figure import Figure
+
+    chart = Figure((width, height), layout="constrained")
+    return chart, chart.subplots(squeeze=False, **subplots).ravel()
+
+
+def draw_curve(dataset: Dataset) -> Figure:
+    """A panel per label group; every strategy is a line with its colour, mark and dashes."""
+    groups = [group for group in dataset.strategies if group.curve]
+    cells = list(dict.fromkeys(cell for group in groups for cell in group.curve))
+    chart, axes = new_chart(
+        ONE_COLUMN if len(groups) == 1 else TWO_COLUMNS, 2.5, ncols=len(groups), sharey=True, sharex=True
+    )
+    for ax, group in zip(axes, groups, strict=True):
+        for number, cell in enumerate(cells):
+            points = group.curve.get(cell, ())
+            gains = [100 * point.mean for point in points]
+            ends = [
+                [100 * (point.mean - point.low) for point in points],
+                [100 * (point.high - point.mean) for point in points],
+            ]
+            # Lines that meet at one number of texts stand a little aside of each other.
+            aside = 1.025 ** (number - (len(cells) - 1) / 2)
+            ax.errorbar(
+                [point.texts * aside for point in points],
+                gains,
+                yerr=ends,
+                label=str(cell),
+                marker=MARKS[number % len(MARKS)],
+                color=COLOURS[number % len(COLOURS)],
+                linestyle=DASHES[number % len(DASHES)],
+                elinewidth=0.7,
+                markersize=3.5,
+            )
+        ax.axhline(0, color="black", linewidth=0.6)
+        ax.set_xscale("log")
+        ticks = sorted({point.texts for points in group.curve.values() for point in points})
+        ax.set_xticks(ticks, [count(tick) for tick in ticks], rotation=45, ha="right", rotation_mode="anchor")
+        ax.minorticks_off()
+        ax.set_title(visible(f"{group.label_group} labels"))
+        ax.grid(axis="y", color="0.9", linewidth=0.4)
+    axes[0].set_ylabel(f"gain in {objective_name(groups[0].objective)}, in points")
+    chart.supxlabel("validation texts per fold", size=7)
+    handles, labels = axes[0].get_legend_handles_labels()
+    place: dict[str, Any] = {"loc": "outside upper center", "ncols": 2 if len(groups) == 1 else 5}
+    over = "gain over the cell chosen on all validation texts;"
+    title = f"{dataset.name}: {over}{chr(10) if len(groups) == 1 else ' '}bars: from the lowest to the highest fold"
+    chart.legend(handles, labels, title=title, title_fontsize=7, **place)
+    return chart
+
 
 RANKS_SHOWN = 16
 """Cells of a chart of mean ranks; the page has all."""

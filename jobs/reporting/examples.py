@@ -5,56 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
-from fusion.grid import Cell
-from fusion.statistics.extremes import HELPED, OUTCOMES
-from jobs.reporting.data import Aspect, Dataset
+from fusion.cells import Cell
+from fusion.statistics.watchers import HELPED, OUTCOMES
+from jobs.evaluation.examples import FUSED, RELEVANT
+from jobs.reporting.dataset import Dataset
+from jobs.reporting.findings import Example, ExampleLabel, ExampleList
 from jobs.reporting.formats import MINUS, cell_name, measure_name, percent, points
+from jobs.reporting.model import Aspect
 from jobs.reporting.tables import Entry, Table, group_order
-from jobs.results.examples import FUSED, RELEVANT
 
 SHOWN = 5
 """Texts of each kind and label group; the table `examples` of the results may have more."""
 SIGN = "\N{CHECK MARK}"
 """Stands before a relevant label, so that it is seen without colour or weight, too."""
-TITLE = "Texts most helped and most hurt"
-
-
-class ExampleLabel(NamedTuple):
-    """A label in a list of an example; a relevant label that no list holds has no score."""
-
-    label_id: str
-    name: str
-    """Empty where it is not known."""
-    score: float | None
-    relevant: bool
-
-
-class ExampleList(NamedTuple):
-    """The beginning of a list, best first."""
-
-    name: str
-    labels: tuple[ExampleLabel, ...]
-
-
-@dataclass(frozen=True)
-class Example:
-    """A text that the recommended cell helps or hurts against the best single retriever."""
-
-    aspect: Aspect
-    outcome: str
-    place: int
-    text_id: str
-    excerpt: str
-    """Empty where the results do not hold it."""
-    cell: Cell
-    retriever: str
-    value: float
-    retriever_value: float
-    """The figures of the text, as shares of 1."""
-    lists: tuple[ExampleList, ...]
-    """The fused list, those of the retrievers, and the relevant labels."""
+EXAMPLES_TITLE = "Texts most helped and most hurt"
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,14 @@ from __future__ import annotations
 import math
 import re
 
+from fusion.cells import SINGLE, Cell
 from fusion.errors import visible
-from fusion.grid import SINGLE, Cell
-from fusion.label_groups import ALL
+from fusion.labels import ALL
 from fusion.names import print_subset
 from fusion.registry import FUSIONS
-from jobs.reporting.data import Aspect, Comparison, Test, Value, Verdict
-from udfs.input_counts import (
-    EMPTY_LISTS,
-    JUDGED,
-    NONPOSITIVE_LISTS,
-    UNJUDGED,
-    UNSEEN_PAIRS,
-    WITHOUT_CANDIDATES,
-    split_key,
-)
+from jobs.reporting.model import Aspect, Comparison, Value, Verdict
+from jobs.settings.sections import Test
+from udfs.plan import EMPTY_LISTS, JUDGED, NONPOSITIVE_LISTS, UNJUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES, split_key
 
 NOTHING = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -141,10 +134,9 @@ def verdict(decision: Verdict) -> str:
     """The outcome, and on what it rests where that is not folds and texts together."""
     if decision.outcome == "not tested":
         return "not tested (one fold, no figures per text)" if decision.folds == 1 else "not tested over texts"
-    if decision.outcome == "tests disagree":
-        return f"tests disagree ({evidence(decision)})"
     over = f" (tested over {count(decision.texts or 0, 'text')})" if decision.folds == 1 else ""
-    return decision.outcome + over
+    by = f" ({evidence(decision)})" if decision.outcome == "tests disagree" else ""
+    return decision.outcome + by + over
 
 
 def evidence(decision: Verdict) -> str:

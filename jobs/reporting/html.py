@@ -8,7 +8,7 @@ from itertools import groupby
 from jobs.reporting import night as words
 from jobs.reporting.night_data import NightVerdict
 from jobs.reporting.tables import BEST, Entry, Table
-from jobs.runtime.safe_text import escape
+from jobs.storage.folders import escape
 
 
 def asset(name: str) -> str:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from jobs.reporting.data import Report
+from jobs.reporting.dataset import Report
 from jobs.reporting.formats import count, joined, p_value, percent, plain, watched_name
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.night_data import QUIET, AbsentDataset, DatasetNight, NightVerdict, WatchedChange
 from jobs.reporting.tables import Entry, Table
-from jobs.runtime.safe_text import one_line
+from jobs.storage.folders import one_line
 
 CAUSES = ("data", "configuration", "code")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusion.cells import Cell
-from jobs.reporting.data import Aspect, Comparison
+from jobs.reporting.model import Aspect, Comparison
 
 
 @dataclass(frozen=True)

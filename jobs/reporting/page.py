@@ -8,35 +8,26 @@ from collections.abc import Sequence
 from string import Template
 from typing import Any
 
+from fusion.cells import SINGLE, Cell
 from fusion.errors import visible
-from fusion.grid import SINGLE, Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
-from jobs.reporting import static_page
-from jobs.reporting.addition_page import LINK as ADDITIONS_LINK
-from jobs.reporting.addition_page import additions_section
-from jobs.reporting.bands import corrected_band_p
-from jobs.reporting.data import (
-    Agreement,
-    Aspect,
-    Band,
-    Comparison,
-    Dataset,
-    Gain,
-    PaperFigures,
-    Ranking,
-    Report,
-    Row,
-    Share,
-    Value,
-)
-from jobs.reporting.example_page import LINK, examples_section
+from jobs.reporting import sections
+from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.findings import GroupStrategies
 from jobs.reporting.formats import TEST_NAMES, TESTS, cell_name, objective_name, shown_cell, verdict
 from jobs.reporting.html import asset, night_html
-from jobs.reporting.strategies import GroupStrategies
-from jobs.reporting.strategy_page import LINK as STRATEGIES_LINK
-from jobs.reporting.strategy_page import strategies_section
+from jobs.reporting.model import Agreement, Aspect, Band, Comparison, Gain, PaperFigures, Ranking, Row, Share, Value
+from jobs.reporting.recommend import corrected_band_p
+from jobs.reporting.sections import (
+    ADDITIONS_LINK,
+    EXAMPLES_LINK,
+    STRATEGIES_LINK,
+    additions_section,
+    examples_section,
+    strategies_section,
+)
 from jobs.reporting.tables import distinct_rows, out_of_order, warnings
-from jobs.runtime.safe_text import escape
+from jobs.storage.folders import escape
 
 LARGEST = 3_000_000
 """Bytes that a page may have. Beyond them it leaves out details, and says so."""
@@ -81,23 +72,23 @@ def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
         "script": "\n".join(asset(name) for name in _SCRIPTS),
         "beside": links,
         "night": night_html(report.night) if report.night else "",
-        "answers": "\n".join(map(static_page.answer, sets)),
+        "answers": "\n".join(map(sections.answer, sets)),
         "strategies": strategies_section(sets),
         "strategies_link": STRATEGIES_LINK if any(dataset.strategies for dataset in sets) else "",
-        "losses": "\n".join(map(static_page.losses, sets)),
+        "losses": "\n".join(map(sections.losses, sets)),
         "losses_title": "Where it loses" if any(dataset.recommendation for dataset in sets) else "By label frequency",
-        "labels": "\n".join(map(static_page.labels, sets)),
+        "labels": "\n".join(map(sections.labels, sets)),
         "additions": (additions := additions_section(sets)),
         "additions_link": ADDITIONS_LINK if additions else "",
         "fewest": str(FEWEST_PAIRS),
-        "tables": "\n".join(static_page.tables(report, dataset) for dataset in sets),
-        "reading": static_page.reading(report),
-        "runs": "\n".join(map(static_page.run_card, sets)),
+        "tables": "\n".join(sections.tables(report, dataset) for dataset in sets),
+        "reading": sections.reading(report),
+        "runs": "\n".join(map(sections.run_card, sets)),
     }
     template = Template(asset("page.html"))
     for left_out in range(LEVELS):
         examples = examples_section(sets, left_out >= LEVELS - 1)
-        link = LINK if examples else ""
+        link = EXAMPLES_LINK if examples else ""
         html = template.substitute(fixed, examples=examples, examples_link=link, data=_json(_report(report, left_out)))
         if len(html.encode()) < LARGEST:
             break

@@ -8,35 +8,53 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from fusion.label_groups import ALL
+from fusion.labels import ALL
 from jobs.reporting import night as words
-from jobs.reporting.additions import TITLE as TITLE_OF_ADDITIONS
-from jobs.reporting.additions import additions_table
+from jobs.reporting.additions import ADDITIONS_TITLE, additions_table
 from jobs.reporting.answer import (
+    LABELS_TITLE,
     SLICE_TABLES,
     deployed_name,
     facts,
     headline,
+    how_to_read,
+    label_tables,
     labels_of,
     loss_lines,
     recommended_name,
     slice_table,
     standing_line,
     tie_line,
+    unseen_lines,
     winners_table,
 )
-from jobs.reporting.data import Aspect, Dataset, Report
-from jobs.reporting.examples import SIGN, TITLE, example_lists, example_title, outcome_title, shown_examples
+from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.examples import EXAMPLES_TITLE, SIGN, example_lists, example_title, outcome_title, shown_examples
 from jobs.reporting.formats import MINUS, NOTHING, aspect_name, count, input_count_text
-from jobs.reporting.labels import TITLE as TITLE_OF_LABELS
-from jobs.reporting.labels import label_tables, unseen_lines
+from jobs.reporting.model import Aspect
 from jobs.reporting.night_data import NightVerdict
-from jobs.reporting.reading import how_to_read
-from jobs.reporting.strategy_tables import TITLE as TITLE_OF_STRATEGIES
-from jobs.reporting.strategy_tables import band_tables, curve_lines, optimism_lines, pair_table, strategy_table
-from jobs.reporting.summary_tables import agreement_table, gain_table, overview_table, paper_tables, tie_table
-from jobs.reporting.tables import BEST, Entry, Table, file_names, grid_tables, warnings
-from jobs.runtime.safe_text import code_span, csv_cells, escape, fenced, one_line
+from jobs.reporting.strategies import (
+    STRATEGIES_TITLE,
+    band_tables,
+    curve_lines,
+    optimism_lines,
+    pair_table,
+    strategy_table,
+)
+from jobs.reporting.tables import (
+    BEST,
+    Entry,
+    Table,
+    agreement_table,
+    file_names,
+    gain_table,
+    grid_tables,
+    overview_table,
+    paper_tables,
+    tie_table,
+    warnings,
+)
+from jobs.storage.folders import code_span, csv_cells, escape, fenced, one_line
 
 CAPTIONS = {
     "grid": "All fusions: bold figures are not told apart from the best, which is framed",
@@ -194,7 +212,7 @@ def _dataset_markdown(report: Report, dataset: Dataset, charts: Mapping[str, str
         kind = name.partition("_")[2]
         parts.append(f"![{CAPTIONS[kind.partition('-')[0]]}: {escaped(dataset.name)}, {kind}](<{path}>)")
     if dataset.additions:
-        parts += [f"### {TITLE_OF_ADDITIONS}", markdown(additions_table(dataset))]
+        parts += [f"### {ADDITIONS_TITLE}", markdown(additions_table(dataset))]
     if dataset.agreement:
         parts += ["### Agreement of the retrievers", markdown(agreement_table(dataset))]
     parts += ["### All fusions", *map(markdown, grid_tables(report, dataset)), markdown(tie_table(report, dataset))]
@@ -229,7 +247,7 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
     if lines:
         parts += [f"### Where {escaped(name)} loses", "".join(f"- {escaped(line)}\n" for line in lines)]
         parts += folded("Every slice, with its test", [markdown(table) for table in slices if table])
-    parts += folded(TITLE_OF_LABELS, (markdown(table) for _, table in label_tables(dataset))) if dataset.labels else []
+    parts += folded(LABELS_TITLE, (markdown(table) for _, table in label_tables(dataset))) if dataset.labels else []
     return parts
 
 
@@ -237,7 +255,7 @@ def _strategies_markdown(dataset: Dataset) -> list[str]:
     """What was chosen and learned on validation texts, and what that gives on test texts."""
     if not dataset.strategies:
         return []
-    parts = [f"### {TITLE_OF_STRATEGIES}", markdown(strategy_table(dataset))]
+    parts = [f"### {STRATEGIES_TITLE}", markdown(strategy_table(dataset))]
     lines = [*optimism_lines(dataset), *curve_lines(dataset)]
     parts.append("".join(f"- {escaped(line)}\n" for line in lines))
     pairs = pair_table(dataset)
@@ -249,7 +267,7 @@ def _examples_markdown(dataset: Dataset) -> list[str]:
     """The texts most helped and most hurt, each folded, with its lists side by side."""
     if not dataset.examples:
         return []
-    parts = [f"### {TITLE}", f"{SIGN} and bold: a relevant label. Labels are followed by their scores."]
+    parts = [f"### {EXAMPLES_TITLE}", f"{SIGN} and bold: a relevant label. Labels are followed by their scores."]
     for group in shown_examples(dataset):
         parts.append(f"#### {escaped(group.heading)}")
         for outcome, examples in group.by_outcome.items():

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fusion.errors import ConfigError
-from jobs.retrievers.base import RETRIEVERS, Retriever
+from jobs.settings.retrievers import RETRIEVERS, Retriever
 
 if TYPE_CHECKING:
-    from udfs.learned import Learn
+    from udfs.retrieval.own import Learn
+
 
 TAKEN = frozenset({"prepared", "vectors", "candidates", "results", "report", "nightly", "all"})
 """Folders and words that mean something else."""

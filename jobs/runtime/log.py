@@ -1,4 +1,4 @@
-"""What a job says about its work: sentences on the terminal for people, key=value lines for programs.
+"""What jobs say about their work: for people on the terminal, as key=value lines for programs.
 
 Everything goes through the logger `xmtc_fusion` of Python's logging. A record has a sentence as its message and may
 carry `fields`, the same as data. The command sends them to the terminal and to a file (`configure_log`); a program that
@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TextIO
 
 from fusion.errors import OutputError, visible
-from jobs.settings.log import LogSettings
+from jobs.settings.sections import LogSettings
 
 LOGGER = logging.getLogger("xmtc_fusion")
 SELDOM = 12.0
@@ -210,3 +211,58 @@ def recorded() -> Iterator[list[dict[str, Any]]]:
         yield lines
     finally:
         _records.pop()
+
+
+class Progress:
+    """Counts what is done. What was done by an earlier job takes no time and does not change the estimate.
+
+    Within its `with` block, the line about it stays on the terminal and counts down between two reports.
+    """
+
+    def __init__(self, name: str, total: int, unit: str) -> None:
+        self._name, self._total, self._unit = name, total, unit
+        self._done = self._now_done = 0
+        self._begin = self._reported = time.monotonic()
+        self._live = live_line(self.line)
+
+    def __enter__(self) -> Progress:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def skip(self, count: int) -> None:
+        """Count what was done before."""
+        self._done += count
+
+    def add(self, count: int) -> None:
+        """Count what was done since the last call, and tell how far the work is, if it got any further."""
+        if not count:
+            return
+        self._done += count
+        self._now_done += count
+        self._reported = time.monotonic()
+        log_progress(self.line())
+
+    @property
+    def rate(self) -> float:
+        """How much was done per second, by the last report; 0 before the first."""
+        return self._now_done / max(self._reported - self._begin, 1e-9)
+
+    def line(self) -> str:
+        """How far the work is now."""
+        return self.text(self._reported - self._begin, time.monotonic() - self._reported)
+
+    def text(self, seconds: float, since: float = 0.0) -> str:
+        """The line where what is done took so many seconds, and was reported so many seconds ago."""
+        line = f"{self._name}: {self._done:,} of {self._total:,} {self._unit}"
+        remaining = self._total - self._done
+        if not remaining:
+            return f"{line} in {duration_text(round(seconds))}"
+        if not self._now_done:
+            return f"{line}, {duration_text(round(seconds + since))} so far"
+        left = max(1, round(seconds / self._now_done * remaining - since))
+        return f"{line} ({100 * self._done / self._total:.0f}%), about {duration_text(left)} left"

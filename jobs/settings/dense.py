@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from fusion.retrieval.contrastive import Training
-from fusion.retrieval.label_scores import Aggregation
-from jobs.settings import Section
+from fusion.retrieval.neighbours import Aggregation
+from jobs.settings.base import Section
 
 LabelPart = Literal["name", "alt_names", "description", "train_texts"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from jobs.settings import Section
+from jobs.settings.base import Section
 
 
 class LinearSettings(Section):

@@ -1,4 +1,4 @@
-"""Settings of job `nightly`."""
+"""Settings of job `nightly`, its gate and its alerts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,28 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from fusion.cells import Cell
 from fusion.errors import ConfigError, unknown_name
-from fusion.grid import Cell
-from fusion.label_groups import ALL
+from fusion.labels import ALL
 from fusion.metrics import Measure, label_measures, parse_measures
-from fusion.tuning.strategies import STRATEGIES
-from jobs.settings import Section, parse_cell
-from jobs.settings.alerts import AlertSettings
-from jobs.settings.names import checked_name
-from jobs.settings.secrets import Secret
+from fusion.models.strategies import STRATEGIES
+from jobs.settings.base import Secret, Section, checked_name, parse_cell
+
+
+class AlertSettings(Section):
+    """Where the outcome of a night goes."""
+
+    when: Literal["alarm", "always"] = "alarm"
+    webhook: Secret | None = None
+    apprise: list[Secret] = Field(default_factory=list)
+    junit: str | None = None
+
+    @field_validator("apprise", mode="before")
+    @classmethod
+    def _one(cls, urls: object) -> object:
+        """A single address stands for a list of one; it may hold commas, so it is not split."""
+        return [urls] if isinstance(urls, str) else urls
+
 
 STRATEGY_NAMES = {str(cell): cell for cell in STRATEGIES}
 TEXTS, LABELS, PAIRS, UNLABELLED = "texts", "labels", "pairs", "texts_without_labels"

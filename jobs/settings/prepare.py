@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from jobs.settings import Names, Section
+from jobs.settings.base import Names, Section
 
 Encoding = Literal["utf-8", "latin-1"]
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from fusion.retrieval.label_scores import Aggregation
+from fusion.retrieval.neighbours import Aggregation
 from fusion.retrieval.tokens import Tokenizer
-from jobs.settings import Section
+from jobs.settings.base import Section
 
 
 class TokenizerSettings(Section):

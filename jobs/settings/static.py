@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from fusion.retrieval.label_scores import Aggregation
+from fusion.retrieval.neighbours import Aggregation
 from fusion.retrieval.static import StaticTraining
-from jobs.settings import Section
+from jobs.settings.base import Section
 
 LabelWord = Literal["name", "alt_names", "description"]
 

@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fusion.grid import Cell
+from fusion.cells import Cell
+from fusion.models.models import ChosenCell, Model
+from fusion.models.strategies import CELL, PARAMETERS, WEIGHTS
 from fusion.registry import FUSIONS
-from fusion.tuning.models import ChosenCell, Model
 from fusion.tuning.search import around, parameter_cells, weighted_cells
-from fusion.tuning.strategies import CELL, PARAMETERS, WEIGHTS
-from jobs.runtime.engines import Engine
+from jobs.inputs.engines import Engine
 from jobs.runtime.log import log
-from jobs.settings.tune import TuneSettings
-from jobs.tuning.tried import Texts, Tried, best_of, count
-from jobs.tuning.validation import Validation
-from udfs.evaluation_plan import EvaluationPlan
+from jobs.settings.sections import TuneSettings
+from jobs.tuning.validation import Texts, Tried, Validation, best_of, count
+from udfs.plan import EvaluationPlan
 from udfs.tuning import Parting
 
 FIRST_DISTANCE = 0.025

@@ -8,20 +8,19 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from fusion.cells import Cell
 from fusion.errors import InputError
-from fusion.grid import Cell
-from fusion.label_groups import ALL
-from fusion.tuning.features import feature_names
-from fusion.tuning.lambdamart import train_lambdamart
-from fusion.tuning.logistic import train_logistic
-from fusion.tuning.models import Model
-from fusion.tuning.objective import Objective
-from fusion.tuning.strategies import LAMBDAMART, LOGISTIC, Strategy
-from jobs.inputs.list_rows import ListRows
-from jobs.runtime.engines import LocalEngine
-from jobs.settings.tune import TuneSettings
-from jobs.tuning.tried import Texts, Tried, count
-from udfs.evaluation_plan import EvaluationPlan
+from fusion.labels import ALL
+from fusion.models.features import feature_names
+from fusion.models.models import Model
+from fusion.models.strategies import LAMBDAMART, LOGISTIC, Strategy
+from fusion.tuning.learners import train_lambdamart, train_logistic
+from fusion.tuning.search import Objective
+from jobs.inputs.engines import LocalEngine
+from jobs.inputs.lists import ListRows
+from jobs.settings.sections import TuneSettings
+from jobs.tuning.validation import Texts, Tried, count
+from udfs.plan import EvaluationPlan
 from udfs.tuning import FeatureRows, Parting, TrainTexts, feature_rows, half_of, joined_rows
 
 Train = Callable[[FeatureRows, Sequence[str], Sequence[Any]], Iterator[Model]]

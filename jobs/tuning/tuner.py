@@ -8,31 +8,37 @@ from typing import Any
 
 import pyarrow as pa
 
+from fusion.cells import ANY_FOLD, Cell
 from fusion.errors import InputError
-from fusion.grid import Cell
-from fusion.label_groups import ALL
-from fusion.learning import ANY_FOLD
+from fusion.labels import ALL
+from fusion.models.models import Model
+from fusion.models.strategies import Strategy
 from fusion.registry import FUSIONS
-from fusion.tuning.models import Model
-from fusion.tuning.strategies import Strategy
-from jobs.config import Config, with_settings
-from jobs.datasets.roles import TEST
-from jobs.evaluate import chosen_views
-from jobs.inputs.list_rows import ListRows, load_lists
+from jobs.evaluation.evaluate import chosen_views
+from jobs.evaluation.figures import needs_nonrelevant
+from jobs.evaluation.model_file import model_json
+from jobs.inputs.engines import Engine
+from jobs.inputs.lists import ListRows, load_lists, training_propensities, training_texts
 from jobs.inputs.roles import folds_with
 from jobs.inputs.sources import Sources, source_name
-from jobs.inputs.training import training_propensities, training_texts
-from jobs.results.figures import needs_nonrelevant
-from jobs.runtime.engines import Engine
 from jobs.runtime.log import log
+from jobs.settings.config import Config, with_settings
+from jobs.storage.workspace import TEST
 from jobs.tuning.choosing import Choice, Families, choose, strategy_models, try_cells, views_together
-from jobs.tuning.curve import Models, add_learned, add_tuned, class_limits, complete, curve_sizes
 from jobs.tuning.learning import Learned, Learner, kinds_of
-from jobs.tuning.model_file import model_json
-from jobs.tuning.tables import TestFigures, choices_table, curve_table
-from jobs.tuning.tried import Texts, Tried, count
-from jobs.tuning.validation import Validation, load_validation
-from udfs.evaluation_plan import EvaluationPlan
+from jobs.tuning.tables import (
+    Models,
+    TestFigures,
+    add_learned,
+    add_tuned,
+    choices_table,
+    class_limits,
+    complete,
+    curve_sizes,
+    curve_table,
+)
+from jobs.tuning.validation import Texts, Tried, Validation, count, load_validation
+from udfs.plan import EvaluationPlan
 from udfs.tuning import TrainTexts, Tuning
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.reporting.data import Report
+from jobs.reporting.dataset import Report
 from jobs.reporting.page import page as html_page
 from tests.reports import sample_report
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import xmtc_fusion as xf
-from jobs.reporting.data import Dataset
+from jobs.reporting.dataset import Dataset
 from jobs.reporting.formats import gain
 from tests.browser.conftest import written
 from tests.unit.test_additions import LABELS, made

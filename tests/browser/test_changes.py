@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.reporting.change_page import change_page
+from jobs.reporting.compare_words import change_page
 from tests.unit.test_changes import WORSE, compared, saved
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jobs.monitoring.trend import drawn, trends
-from jobs.reporting.data import Aspect, Comparison, Row
+from jobs.nights.trend import drawn, trends
 from jobs.reporting.formats import NOTHING, figure, gain, p_value, percent, points
+from jobs.reporting.model import Aspect, Comparison, Row
 from jobs.reporting.night import night_report
 from jobs.reporting.tables import distinct_rows
 from tests.browser.conftest import written

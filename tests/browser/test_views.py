@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fusion.grid import SINGLE, Cell
-from jobs.reporting.data import Aspect
+from fusion.cells import SINGLE, Cell
+from jobs.reporting.model import Aspect
 from tests.browser.conftest import written
 from tests.reports import sample_report
 

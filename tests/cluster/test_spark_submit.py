@@ -19,8 +19,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.data import write_data
-from jobs import evaluate
-from jobs.config import load_config
+from jobs.evaluation import evaluate
+from jobs.settings.config import load_config
 from tests import steps
 from tests.cluster.conftest import Cluster, Package
 from tests.servers import QUICK, SPARK_HOME, spark_environment

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fusion import FUSIONS, NORMALIZATIONS, reference
-from jobs.runtime.java import ensure_java
+from jobs.runtime.machine import ensure_java
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

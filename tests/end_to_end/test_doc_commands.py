@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.runtime.java import ensure_java
+from jobs.runtime.machine import ensure_java
 from tests.doc_blocks import OURS, ROOT, blocks, commands, examples, lay_out
 
 BIN = Path(sys.executable).parent

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import yaml
 
-from jobs.monitoring.history import History
-from jobs.monitoring.history_tables import TABLES
-from jobs.runtime.stages import stage_fingerprint
+from jobs.nights.history import History
+from jobs.nights.tables import TABLES
+from jobs.storage.stages import stage_fingerprint
 from tests.lists import random_relevant, random_texts, write_tables
 
 

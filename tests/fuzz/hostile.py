@@ -29,14 +29,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from fusion.errors import InputError, XmtcError
-from jobs import evaluate
-from jobs.config import Config, load_config
-from jobs.datasets.readers import check_settings
+from jobs.datasets.formats import check_settings
+from jobs.engines.errors import SPARK_ERRORS, spark_reason, unreadable
+from jobs.engines.session import get_session
+from jobs.evaluation import evaluate
 from jobs.inputs.sources import Sources
-from jobs.inputs.spark_tables import SparkTables
-from jobs.runtime.session import get_session
-from jobs.runtime.spark_errors import SPARK_ERRORS, spark_reason, unreadable
-from jobs.settings import SparkSettings
+from jobs.inputs.spark import SparkTables
+from jobs.settings.base import SparkSettings
+from jobs.settings.config import Config, load_config
 from jobs.settings.prepare import PrepareSettings
 from tests.fuzz import file_mutations as file_mutations
 from tests.fuzz.hostile_data import (

@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fusion import reference
-from fusion.grid import SINGLE, Cell
-from fusion.label_groups import ALL
+from fusion.cells import SINGLE, Cell
+from fusion.labels import ALL
 from fusion.metrics import Measure
-from udfs.evaluation_plan import EvaluationPlan
-from udfs.hit_counts import HITS, count_hits, unpacked
-from udfs.list_codes import JUDGEMENT, LabelGroups, Layout
+from udfs.counter import HITS, count_hits, unpacked
+from udfs.lists import JUDGEMENT, LabelGroups, Layout
+from udfs.plan import EvaluationPlan
 from udfs.problems import Problems
-from udfs.text_batches import read_texts, whole_texts
+from udfs.texts import read_texts, whole_texts
 
 TAIL, HEAD = range(6), range(6, 10)
 RETRIEVERS, SLOTS = ("a", "b"), ("tail", "head")

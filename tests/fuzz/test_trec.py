@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fusion.errors import InputError
-from jobs.inputs.local_tables import LocalTables
+from jobs.inputs.local import LocalTables
+from jobs.inputs.readers import read_trec
 from jobs.inputs.sources import QRELS_FIELDS, RUN_FIELDS
-from jobs.inputs.spark_tables import SparkTables, split_lines
+from jobs.inputs.spark import SparkTables, split_lines
 from jobs.inputs.tables import Tables
-from jobs.inputs.trec import read_trec
 
 WORDS = [
     "q1",

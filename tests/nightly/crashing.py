@@ -13,8 +13,9 @@ import sys
 import traceback
 from typing import Any
 
-from jobs import evaluate, nightly
-from jobs.config import load_config, overlaid
+from jobs.evaluation import evaluate
+from jobs.nights import nightly
+from jobs.settings.config import load_config, overlaid
 
 
 def night(fatal: int, under: str, settings: dict[str, Any]) -> None:

@@ -15,11 +15,9 @@ from xml.etree import ElementTree
 import pytest
 
 from fusion.errors import ConfigError, SetupError
-from jobs.monitoring.alerts import check_alerts, run_apprise, send_alerts
-from jobs.monitoring.http_post import Answer, checked_address, post, post_until
-from jobs.monitoring.night_verdict import message, summary_of
-from jobs.nightly import Night
-from jobs.settings.alerts import AlertSettings
+from jobs.nights.alerts import Answer, check_alerts, checked_address, post, post_until, run_apprise, send_alerts
+from jobs.nights.night import Night, message, summary_of
+from jobs.settings.nightly import AlertSettings
 from tests.nights import Site, good_texts
 from tests.receivers import Inbox, http_receiver, slowly
 

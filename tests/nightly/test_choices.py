@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fusion.errors import ConfigError
-from jobs import nightly
-from jobs.config import load_config
-from jobs.monitoring.choices import OtherChoice
+from jobs.nights import nightly
+from jobs.nights.datasets import OtherChoice
+from jobs.settings.config import load_config
 from tests.nights import Site, good_texts
 
 CELLS = ["max+combsum", "zmuv+combmin"]

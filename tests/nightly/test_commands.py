@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli import main
-from jobs.monitoring.history import History
+from jobs.nights.history import History
 from tests.nights import Site, Texts, good_texts
 
 

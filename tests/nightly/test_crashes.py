@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jobs.monitoring.history_tables import TABLES
+from jobs.nights.tables import TABLES
 from tests.nights import Site, good_texts
 
 HERE = Path(__file__).parent

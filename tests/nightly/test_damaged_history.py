@@ -12,9 +12,9 @@ import pytest
 
 from fusion.errors import OutputError
 from jobs.cli import main
-from jobs.monitoring.delta_tables import LEASE_FILE, DeltaTables
-from jobs.monitoring.history import History
-from jobs.monitoring.lease import held_lease
+from jobs.nights.delta import LEASE_FILE, DeltaTables
+from jobs.nights.history import History
+from jobs.nights.lease import held_lease
 
 
 @pytest.fixture

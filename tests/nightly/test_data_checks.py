@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs import nightly
-from jobs.monitoring import commands
+from jobs.nights import commands, nightly
 from tests.nights import Site, Texts, good_texts
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.monitoring.event_log import task_sums
+from jobs.nights.checks import task_sums
 
 
 def task(finished: int, run: int, read: int = 0, failed: bool = False) -> str:
@@ -36,9 +36,9 @@ def test_tasks_of_a_time_are_added_up(tmp_path: Path) -> None:
 def test_a_real_event_log(tmp_path: Path) -> None:
     code = f"""
 import time
-from jobs.monitoring.event_log import spark_metrics
-from jobs.runtime.session import get_session
-from jobs.settings import SparkSettings
+from jobs.nights.checks import spark_metrics
+from jobs.engines.session import get_session
+from jobs.settings.base import SparkSettings
 assert spark_metrics(0, time.time()) == {{}}
 log = {{"spark.eventLog.enabled": True, "spark.eventLog.dir": {tmp_path.as_uri()!r}}}
 spark = get_session(SparkSettings(master="local[1]", conf=log))

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from fusion.errors import OutputError
-from jobs.monitoring.delta_tables import LEASE_FILE, DeltaTables
-from jobs.monitoring.history import History
-from jobs.monitoring.history_tables import FencedError, Holder
-from jobs.monitoring.lease import _birth, held_lease
+from jobs.nights.delta import LEASE_FILE, DeltaTables
+from jobs.nights.history import History
+from jobs.nights.lease import _birth, held_lease
+from jobs.nights.tables import FencedError, Holder
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fusion.errors import ConfigError
-from jobs.config import load_config
-from jobs.monitoring.history import History
-from jobs.monitoring.lease import held_lease
-from jobs.runtime.workspace import Workspace
-from jobs.settings.names import checked_name
+from jobs.nights.history import History
+from jobs.nights.lease import held_lease
+from jobs.settings.base import checked_name
+from jobs.settings.config import load_config
+from jobs.storage.workspace import Workspace
 from tests.nights import Site, good_texts
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fusion.errors import AlarmError
-from jobs import nightly
 from jobs.cli import main
+from jobs.nights import nightly
 from tests.doc_blocks import OURS, ROOT, commands, examples
 from tests.nights import Site, good_texts
 

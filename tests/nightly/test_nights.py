@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from fusion.errors import ConfigError, OutputError
-from jobs import evaluate, nightly
 from jobs.cli import main
-from jobs.monitoring import publishing
-from jobs.monitoring.delta_tables import DeltaTables
-from jobs.monitoring.history_tables import TABLES
-from jobs.monitoring.lease import held_lease
+from jobs.evaluation import evaluate
+from jobs.nights import nightly, record
+from jobs.nights.delta import DeltaTables
+from jobs.nights.lease import held_lease
+from jobs.nights.tables import TABLES
 from tests.nights import TEXTS, Site, Texts, good_texts
 from tests.receivers import Inbox, http_receiver
 
@@ -160,7 +160,7 @@ def test_a_full_disk_while_publishing(tmp_path: Path, texts: Texts, monkeypatch:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(publishing, "_report", full)
+        patched.setattr(record, "_report", full)
         night = site.run("full")
     assert night.exit_code == 0
     assert night.problems == ["no report: [Errno 28] No space left on device"]
@@ -358,7 +358,7 @@ def test_nobody_who_listens_changes_the_verdict(site: Site, monkeypatch: pytest.
         raise RuntimeError("no store at http://me:password@host")
 
     monkeypatch.setattr(nightly, "check_installed", lambda: None)
-    monkeypatch.setattr(publishing, "track", failing)
+    monkeypatch.setattr(record, "track", failing)
     settings = {"nightly__datasets": [str(site.dataset), "gone.yaml"], "nightly__mlflow": "anywhere"}
     night = site.run("told", nightly__alerts__webhook="https://127.0.0.1:9/token", **settings)
     assert night.exit_code == 11

@@ -18,8 +18,8 @@ import boto3
 import pytest
 
 from fusion.errors import OutputError
-from jobs.monitoring.history import History
-from jobs.monitoring.lease import held_lease
+from jobs.nights.history import History
+from jobs.nights.lease import held_lease
 from tests.nights import Site, good_texts
 from tests.servers import server
 

@@ -11,8 +11,8 @@ import yaml
 
 from fusion.errors import ConfigError
 from jobs.cli import main
-from jobs.config import load_config, make_config, overlaid, with_settings
-from jobs.settings.secrets import HIDDEN, Secret
+from jobs.settings.base import HIDDEN, Secret
+from jobs.settings.config import load_config, make_config, overlaid, with_settings
 from tests.nights import Site, good_texts
 from tests.receivers import Inbox, answer_204, http_receiver
 

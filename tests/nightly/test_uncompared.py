@@ -10,10 +10,9 @@ import pytest
 import yaml
 
 from fusion.errors import ConfigError
-from jobs import nightly
-from jobs.config import load_config
-from jobs.monitoring import commands
-from jobs.monitoring.lease import held_lease
+from jobs.nights import commands, nightly
+from jobs.nights.lease import held_lease
+from jobs.settings.config import load_config
 from tests.nights import TEXTS, Site, Texts, good_texts
 
 UNCHECKED: dict[str, Any] = {

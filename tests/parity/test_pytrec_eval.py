@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from benchmarks.synthetic import make_chunk
 from fusion import reference
-from fusion.label_groups import ALL
-from jobs import evaluate
-from jobs.config import load_config
+from fusion.labels import ALL
+from jobs.evaluation import evaluate
+from jobs.settings.config import load_config
 from tests.many_ties import many_ties, our_figures
 
 TEXTS, LABELS, CUTS = 80, 400, (1, 5, 10, 20)

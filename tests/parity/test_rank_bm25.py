@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 from rank_bm25 import BM25Okapi
 
-from fusion.retrieval.postings import nearest
-from udfs.bm25 import Index
-from udfs.bm25_index import LABEL, TEXT, Formula, build_index
+from fusion.retrieval.neighbours import nearest
+from udfs.retrieval.bm25 import LABEL, TEXT, Formula, Index, build_index
 
 WORDS = 120
 

@@ -18,18 +18,16 @@ from ranx.normalization import norm_switch
 import xmtc_fusion as xf
 from benchmarks.synthetic import make_chunk
 from fusion import FUSIONS, NORMALIZATIONS, reference
-from fusion.kernel.candidates import Candidates
-from fusion.kernel.merging import merge_lists
-from fusion.kernel.pools import Lists, Relevant
-from fusion.kernel.worth import ListHits, count_list_hits
-from fusion.label_groups import ALL
-from fusion.learning import PRECISION_UNIT, Evidence, Learned
+from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned
+from fusion.kernel.candidates import Candidates, ListHits, count_list_hits
+from fusion.kernel.pools import Lists, Relevant, merge_lists
+from fusion.labels import ALL
 from fusion.names import print_call
-from jobs import fuse as fuse_job
-from jobs.config import load_config
+from jobs.evaluation import fuse as fuse_job
+from jobs.settings.config import load_config
 from tests.lists import no_relevant, random_relevant, random_texts, to_lists, whole
 from tests.many_ties import many_ties, our_figures
-from udfs.label_ids import id_order
+from udfs.lists import id_order
 
 METHODS = {
     "combmin": "min",

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 
 import xmtc_fusion as xf
 from fusion.errors import ConfigError, InputError, OutputError
-from jobs import evaluate, fuse
-from jobs.config import load_config
-from jobs.inputs.local_tables import LocalTables
-from jobs.inputs.spark_tables import SparkTables
+from jobs.evaluation import evaluate, fuse
+from jobs.inputs.local import LocalTables
+from jobs.inputs.spark import SparkTables
 from jobs.inputs.tables import Tables
+from jobs.settings.config import load_config
 
 GOOD = {"text_id": [1, 2], "label_ids": [[1, 2], [3]], "scores": [[2.0, 1.0], [0.5]]}
 

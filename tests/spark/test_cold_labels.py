@@ -11,14 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import prepare, retrieve
-from jobs import run as pipeline
-from jobs.config import Config, load_config
-from jobs.evaluate import run as evaluate
-from jobs.reporting.assemble import assemble
-from jobs.results.stored import read_results
-from jobs.runtime.stages import run_stage
-from jobs.runtime.workspace import Workspace
+from jobs.datasets import prepare
+from jobs.evaluation import pipeline as pipeline
+from jobs.evaluation.evaluate import run as evaluate
+from jobs.evaluation.result import read_results
+from jobs.reporting.judge import assemble
+from jobs.retrievers import driver
+from jobs.settings.config import Config, load_config
+from jobs.storage.stages import run_stage
+from jobs.storage.workspace import Workspace
 
 pytestmark = pytest.mark.drill
 
@@ -116,7 +117,7 @@ def test_prepare_counts_cold_pairs(spark, cold_dataset) -> None:
 
 @pytest.fixture(scope="module")
 def candidates(spark, cold_dataset) -> dict[str, str]:
-    return retrieve.run(spark, configure(cold_dataset[0], "cold"))
+    return driver.run(spark, configure(cold_dataset[0], "cold"))
 
 
 @pytest.mark.parametrize("fused", FUSED)

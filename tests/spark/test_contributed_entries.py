@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.config import load_config
-from jobs.datasets.readers.base import READERS
-from jobs.prepare import run as prepare
-from jobs.retrieve import bring_up_to_date
-from jobs.retrievers.base import RETRIEVERS, load_file
-from jobs.runtime.workspace import Workspace
+from jobs.datasets.prepare import run as prepare
+from jobs.datasets.readers import READERS
+from jobs.retrievers.driver import bring_up_to_date
+from jobs.settings.config import load_config
+from jobs.settings.retrievers import RETRIEVERS, load_file
+from jobs.storage.workspace import Workspace
 from tests.unit.test_contributing import FILES
 
 
 @pytest.fixture
 def reader_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page's reader, imported as part of its package, and gone afterwards."""
-    (tmp_path / "tab_lines.py").write_text(FILES["jobs/datasets/readers/tab_lines.py"])
-    package = import_module("jobs.datasets.readers")
+    (tmp_path / "tab_lines.py").write_text(FILES["jobs/datasets/tab_lines.py"])
+    package = import_module("jobs.datasets")
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     for registry in (READERS, RETRIEVERS):
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    import_module("jobs.datasets.readers.tab_lines")
+    import_module("jobs.datasets.tab_lines")
 
 
 def test_a_reader_and_a_retriever(spark: SparkSession, reader_file: None, tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from fusion.label_groups import ALL, frequency_bands
+from fusion.labels import ALL, frequency_bands
 from fusion.statistics.coverage import BANDS, FEWEST_PAIRS, joined_bands
-from jobs import evaluate
-from jobs.config import load_config
-from jobs.results.schemas import DETAILS
+from jobs.evaluation import evaluate
+from jobs.evaluation.schemas import DETAILS
+from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, write_tables
 
 MEASURES = ["ndcg@5", "precision@3"]

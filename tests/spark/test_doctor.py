@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobs import doctor
-from jobs.config import load_config
+from jobs.engines import doctor
+from jobs.settings.config import load_config
 
 
 def test_a_good_installation(spark, tmp_path: Path) -> None:

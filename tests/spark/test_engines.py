@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import xmtc_fusion as xf
 from benchmarks.data import write_data
-from jobs import evaluate
-from jobs.config import load_config
+from jobs.evaluation import evaluate
+from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, write_tables
 from tests.results import plain_names
 

@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from fusion import reference
 from fusion.errors import InputError
-from fusion.grid import cross
-from fusion.label_groups import ALL
-from jobs import evaluate
-from jobs.config import Config, load_config
-from jobs.results.result import Result
+from fusion.grid.grid import cross
+from fusion.labels import ALL
+from jobs.evaluation import evaluate
+from jobs.evaluation.result import Result
+from jobs.settings.config import Config, load_config
 from tests.lists import Text, of_group, random_relevant, random_texts, whole, write_tables
 
 MEASURES = ["ndcg@1", "ndcg@5", "precision@3"]

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from benchmarks.data import write_data
 from benchmarks.memory import WorkerMemory
 from fusion.errors import InputError, OutputError
-from jobs import evaluate
 from jobs.cli import main
-from jobs.config import load_config
-from jobs.runtime.stages import run_stage
+from jobs.evaluation import evaluate
+from jobs.settings.config import load_config
+from jobs.storage.stages import run_stage
 from tests.lists import random_relevant, random_texts, write_tables
 from tests.results import plain_files
 

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import xmtc_fusion as xf
 from fusion import reference
-from jobs import fuse
-from jobs.config import load_config
+from jobs.evaluation import fuse
+from jobs.settings.config import load_config
 from tests.lists import of_group, random_relevant, random_texts, whole, write_tables
 
 CELLS = ["zmuv+combmnz", "borda+combsum", "rank+isr", "max+condorcet"]

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from fusion.errors import InputError
 from fusion.registry import METRICS
-from jobs import evaluate
-from jobs.config import load_config
+from jobs.evaluation import evaluate
+from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, whole, write_tables
 
 EVERYTHING = [f"{entry.name}@{k}" if entry.cutoff == "needed" else entry.name for entry in METRICS for k in (3, 200)]

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fusion.errors import OutputError
-from jobs.monitoring.history import History
-from jobs.monitoring.history_tables import TABLES, FencedError
-from jobs.monitoring.input_fingerprints import rows_fingerprint
-from jobs.monitoring.lease import held_lease
+from jobs.nights.datasets import rows_fingerprint
+from jobs.nights.history import History
+from jobs.nights.lease import held_lease
+from jobs.nights.tables import TABLES, FencedError
 from tests.nights import Site, good_texts
 
 

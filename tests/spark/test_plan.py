@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.config import load_config
-from jobs.inputs.list_rows import load_lists
+from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources
-from jobs.inputs.spark_tables import SparkTables
+from jobs.inputs.spark import SparkTables
+from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, write_tables
-from udfs.engines import over_lists
-from udfs.evaluation_plan import EvaluationPlan
-from udfs.hit_counts import COUNTS_SCHEMA, add_counts, count_hits
+from udfs.counter import COUNTS_SCHEMA, add_counts, count_hits
+from udfs.plan import EvaluationPlan
+from udfs.spark import over_lists
 
 
 def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:

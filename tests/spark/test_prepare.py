@@ -14,13 +14,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError
-from fusion.label_groups import HEAD, TAIL
-from fusion.statistics.dataset_statistics import DatasetStatistics
-from jobs import prepare
-from jobs.config import Config
-from jobs.datasets.folds import sampled, with_folds
-from jobs.runtime.workspace import Workspace
+from fusion.labels import HEAD, TAIL, DatasetStatistics
+from jobs.datasets import prepare
+from jobs.datasets.tables import sampled, with_folds
+from jobs.settings.config import Config
 from jobs.settings.prepare import PaperStatistics, PrepareSettings, WorkSettings
+from jobs.storage.workspace import Workspace
 
 LABELS = [f"l{n:02d}" for n in range(12)]
 

@@ -16,9 +16,9 @@ import yaml
 from pyspark.sql import SparkSession
 
 from fusion.errors import ConfigError, InputError
-from jobs.datasets.readers import READERS, check_settings
-from jobs.datasets.readers.base import RawDataset
-from jobs.datasets.readers.lines import read_lines
+from jobs.datasets.formats import check_settings
+from jobs.datasets.readers import READERS, RawDataset
+from jobs.inputs.lines import read_lines
 from jobs.settings.prepare import PrepareSettings
 
 TEXTS = ["first text", "second text", "third, with ü", "fourth"]

@@ -14,18 +14,19 @@ import pytest
 from fusion.errors import ConfigError, InputError, SetupError
 from fusion.retrieval.contrastive import CollapseError
 from fusion.retrieval.projection import unit
-from jobs import retrieve_dense, train_dense
-from jobs.config import Config
 from jobs.datasets.tables import open_tables
-from jobs.runtime.stages import stage_folder
-from jobs.runtime.workspace import Workspace
-from jobs.settings import SparkSettings
+from jobs.retrievers import dense as retrieve_dense
+from jobs.retrievers import vectors as train_dense
+from jobs.settings.base import SparkSettings
+from jobs.settings.config import Config
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
+from jobs.storage.stages import stage_folder
+from jobs.storage.workspace import Workspace
 from tests.retrieval_data import FOLDS, LABELS, TEXTS, WORDS, make_data, read_lists, tiny_bert, word, write_prepared
-from udfs import encode
-from udfs.encode import BUNDLES, Encoder, check_weights, find_model, load_encoder
-from udfs.vector_index import GroupIndex
+from udfs.retrieval import encode
+from udfs.retrieval.encode import BUNDLES, Encoder, check_weights, find_model, load_encoder
+from udfs.retrieval.vectors import GroupIndex
 
 TOP = 5
 

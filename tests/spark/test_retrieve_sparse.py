@@ -16,12 +16,12 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 from fusion.errors import InputError
-from fusion.retrieval.label_scores import reference
+from fusion.retrieval.neighbours import reference
 from fusion.retrieval.tokens import Tokenizer
-from jobs import retrieve_sparse
-from jobs.config import Config
 from jobs.datasets.tables import open_tables
-from jobs.settings import SparkSettings
+from jobs.retrievers import bm25
+from jobs.settings.base import SparkSettings
+from jobs.settings.config import Config
 from jobs.settings.prepare import WorkSettings
 from jobs.settings.sparse import SparseSettings
 
@@ -89,7 +89,7 @@ Lists = dict[tuple[int, int, str], list[tuple[int, float]]]
 
 
 def retrieve(spark, config: Config) -> Lists:
-    return lists_of(Path(retrieve_sparse.run(spark, config)), "test")
+    return lists_of(Path(bm25.run(spark, config)), "test")
 
 
 def lists_of(candidates: Path, role: str) -> Lists:
@@ -210,7 +210,7 @@ def _bm25(documents: list[Counter[str]], query: list[str], k1: float = 1.5, b: f
 def test_partitions_change_nothing(spark, tmp_path, data, done, monkeypatch) -> None:
     """Neither the candidates nor a byte of the index; nor does scoring in slices."""
     write_prepared(tmp_path, data)
-    monkeypatch.setattr(retrieve_sparse, "SLICE", TEXTS // FOLDS - 1)
+    monkeypatch.setattr(bm25, "SLICE", TEXTS // FOLDS - 1)
     assert retrieve(spark, configure(tmp_path, partitions=8)) == done[1]
     assert index_bytes(tmp_path, 0) == index_bytes(done[0], 0)
 
@@ -229,8 +229,8 @@ def test_no_test_or_validation_text_reaches_the_index(spark, tmp_path, data, don
         write_prepared(tmp_path / name, texts, stamp=name)
         prepared = open_tables(spark, f"{tmp_path}/{name}/made/prepared", 2)
         path = f"{tmp_path}/{name}/made/bm25/index/fold={fold}"
-        stages = retrieve_sparse.FoldStages("bm25", fold, path)
-        retrieve_sparse.index_stage(prepared, SparseSettings(mode=mode), stages)
+        stages = bm25.FoldStages("bm25", fold, path)
+        bm25.index_stage(prepared, SparseSettings(mode=mode), stages)
         return index_bytes(tmp_path / name, fold)
 
     as_is = built("as-is", data, 0) if mode == "labels" else index_bytes(done[0], 0)
@@ -265,7 +265,7 @@ def test_what_is_done_is_not_done_again(spark, tmp_path, done, capsys) -> None:
 
 def test_a_stopped_run_goes_on(spark, tmp_path, data, done, monkeypatch, capsys) -> None:
     write_prepared(tmp_path, data)
-    score_texts = retrieve_sparse.score_texts
+    score_texts = bm25.score_texts
 
     def dies(uri: str, fingerprint: str, fold: int, *rest: Any) -> Any:
         if fold == 1:
@@ -273,9 +273,9 @@ def test_a_stopped_run_goes_on(spark, tmp_path, data, done, monkeypatch, capsys)
         return score_texts(uri, fingerprint, fold, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(retrieve_sparse, "score_texts", dies)
+        patch.setattr(bm25, "score_texts", dies)
         with pytest.raises(KeyboardInterrupt):
-            retrieve_sparse.run(spark, configure(tmp_path))
+            bm25.run(spark, configure(tmp_path))
     assert not (tmp_path / "made/candidates").exists()
     versions = [path for path in (tmp_path / "made/bm25").rglob("*-????????") if path.is_dir()]
     assert len(versions) == 4
@@ -312,10 +312,10 @@ def _stray_label(data: dict[str, Any]) -> dict[str, Any]:
 def test_tables_that_cannot_be_used(spark, tmp_path, data, change, message: str) -> None:
     write_prepared(tmp_path, change(data))
     with pytest.raises(InputError, match=message):
-        retrieve_sparse.run(spark, configure(tmp_path))
+        bm25.run(spark, configure(tmp_path))
     assert not (tmp_path / "made/candidates").exists()
 
 
 def test_prepare_must_have_run(spark, tmp_path) -> None:
     with pytest.raises(InputError, match="run 'xmtc-fusion prepare'"):
-        retrieve_sparse.run(spark, configure(tmp_path))
+        bm25.run(spark, configure(tmp_path))

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from fusion.errors import InputError
-from jobs import retrieve, train_dense
-from jobs.config import Config, load_config
-from jobs.retrievers.base import RETRIEVERS
+from jobs.retrievers import driver
+from jobs.retrievers import vectors as train_dense
+from jobs.settings.config import Config, load_config
+from jobs.settings.retrievers import RETRIEVERS
 from tests.retrieval_data import FOLDS, LABELS, TEXTS, WORDS, make_data, read_lists, tiny_bert, word, write_prepared
-from udfs.static import LABELS as STATIC
+from udfs.retrieval.static import LABELS as STATIC
 
 OWN = Path(__file__).parents[2] / "docs" / "own_retriever.py"
 NAMES = [*(entry.name for entry in RETRIEVERS if not entry.origin), "name-words"]
@@ -48,7 +49,7 @@ def configure(work: Path, model: Path, partitions: int = 2, **settings: Any) -> 
 
 def retrieved(spark, config: Config) -> Lists:
     """The lists of test texts and, after them, those of validation texts."""
-    folders = {name: str(Path(table).parent) for name, table in retrieve.run(spark, config).items()}
+    folders = {name: str(Path(table).parent) for name, table in driver.run(spark, config).items()}
     return {name: [*read_lists(folder), *read_lists(folder, "validation")] for name, folder in folders.items()}
 
 
@@ -163,7 +164,7 @@ def test_what_is_done_is_not_done_again(spark, model, done, tmp_path, capfd) -> 
     assert "name-words model: up to date" in said
     # Longer lists need neither new tokens nor new training.
     chosen = {"retrievers": [STATIC, str(OWN)], "static.top": 3, "retriever_settings": {"name-words": {"top": TOP}}}
-    retrieve.run(spark, configure(tmp_path / "work", model, **chosen))
+    driver.run(spark, configure(tmp_path / "work", model, **chosen))
     said = capfd.readouterr().err
     assert "train static: up to date" in said
     assert "static candidates: up to date" not in said
@@ -185,7 +186,7 @@ def test_the_nearest_texts_decide_static_texts(done) -> None:
     assert len(vectors) == len(train)
     model = done[0] / "made/static/tokens/texts.parquet"
     tokens = {row["id"]: row for row in pq.read_table(model).to_pylist()}
-    from udfs.static_files import read_vectors
+    from udfs.retrieval.static import read_vectors
 
     table = read_vectors(place / "model/0_StaticEmbedding/model.safetensors")
     text = next(t for t in range(TEXTS) if data["roles"][0][t] == "test")
@@ -216,5 +217,5 @@ def test_own_retrievers_that_do_not_work(spark, model, done, tmp_path, name: str
     shutil.copytree(done[0] / "made/prepared", tmp_path / "made/prepared")
     config = configure(tmp_path, model, retrievers=[str(file)], retriever_settings={})
     with pytest.raises(InputError, match=message):
-        retrieve.run(spark, config)
+        driver.run(spark, config)
     assert not (tmp_path / "made/candidates").exists()

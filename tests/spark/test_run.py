@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import run
-from jobs.config import load_config
+from jobs.evaluation import pipeline
+from jobs.settings.config import load_config
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,6 +27,8 @@ def test_small_data_is_evaluated_in_this_process(spark: SparkSession, tmp_path: 
     }
     dataset = str(ROOT / "conf/datasets/debtags.yaml")
     chosen = {"auto": "local", "arrays": "arrays"}
-    local, arrays = (run.run(spark, load_config(dataset, {**settings, "grid.engine": engine})) for engine in chosen)
+    local, arrays = (
+        pipeline.run(spark, load_config(dataset, {**settings, "grid.engine": engine})) for engine in chosen
+    )
     assert [local.engine, arrays.engine] == list(chosen.values())
     assert local.metrics.equals(arrays.metrics)

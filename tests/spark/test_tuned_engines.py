@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xmtc_fusion as xf
-from jobs import fuse
-from jobs.config import load_config
+from jobs.evaluation import fuse
+from jobs.settings.config import load_config
 from tests.tuning_data import tuning_data
-from xmtc_fusion.evaluating import sources_of
+from xmtc_fusion.api import _sources_of
 
 DATA = tuning_data(60)
 SETTINGS = {
@@ -52,7 +52,7 @@ def test_a_deployed_model_fuses_alike(spark: SparkSession, tmp_path: Path, strat
     rows = {}
     for engine, session in (("local", None), ("arrays", spark)):
         config = load_config(None, {"fuse.model": path, "grid.engine": engine, "spark.partitions": 3})
-        fused = fuse.fused_rows(session, config, sources_of(config, training=None, **DATA.arguments()))
+        fused = fuse.fused_rows(session, config, _sources_of(config, training=None, **DATA.arguments()))
         listed = fused.to_pylist() if session is None else [row.asDict() for row in fused.drop("problems").collect()]
         rows[engine] = sorted(listed, key=lambda row: (row["label_group"], row["fold"], row["text_id"]))
     assert rows["local"] == rows["arrays"] and len(rows["local"]) > 100

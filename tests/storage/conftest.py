@@ -10,7 +10,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from udfs.stores import access, clients
+from udfs.stores import clients
+from udfs.stores import clients as access
 
 KEY, SECRET = "AKIATESTKEY0STORAGE", "s3cr3t/Never+Shown/0123456789abcdef"
 BUCKET = "bucket"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from udfs.stores import clients, index_cache, objects
+from udfs.stores import cache, clients, objects
 
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
@@ -139,7 +139,7 @@ class Killer:
                 self.step()
             return real(place, doing, action)
 
-        for module in (objects, index_cache):
+        for module in (objects, cache):
             monkeypatch.setattr(module, "retried", counted)
 
     def step(self) -> None:

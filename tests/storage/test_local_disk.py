@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from jobs.runtime import folders, versions
-from jobs.runtime.folders import ResultFolder, whole_folder
-from jobs.settings import OutputSettings
+from jobs.settings.base import OutputSettings
+from jobs.storage import folders, versions
+from jobs.storage.folders import ResultFolder, whole_folder
 from tests.results import plain_files
 from tests.storage.faults import KilledError
 from udfs.stores import objects

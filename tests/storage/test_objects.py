@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from fusion.errors import ConfigError, SetupError
-from jobs.config import load_config
-from jobs.runtime.credentials import configure_storage, without_secrets
-from jobs.runtime.stages import input_fingerprint
+from jobs.engines.credentials import configure_storage, without_secrets
+from jobs.settings.config import load_config
+from jobs.storage.stages import input_fingerprint
 from tests.storage.conftest import BUCKET, KEY, SECRET, keys
-from udfs.storage import readable_folder, writable_folder
-from udfs.stores import clients, index_cache
-from udfs.stores.access import StoreAccess, current_access, from_hadoop
+from udfs.stores import cache as index_cache
+from udfs.stores import clients
 from udfs.stores.addresses import for_spark, locate
-from udfs.stores.clients import StoreError, is_transient, retried
+from udfs.stores.cache import readable_folder, writable_folder
+from udfs.stores.clients import StoreAccess, StoreError, current_access, from_hadoop, is_transient, retried
 from udfs.stores.objects import children, delete_folder, exists, files_below, put, read_bytes, send_file
 
 AZURE = "abfss://box@account.dfs.core.windows.net/a/b"

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from fusion.errors import InputError, OutputError
-from jobs import evaluate
 from jobs.cli import main
-from jobs.config import Config, load_config, with_settings
-from jobs.results.stored import read_results
-from jobs.runtime import folders
-from jobs.runtime.folders import ResultFolder, result_folder
-from jobs.runtime.stages import run_stage, stage_fingerprint, stage_folder
-from jobs.runtime.versions import POINTER, one_view
+from jobs.evaluation import evaluate
+from jobs.evaluation.result import read_results
+from jobs.settings.config import Config, load_config, with_settings
+from jobs.storage import folders
+from jobs.storage.folders import ResultFolder, result_folder
+from jobs.storage.stages import run_stage, stage_fingerprint, stage_folder
+from jobs.storage.versions import POINTER, one_view
 from tests.lists import random_relevant, random_texts, write_tables
 from tests.storage.conftest import BUCKET, KEY, SECRET, keys, plain_objects
 from tests.storage.faults import Faults, KilledError, Killer, proxy
@@ -267,7 +267,7 @@ def test_secrets_are_nowhere(
     assert config.storage.secret_key.reveal() == SECRET
     put(f"s3://{BUCKET}/mine.yaml", b"storage: {secret_key: [" + SECRET.encode() + b"]}")
     assert main(["evaluate", "--config", f"s3://{BUCKET}/mine.yaml"]) == 2
-    from jobs import report
+    from jobs.reporting import report
 
     evaluate.run(None, config)
     report.run(with_settings(config, {"report.results": [OUT], "output.path": None, "report.figures": False}))

@@ -18,10 +18,10 @@ import pyspark
 import pytest
 import yaml
 
-from jobs.runtime.java import ensure_java
+from jobs.runtime.machine import ensure_java
 from tests.results import plain_files
 from tests.storage.conftest import BUCKET, KEY, SECRET, keys, plain_objects
-from udfs.stores.access import ENVIRONMENT
+from udfs.stores.clients import ENVIRONMENT
 from udfs.stores.objects import send_file
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import xmtc_fusion as xf
-from fusion.grid import Cell
+from fusion.cells import Cell
 from jobs.reporting.additions import addition_lines, additions_table
-from jobs.reporting.data import Dataset
+from jobs.reporting.dataset import Dataset
 
 TEXTS, LABELS = 120, 40
 Runs = dict[str, dict[str, dict[str, float]]]

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from fusion.grid import Cell
+from fusion.cells import Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting.answer import headline, loss_lines, ranges, slice_table, standing_line, tie_line, winners_table
-from jobs.reporting.bands import frequency_slices, joined, text_slices
-from jobs.reporting.data import Aspect, Band, Comparison, Dataset, Outcome, Share, Slice, Verdict
+from jobs.reporting.dataset import Dataset
 from jobs.reporting.formats import percent, verdict
-from jobs.reporting.recommend import verdict_of
+from jobs.reporting.model import Aspect, Band, Comparison, Outcome, Share, Slice, Verdict
+from jobs.reporting.recommend import frequency_slices, joined, text_slices, verdict_of
 from tests.reports import band_test, sample_report
 
 CELL, DENSE = Cell("max", "combsum"), Cell("single", "dense")

@@ -217,8 +217,8 @@ def test_bad_judgements_are_refused() -> None:
 
 def test_large_files_go_to_spark(runs: Runs, judgements: dict[str, list[str]], tmp_path: Path) -> None:
     """The choice of an engine, and the words for it."""
+    from jobs.inputs.engines import spark_reason
     from jobs.inputs.sources import Sources
-    from jobs.runtime.engines import spark_reason
 
     path = write_trec(tmp_path / "a.trec", runs["bm25"])
     sources = Sources({"a": path, "b": path}, path)

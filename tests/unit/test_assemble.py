@@ -11,15 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+from fusion.cells import Cell
 from fusion.errors import ConfigError, InputError
-from fusion.grid import Cell
-from jobs.config import load_config
-from jobs.reporting.assemble import assemble
-from jobs.reporting.data import Aspect, Verdict
+from jobs.evaluation.result import read_results
+from jobs.evaluation.schemas import COMPARISONS_SCHEMA, METRICS_SCHEMA
 from jobs.reporting.formats import verdict
-from jobs.reporting.paper import paper_figures
-from jobs.results.schemas import COMPARISONS_SCHEMA, METRICS_SCHEMA
-from jobs.results.stored import read_results
+from jobs.reporting.judge import assemble, paper_figures
+from jobs.reporting.model import Aspect, Verdict
+from jobs.settings.config import load_config
 
 ASPECT = Aspect("tail", "ndcg", 10)
 BEST, NEAR, FAR, LUCKY = (

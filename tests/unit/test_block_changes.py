@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fusion.statistics.block_changes import block_changes, same_texts
-from fusion.statistics.fingerprints import text_fingerprints
-from fusion.statistics.random_signs import blocks_of
+from fusion.statistics.significance import block_changes, same_texts
+from fusion.statistics.signs import blocks_of, text_fingerprints
 
 TEXTS, BLOCKS, UNIT = 400, 64, 2.0**-10
 

@@ -19,9 +19,9 @@ from databricks.bundles.jobs import Job
 from databricks.bundles.volumes import Volume
 
 from jobs.cli import settings_of
-from jobs.command_line.parser import make_parser
-from jobs.config import Config, load_config
-from jobs.run import evaluated, with_results
+from jobs.evaluation.pipeline import evaluated, with_results
+from jobs.help import make_parser
+from jobs.settings.config import Config, load_config
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = ROOT / "conf" / "databricks"

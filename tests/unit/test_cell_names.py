@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion import FUSIONS, NORMALIZATIONS
+from fusion.cells import Cell
 from fusion.errors import ConfigError
-from fusion.grid import Cell, Grid, all_subsets, parse_cells
+from fusion.grid.grid import Grid, all_subsets, parse_cells
 from fusion.names import print_call, quoted, split, unquoted
 from fusion.parameters import Parameters
-from jobs.config import load_config
+from jobs.settings.config import load_config
 
 NUMBERS = st.floats(0, 1, allow_nan=False) | st.integers(0, 10**6)
 RETRIEVERS = st.text(min_size=1, max_size=8)

@@ -11,13 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import xmtc_fusion as xf
+from fusion.cells import Cell
 from fusion.errors import ConfigError, InputError
-from fusion.grid import Cell
 from jobs.cli import main
-from jobs.reporting.change_page import change_markdown, change_page
-from jobs.reporting.change_words import headline, notes, terminal
-from jobs.reporting.changes import SideBySide, short_names, side_by_side
-from jobs.reporting.data import Aspect
+from jobs.reporting.compare import SideBySide, short_names, side_by_side
+from jobs.reporting.compare_words import change_markdown, change_page, headline, notes, terminal
+from jobs.reporting.model import Aspect
 from tests.lists import random_relevant, random_texts, whole
 
 TEXTS = 200

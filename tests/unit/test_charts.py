@@ -8,10 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from fusion.cells import Cell
 from fusion.errors import SetupError
-from fusion.grid import Cell
 from jobs.reporting.charts import charts, save
-from jobs.reporting.data import Aspect, Report, Verdict
+from jobs.reporting.dataset import Report
+from jobs.reporting.model import Aspect, Verdict
 from jobs.reporting.printing import CAPTIONS, report_markdown
 from jobs.reporting.tables import distinct_rows
 from tests.reports import ASPECTS, sample_report

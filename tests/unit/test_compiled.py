@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from fusion.kernel import code_cache
-from fusion.kernel.compiled import compiled
+from fusion import code_cache
+from fusion.compiled import compiled
 
 ROOT = Path(__file__).parents[2]
 MODULE = """
-from fusion.kernel.compiled import compiled
+from fusion.compiled import compiled
 STEP = 3
 
 @compiled
@@ -98,7 +98,7 @@ def test_without_a_place_to_write_it_still_works(folder: Path) -> None:
 
 
 def test_numba_has_the_private_parts_that_the_cache_uses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this fails with a new numba: adapt fusion/kernel/code_cache.py, then raise the bound in setup.py."""
+    """If this fails with a new numba: adapt fusion/code_cache.py, then raise the bound in setup.py."""
     monkeypatch.setattr(code_cache, "cache_folder", lambda: folder)
     monkeypatch.syspath_prepend(folder)
     (folder / "shifting.py").write_text("def shifted(x):\n    return x + 5\n")

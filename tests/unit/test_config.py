@@ -11,7 +11,7 @@ import yaml
 from fusion.errors import ConfigError, XmtcError
 from fusion.metrics import LARGEST_K, parse_measures
 from fusion.registry import FUSIONS, fusion
-from jobs.config import Config, commented_yaml, load_config, make_config, overlaid, parse_setting
+from jobs.settings.config import Config, commented_yaml, load_config, make_config, overlaid, parse_setting
 from jobs.settings.yaml_text import parse_yaml
 
 BASE = Path(__file__).parents[2] / "conf" / "base.yaml"

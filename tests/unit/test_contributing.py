@@ -87,7 +87,7 @@ METRIC = (
     TOLD
     + """
 import xmtc_fusion as xf
-from jobs.config import load_config
+from jobs.settings.config import load_config
 
 judgements = {"t1": ["a", "c"], "t2": ["b"]}
 run = {"t1": {"a": 3.0, "b": 2.0, "c": 1.0}, "t2": {"a": 2.0, "b": 1.0}}
@@ -123,7 +123,7 @@ def test_there_is_a_file_for_each_kind_of_entry() -> None:
         "fusion/normalizations",
         "fusion/metrics",
         "jobs/retrievers",
-        "jobs/datasets/readers",
+        "jobs/datasets",
     }
     assert all((ROOT / Path(file).parent / "__init__.py").exists() for file in FILES)
 
@@ -152,7 +152,7 @@ def test_every_metric_is_on_its_page() -> None:
 
 def test_a_retriever_by_name_and_as_a_file(tmp_path: Path) -> None:
     use = """
-from jobs.retrievers.base import RETRIEVERS
+from jobs.settings.retrievers import RETRIEVERS
 print(RETRIEVERS["most-frequent"].scores)
 """
     assert followed("jobs/retrievers/most_frequent.py", tmp_path, use) == "that number, whatever the text says\n"

@@ -7,9 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fusion.grid import Cell, Grid
-from fusion.kernel.hits import Hits, find_hits
-from fusion.label_groups import ALL, frequency_bands
+from fusion.cells import Cell
+from fusion.grid.grid import Grid
+from fusion.grid.hits import Hits, find_hits
+from fusion.labels import ALL, frequency_bands
 from fusion.metrics import Measure
 from fusion.statistics.coverage import BANDS, MOST_MOVED, Coverage, common_candidates, joined_bands
 from fusion.types import Array

@@ -15,11 +15,11 @@ import yaml
 from benchmarks import figures, times
 from fusion import FUSIONS, METRICS, NORMALIZATIONS, errors
 from jobs.cli import main
-from jobs.command_line.parser import make_parser
-from jobs.config import load_config
-from jobs.retrievers.base import RETRIEVERS
+from jobs.help import make_parser
+from jobs.settings.config import load_config
+from jobs.settings.retrievers import RETRIEVERS
 from tests.doc_blocks import BLOCK, LANGUAGES, OURS, PAGES, ROOT, blocks, commands, examples, lay_out
-from xmtc_fusion import notebook, whole_jobs
+from xmtc_fusion import api, notebook
 
 LINK = re.compile(r"\]\(<?([^)>\s]+)>?\)")
 WORDS = 900
@@ -62,7 +62,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert len(html) >= 20
     # The reference describes what it names; it does not give signatures alone.
     reference = unescape(re.sub(r"<[^>]+>", "", (tmp_path / "api.html").read_text(encoding="utf-8")))
-    for module in (whole_jobs, notebook, errors):
+    for module in (api, notebook, errors):
         entries = [entry for entry in vars(module).values() if getattr(entry, "__module__", "") == module.__name__]
         described = [entry for entry in entries if entry.__name__ not in NOT_PUBLIC and entry.__name__[0] != "_"]
         assert described

@@ -11,10 +11,9 @@ from types import SimpleNamespace
 import pytest
 from pyspark import cloudpickle
 
-from jobs import doctor
-from jobs.config import load_config
-from jobs.runtime.installation import own_code
-from udfs.probe import make_probe
+from jobs.engines import doctor
+from jobs.runtime.machine import make_probe, own_code
+from jobs.settings.config import load_config
 
 FOREIGN = """
 import json, sys
@@ -42,7 +41,7 @@ def test_a_remote_session_needs_no_java_but_a_server(monkeypatch: pytest.MonkeyP
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     # Other tests have one in this process.
-    monkeypatch.setattr("jobs.runtime.session.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("jobs.engines.session.SparkSession.getActiveSession", lambda: None)
     found = list(doctor.findings(load_config(settings={"spark.remote": "sc://127.0.0.1:1/;token=secret"})))
     assert "Java" not in [finding.subject for finding in found]
     assert (found[-1].state, found[-1].subject) == ("problem", "Spark")
@@ -78,7 +77,7 @@ def test_without_pyspark_it_still_answers(tmp_path: Path, source: str | None, wo
 
 
 def test_other_packages_of_the_same_name(tmp_path: Path) -> None:
-    place = Path(doctor.__file__).parents[1]
+    place = Path(doctor.__file__).parents[2]
     assert own_code(place, [str(place)], dict(sys.modules)).state == "ok"
     (tmp_path / "fusion").mkdir()
     (tmp_path / "fusion" / "__init__.py").touch()

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from tests.retrieval_data import WORDS, tiny_bert, word
-from udfs import encode
-from udfs.encode import Encoder, load_encoder
+from udfs.retrieval import encode
+from udfs.retrieval.encode import Encoder, load_encoder
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import xmtc_fusion as xf
-from jobs.reporting.data import Report
+from jobs.evaluation.schemas import EXAMPLES_SCHEMA
+from jobs.reporting.dataset import Report
 from jobs.reporting.examples import SHOWN, SIGN, example_lists, read_examples
 from jobs.reporting.page import page
 from jobs.reporting.printing import report_markdown
-from jobs.results.schemas import EXAMPLES_SCHEMA
 from tests.reports import sample_report
 
 ROW = {

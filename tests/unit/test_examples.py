@@ -11,17 +11,17 @@ import pyarrow.compute as pc
 import pytest
 
 import xmtc_fusion as xf
-from fusion.grid import Cell
-from fusion.label_groups import ALL
+from fusion.cells import Cell
+from fusion.labels import ALL
 from fusion.metrics import Measure, decisive
-from fusion.statistics.extremes import NOBODY, Extremes
-from jobs.reporting.assemble import assemble
-from jobs.results.stored import Results
+from fusion.statistics.watchers import NOBODY, Extremes
+from jobs.evaluation.result import Results
+from jobs.reporting.judge import assemble
 from tests.lists import random_relevant, random_texts, whole
-from udfs.example_texts import ExampleTexts, Kept, from_bytes, merged, to_bytes
-from udfs.list_codes import JUDGEMENT, LabelGroups, Layout
+from udfs.examples import ExampleTexts, Kept, from_bytes, merged, to_bytes
+from udfs.lists import JUDGEMENT, LabelGroups, Layout
 from udfs.problems import Problems
-from udfs.text_batches import LIST_ROW, list_rows, read_texts
+from udfs.texts import LIST_ROW, list_rows, read_texts
 
 TEXTS = 120
 MADE = random_texts(np.random.default_rng(5), TEXTS)

@@ -11,9 +11,9 @@ import pytest
 
 import xmtc_fusion as xf
 from fusion import reference
-from fusion.grid import Grid
+from fusion.grid.grid import Grid
 from jobs.cli import main
-from jobs.runtime.folders import STAGE_FILE
+from jobs.storage.versions import STAGE_FILE
 from tests.lists import of_group, random_relevant, random_texts, whole, write_tables
 
 TEXTS = 25
@@ -85,7 +85,7 @@ def test_text_says_what_was_imputed_missed_and_left_out() -> None:
 def test_unknown_text_and_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(xf.InputError, match=r"no text '99' among the 25 texts .*near ids: 9"):
         xf.explain(RUNS, 99)
-    monkeypatch.setattr("jobs.explain.COMPARED_IDS", 3)
+    monkeypatch.setattr("jobs.evaluation.explain.COMPARED_IDS", 3)
     with pytest.raises(xf.InputError, match=r"no text 'zzz' among the texts of the inputs .*the first: 0, 1, 2$"):
         xf.explain(RUNS, "zzz")
     with pytest.raises(xf.ConfigError, match="Did you mean 'zmuv'"):

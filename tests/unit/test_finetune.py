@@ -13,9 +13,8 @@ import torch
 from fusion.retrieval.contrastive import CollapseError, LabelSets, Side, cached_step, negatives, nt_xent
 from jobs.settings.dense import DenseSettings
 from tests.retrieval_data import LABELS, make_data, tiny_bert, word
-from udfs.checkpoints import Checkpoints
-from udfs.encode import Encoder, load_encoder
-from udfs.finetune import PairTexts, fit, own_gpu, tokenized
+from udfs.retrieval.encode import Encoder, load_encoder
+from udfs.retrieval.finetune import Checkpoints, PairTexts, fit, own_gpu, tokenized
 
 CHUNK = 8
 

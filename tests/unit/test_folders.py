@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fusion.errors import InputError, OutputError
-from jobs.runtime.folders import ResultFolder, check_output, read_text, whole_folder
-from jobs.runtime.stages import input_fingerprint, run_stage, stage_fingerprint, stage_folder
-from jobs.runtime.versions import one_view
-from jobs.settings import OutputSettings
+from jobs.settings.base import OutputSettings
+from jobs.storage.folders import ResultFolder, check_output, read_text, whole_folder
+from jobs.storage.stages import input_fingerprint, run_stage, stage_fingerprint, stage_folder
+from jobs.storage.versions import one_view
 
 
 def names(folder: Path) -> list[str]:

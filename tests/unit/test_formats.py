@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from fusion.grid import Cell
-from jobs.reporting.data import Aspect, Comparison, Value, Verdict
+from fusion.cells import Cell
 from jobs.reporting.formats import (
     MINUS,
     NOTHING,
@@ -25,6 +24,7 @@ from jobs.reporting.formats import (
     span,
     verdict,
 )
+from jobs.reporting.model import Aspect, Comparison, Value, Verdict
 
 
 def test_figures() -> None:

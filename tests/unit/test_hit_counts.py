@@ -8,18 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fusion.grid import Cell
-from fusion.kernel.blocks import TextBlock
-from fusion.kernel.hits import Hits
+from fusion.cells import Cell
+from fusion.grid.hits import Hits
+from fusion.kernel.texts import TextBlock
 from fusion.metrics import Measure
 from fusion.statistics.coverage import UNSEEN
 from tests.lists import random_relevant, random_texts, to_texts
-from udfs.counted_labels import counted_labels
-from udfs.evaluation_plan import Details, EvaluationPlan
-from udfs.hit_counts import COVERAGE, HITS, LENGTHS, Counter, add_counts, judged_hits, unpacked
-from udfs.list_codes import LabelGroups, Layout
+from udfs.counter import COVERAGE, HITS, LENGTHS, Counter, add_counts, judged_hits, unpacked
+from udfs.lists import LabelGroups, Layout
+from udfs.plan import Details, EvaluationPlan, counted_labels
 from udfs.problems import Problems
-from udfs.text_batches import Batch
+from udfs.texts import Batch
 
 TEXTS = 90
 SUMS = ("queries", "sums", "products", "blocks", "block_texts", "block_prints")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime import java
+from jobs.runtime import machine
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.write_text('#!/bin/sh\necho \'openjdk version "17.0.1"\' >&2\nprintf "%s\\n" "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "machine"))
-    monkeypatch.setattr(java.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(machine.sys, "prefix", str(tmp_path))
     return tmp_path
 
 
 def test_the_option_is_dropped_and_nothing_else(home: Path) -> None:
-    java.quiet_java()
-    place, version = java.current_java()
+    machine.quiet_java()
+    place, version = machine.current_java()
     assert place is not None and Path(place).is_relative_to(home / "java-home")
     assert version == 17
     options = ["--add-modules=jdk.incubator.vector", "-cp", "a b", "--add-modules=another", "Main"]
@@ -36,15 +36,15 @@ def test_the_option_is_dropped_and_nothing_else(home: Path) -> None:
 
 
 def test_it_is_done_once(home: Path) -> None:
-    java.quiet_java()
+    machine.quiet_java()
     first = os.environ["JAVA_HOME"]
-    java.quiet_java()
+    machine.quiet_java()
     assert os.environ["JAVA_HOME"] == first
 
 
 def test_where_nothing_can_be_written_java_stays_as_it_is(home: Path) -> None:
     (home / "java-home").touch()
-    java.quiet_java()
+    machine.quiet_java()
     assert os.environ["JAVA_HOME"] == str(home / "machine")
 
 
@@ -53,8 +53,8 @@ def test_the_runtime_of_the_package_takes_sparks_options(tmp_path: Path, monkeyp
     (tmp_path / "bash").symlink_to(shutil.which("bash"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
-    monkeypatch.setattr(java.sys, "prefix", str(tmp_path))
-    java.ensure_java()
-    place, version = java.current_java()
-    assert place is not None and version >= java.OLDEST
+    monkeypatch.setattr(machine.sys, "prefix", str(tmp_path))
+    machine.ensure_java()
+    place, version = machine.current_java()
+    assert place is not None and version >= machine.OLDEST
     subprocess.run([place, "--add-modules=jdk.incubator.vector", "-version"], check=True)

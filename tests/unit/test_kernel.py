@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from fusion import FUSIONS, NORMALIZATIONS, reference
-from fusion.exponential import LARGEST
-from fusion.grid import Cell, Grid, chosen_fusions, chosen_normalizations, parse_cells
-from fusion.kernel.candidates import Policies
-from fusion.kernel.hits import find_hits
-from fusion.kernel.list_arithmetic import MatrixArithmetic
-from fusion.kernel.merging import merge_lists
+from fusion.cells import Cell
+from fusion.grid.grid import Grid, chosen_fusions, chosen_normalizations, parse_cells
+from fusion.grid.hits import find_hits
+from fusion.kernel.candidates import LARGEST, MatrixArithmetic, Policies
+from fusion.kernel.pools import merge_lists
 from fusion.kernel.ranking import list_order, relevant_ranks, top
-from fusion.label_groups import ALL
+from fusion.labels import ALL
 from fusion.metrics import Measure
 from fusion.statistics.tally import Tally, hit_weights
 from tests.lists import no_relevant, of_group, random_relevant, random_texts, to_lists, to_texts, whole
@@ -88,8 +87,8 @@ def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     texts = to_texts(random_texts(rng, 50), random_relevant(rng, 50))
     whole_hits, _ = find_hits(texts, Grid(CELLS), VIEWS, GROUPS, "group")
-    monkeypatch.setattr("fusion.kernel.blocks.TEXTS_PER_BLOCK", 7)
-    monkeypatch.setattr("fusion.kernel.blocks.ENTRIES_PER_BLOCK", 100)
+    monkeypatch.setattr("fusion.kernel.texts.TEXTS_PER_BLOCK", 7)
+    monkeypatch.setattr("fusion.kernel.texts.ENTRIES_PER_BLOCK", 100)
     for a, b in zip(whole_hits, find_hits(texts, Grid(CELLS), VIEWS, GROUPS, "group")[0], strict=True):
         np.testing.assert_array_equal(a.text, b.text)
         np.testing.assert_array_equal(a.ranks, b.ranks)

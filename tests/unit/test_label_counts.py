@@ -11,8 +11,8 @@ import pytest
 from fusion.kernel.pools import Relevant
 from fusion.statistics.label_counts import ENTRIES, LabelCounts, Listed, label_sums, label_values
 from fusion.types import Array, Int32s, Ints
-from udfs.hit_counts import COUNTS_SCHEMA, add_counts
-from udfs.label_counting import part_name
+from udfs.counter import COUNTS_SCHEMA, add_counts
+from udfs.plan import part_name
 
 LABELS, TEXTS, LISTED, CUTOFFS = 670_000, 20_000, 10, (1, 5, 10)
 KEY = (0, "all", 3)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusion.retrieval.label_scores import TextLabels, label_scores, matrix_lists, reference
-from fusion.retrieval.postings import Postings, nearest
+from fusion.retrieval.neighbours import Postings, TextLabels, label_scores, matrix_lists, nearest, reference
 from fusion.retrieval.ranked import Ranked
 
 GROUPS = ("head", "tail")

@@ -10,14 +10,13 @@ import pyarrow as pa
 import pytest
 
 import xmtc_fusion as xf
-from fusion.grid import Cell
+from fusion.cells import Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
-from jobs.reporting.answer import losing_words, loss_line, slice_table
-from jobs.reporting.assemble import assemble
-from jobs.reporting.data import Dataset
-from jobs.reporting.labels import NO_TRAINING_TEXTS, label_tables, unseen_lines
+from jobs.evaluation.result import Results
+from jobs.reporting.answer import NO_TRAINING_TEXTS, label_tables, losing_words, loss_line, slice_table, unseen_lines
+from jobs.reporting.dataset import Dataset
+from jobs.reporting.judge import assemble
 from jobs.reporting.printing import report_markdown
-from jobs.results.stored import Results
 from tests.lists import random_relevant, random_texts, whole
 
 TEXTS, K = 150, 5
@@ -93,7 +92,7 @@ def test_labels_are_those_of_the_lists(result: xf.Evaluation) -> None:
 
 
 def test_only_the_most_frequent_labels_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("udfs.counted_labels.WATCHED", 10)
+    monkeypatch.setattr("udfs.plan.WATCHED", 10)
     bounded = evaluated()
     rows = [row for row in bounded.details["labels"].to_pylist() if row["label_group"] == "all"]
     pairs = sorted((sum(label in labels for labels in RELEVANT) for label in range(54)), reverse=True)

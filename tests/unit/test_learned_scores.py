@@ -11,13 +11,11 @@ import lightgbm
 import numpy as np
 import pytest
 
-from fusion.kernel.merging import merge_lists
-from fusion.kernel.pools import Lists, Pools, Relevant
-from fusion.tuning import features as features_module
-from fusion.tuning.feature_filling import WHOLE
-from fusion.tuning.features import Features, feature_matrix, feature_names
-from fusion.tuning.lambdamart import LEAF_UNIT, SAID_TWICE, _tree, train_lambdamart
-from fusion.tuning.models import LinearModel, TreeModel, model_from_json, tree_model
+from fusion.kernel.pools import Lists, Pools, Relevant, merge_lists
+from fusion.models import features as features_module
+from fusion.models.features import WHOLE, Features, feature_matrix, feature_names
+from fusion.models.models import LinearModel, TreeModel, model_from_json, tree_model
+from fusion.tuning.learners import LEAF_UNIT, SAID_TWICE, _tree, train_lambdamart
 
 RETRIEVERS = ("bm25", "dense")
 NAMES = feature_names(RETRIEVERS, True)

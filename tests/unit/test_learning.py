@@ -10,13 +10,14 @@ import pytest
 
 import xmtc_fusion as xf
 from fusion import FUSIONS, reference
-from fusion.grid import Grid, parse_cells
-from fusion.kernel.merging import merge_lists
-from fusion.kernel.worth import ListHits, count_list_hits
-from fusion.label_groups import ALL
-from fusion.learning import ANY_FOLD, PRECISION_UNIT, Evidence, Learned
+from fusion.cells import ANY_FOLD
+from fusion.grid.grid import Grid, parse_cells
+from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned
+from fusion.kernel.candidates import ListHits, count_list_hits
+from fusion.kernel.pools import merge_lists
+from fusion.labels import ALL
 from tests.lists import best_first, no_relevant, random_relevant, random_texts, to_texts, whole
-from udfs.evidence import set_apart
+from udfs.tuning import set_apart
 
 TRAINED = [entry.name for entry in FUSIONS if entry.parameters.trained]
 CELLS = [f"zmuv+{name}" for name in TRAINED] + ["zmuv+probfuse(segments=3)", "zmuv+slidefuse(w=1)"]

@@ -14,9 +14,9 @@ import pytest
 
 from fusion.errors import OutputError
 from jobs.runtime import log as log_module
-from jobs.runtime.folders import stage_line
 from jobs.runtime.log import (
     CLEAR_LINE,
+    Progress,
     configure_log,
     counts_text,
     duration_text,
@@ -26,8 +26,8 @@ from jobs.runtime.log import (
     log_progress,
     recorded,
 )
-from jobs.runtime.progress import Progress
-from jobs.settings.log import LogSettings
+from jobs.settings.sections import LogSettings
+from jobs.storage.folders import stage_line
 
 ROOT = Path(__file__).parents[2]
 

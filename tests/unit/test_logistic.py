@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from fusion.tuning.logistic import train_logistic
+from fusion.tuning.learners import train_logistic
 
 
 def test_coefficients_are_those_of_a_general_optimizer() -> None:

@@ -13,7 +13,7 @@ import xmtc_fusion as xf
 from fusion import reference
 from fusion.metrics import LARGEST_K, metric_names, parse_measures
 from fusion.registry import METRICS, LabelMetric
-from jobs.command_line.parser import make_parser
+from jobs.help import make_parser
 from tests import plain_metrics as plain
 from tests.lists import RETRIEVERS, random_relevant, random_texts, whole
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import unescape
 from typing import Any
 
-from jobs.monitoring.trend import drawn, trends
+from jobs.nights.trend import drawn, trends
 from jobs.reporting.night import fall, headline, lower_without_alarm, message, night_report, notes
 from jobs.reporting.night_data import AbsentDataset, DataMove, NightVerdict
 from jobs.reporting.page import page

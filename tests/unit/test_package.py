@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 DEPENDENCIES = sorted({sysconfig.get_path(name) for name in ("purelib", "platlib")})
 HEAVY = {"bm25s", "numba", "numpy", "pandas", "pyarrow", "pydantic", "pyspark", "scipy", "yaml"}
 LOADED = """
-import xmtc_fusion, jobs.reporting.paper as paper
+import xmtc_fusion, jobs.reporting.judge as paper
 print(xmtc_fusion.__file__)
 print(xmtc_fusion.load_config().dataset, len(paper.paper_figures("eurlex-4k", {}).values) > 100)
 """

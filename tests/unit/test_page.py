@@ -11,13 +11,14 @@ from importlib.resources import files
 
 import pytest
 
-from fusion.grid import SINGLE, Cell
+from fusion.cells import SINGLE, Cell
 from jobs.reporting.answer import facts, headline, loss_lines
-from jobs.reporting.data import Aspect, Report
+from jobs.reporting.dataset import Report
 from jobs.reporting.formats import cell_name, figure, shown_cell
+from jobs.reporting.model import Aspect
 from jobs.reporting.night_data import DatasetNight, NightVerdict
 from jobs.reporting.page import page
-from jobs.reporting.static_page import scale
+from jobs.reporting.sections import scale
 from jobs.reporting.tables import distinct_rows
 from tests.reports import ASPECTS, sample_report
 

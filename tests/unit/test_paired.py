@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fusion.kernel.hits import Hits
+from fusion.grid.hits import Hits
 from fusion.metrics import Measure
 from fusion.statistics.paired import FEWEST_LABELS, UNIT, Aspect, PairedSums, distinct_aspects
-from fusion.statistics.random_signs import blocks_of
 from fusion.statistics.significance import Paired
+from fusion.statistics.signs import blocks_of
 from fusion.statistics.tally import hit_weights
 
 MEASURES = [Measure("ndcg", 1), Measure("ndcg", 5), Measure("precision", 5)]

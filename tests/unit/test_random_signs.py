@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fusion.statistics.random_signs import blocks_of, randomization_p
+from fusion.statistics.signs import blocks_of, randomization_p
 
 VECTORS = 100_000
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import xmtc_fusion as xf
-from fusion.grid import Cell
-from jobs import fuse
+from fusion.cells import Cell
 from jobs.cli import main
-from jobs.config import load_config
-from jobs.results.rankings import cell_folder, file_names
+from jobs.evaluation import fuse
+from jobs.evaluation.fuse import cell_folder, file_names
+from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, whole, write_tables
 
 TEXTS = 12
@@ -128,13 +128,13 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.jsonl", '{"text_id": 1, "label_ids": [1], "scores": [1]}\n{"text', "line 2 is not JSON"),
-        ("a.jsonl", "[1]", "line 1: expected an object"),
+        ("a.jsonl", '{"text_id": 1, "label_ids": [1], "scores": [1]}\n{"text', "line 2: broken JSON"),
+        ("a.jsonl", "[1]", "line 1: .*object"),
         ("a.jsonl", "\n", "is empty"),
         ("a.jsonl", '{"text_id": 1, "scores": [1]}', "missing column"),
         ("a.json", '{"t": 1}', "expected scores by label for text 't'"),
         ("a.json", "{}", "expected scores by label for each text"),
-        ("a.json", "{", "is not JSON"),
+        ("a.json", "{", "broken JSON"),
     ],
 )
 def test_broken_json(name: str, text: str, words: str, tmp_path: Path) -> None:
@@ -201,6 +201,6 @@ def test_what_each_retriever_adds() -> None:
 
 
 def test_too_many_columns_to_compare_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.evaluate.MOST_COMPARED", 2)
+    monkeypatch.setattr("jobs.evaluation.evaluate.MOST_COMPARED", 2)
     with pytest.raises(xf.ConfigError, match=r"3 distinct results.*evaluate\.details to false"):
         xf.evaluate({"t0": ["l1"]}, RUNS, cells=["rrf(k=[1,2,3])"], metrics="ndcg@5")

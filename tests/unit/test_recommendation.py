@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fusion.cells import SINGLE, Cell
 from fusion.errors import InputError
-from fusion.grid import SINGLE, Cell
 from fusion.statistics.recommendation import recommend
 
 A, B, C, D = (Cell("zmuv", name) for name in ("combmnz", "combsum", "isr", "combmin"))

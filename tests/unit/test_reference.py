@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fusion import FUSIONS, NORMALIZATIONS
+from fusion.grid.trained import PRECISION_UNIT, Evidence
 from fusion.kernel.candidates import Policies
-from fusion.learning import PRECISION_UNIT, Evidence
 from fusion.reference import evaluate, fuse, matrices
 
 SCORES = np.array([4.0, 3.0, 1.0])

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from fusion.errors import InputError, OutputError
-from jobs import report, run
 from jobs.cli import main
-from jobs.config import load_config
-from jobs.runtime.folders import whole_folder
-from jobs.settings import OutputSettings
+from jobs.evaluation import pipeline
+from jobs.reporting import report
+from jobs.settings.base import OutputSettings
+from jobs.settings.config import load_config
+from jobs.storage.folders import whole_folder
 from tests.results import plain_files
 from tests.unit.test_assemble import FOLDS, write_results
 
@@ -59,7 +60,7 @@ def test_the_report_lies_with_its_results(tmp_path: Path) -> None:
     assert report.run(load_config(None, work)) == f"{tmp_path}/work/sample/report/index.html"
     before = plain_files(tmp_path / "work" / "sample" / "report")
     # What `run --output` asks for: its report goes into its own folder, and can be made again.
-    config = run.reported(load_config(None, {**work, "output.path": other}))
+    config = pipeline.reported(load_config(None, {**work, "output.path": other}))
     for _ in range(2):
         assert report.run(config) == f"{other}/report/index.html"
     # Several results have no folder in common: nothing that is there is replaced unasked.

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from fusion.errors import ConfigError
-from jobs.config import Config, load_config, setting_names
-from jobs.retrievers.base import RETRIEVERS, chosen_retrievers
 from jobs.retrievers.own import retriever
+from jobs.settings.config import Config, load_config, setting_names
+from jobs.settings.retrievers import RETRIEVERS, chosen_retrievers
 
 ROOT = Path(__file__).parents[2]
 OWN = ROOT / "docs" / "own_retriever.py"

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import xmtc_fusion as xf
-from jobs.config import load_config
-from jobs.inputs.list_rows import load_lists
-from jobs.inputs.local_tables import LocalTables
+from jobs.inputs.lists import load_lists
+from jobs.inputs.local import LocalTables
 from jobs.inputs.sources import Sources
-from jobs.monitoring.data_checks import LISTS, count_inputs
+from jobs.nights.checks import count_inputs
+from jobs.settings.config import load_config
+from jobs.settings.nightly import LISTS
 
 TEXTS, LABELS = 12, 9
 NAMES = ("one", "two")

@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 
 import xmtc_fusion as xf
 from fusion.errors import InputError, XmtcError, visible
-from jobs.inputs import trec
+from jobs.inputs import readers
 from jobs.reporting.printing import dataset_csv, report_markdown
-from jobs.runtime.folders import whole_folder
 from jobs.runtime.log import configure_log, log, log_fields
-from jobs.runtime.safe_text import code_span, csv_cells, fenced
-from jobs.settings import OutputSettings
-from jobs.settings.log import LogSettings
+from jobs.settings.base import OutputSettings
+from jobs.settings.sections import LogSettings
+from jobs.storage.folders import code_span, csv_cells, fenced, whole_folder
 from tests.reports import sample_report
 from tests.results import plain_files
 from udfs import text_files
@@ -164,7 +163,9 @@ def test_a_packed_file_that_grows_without_end_is_refused(tmp_path: Path, monkeyp
     bomb = tmp_path / "bomb.run.gz"
     bomb.write_bytes(gzip.compress(b"1 Q0 2 1 0.5 tag\n" * 1_000_000))
     with pytest.raises(InputError, match="unpacks to more than"):
-        trec.read_trec(str(bomb), "bomb.run.gz", ("text_id", "q0", "label_id", "rank", "score", "tag"), "score")
+        readers.read_trec(str(bomb), "bomb.run.gz", ("text_id", "q0", "label_id", "rank", "score", "tag"), "score")
     small = tmp_path / "small.run.gz"
     small.write_bytes(gzip.compress(b"1 Q0 2 1 0.5 tag\n"))
-    assert len(trec.read_trec(str(small), "small", ("text_id", "q0", "label_id", "rank", "score", "tag"), "score")) == 1
+    assert (
+        len(readers.read_trec(str(small), "small", ("text_id", "q0", "label_id", "rank", "score", "tag"), "score")) == 1
+    )

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from jobs.cli import settings_of
-from jobs.command_line.parser import make_parser
-from jobs.config import load_config
+from jobs.help import make_parser
+from jobs.settings.config import load_config
 
 ROOT = Path(__file__).parents[2]
 

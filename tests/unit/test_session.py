@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from jobs.runtime.session import JAVA_OPTIONS, QUICK_JAVA, _java_options
+from jobs.engines.session import JAVA_OPTIONS, QUICK_JAVA, _java_options
 
 
 def test_spark_logs_by_our_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,34 +11,34 @@ from pathlib import Path
 
 import pytest
 
-from jobs.retrieve_dense import ENTRY as DENSE
-from jobs.retrieve_sparse import ENTRY as SPARSE
-from jobs.runtime.code import NOT_FOLLOWED, import_closure, imported_modules
-from jobs.train_dense import ENCODING, LEARNING
+from jobs.retrievers.bm25 import ENTRY as SPARSE
+from jobs.retrievers.dense import ENTRY as DENSE
+from jobs.retrievers.vectors import ENCODING, LEARNING
+from jobs.storage.stages import NOT_FOLLOWED, import_closure, imported_modules
 
 ROOT = Path(__file__).parents[2]
 REGISTRIES = {"FUSIONS", "NORMALIZATIONS", "METRICS"}
 CLOSURES = {
-    "prepare": import_closure("jobs.prepare"),
+    "prepare": import_closure("jobs.datasets.prepare"),
     "encode": ENCODING,
     "train": import_closure(*LEARNING),
     "dense": import_closure(DENSE),
     "sparse": import_closure(SPARSE),
 }
 REPEATED = {
-    "udfs/encode.py": {"encode", "train", "dense"},
-    "udfs/finetune.py": {"train", "dense"},
-    "udfs/vectors.py": {"train", "dense"},
+    "udfs/retrieval/encode.py": {"encode", "train", "dense"},
+    "udfs/retrieval/finetune.py": {"train", "dense"},
+    "udfs/retrieval/vectors.py": {"train", "dense"},
     "fusion/retrieval/projection.py": {"train", "dense"},
-    "jobs/train_dense.py": {"dense"},
-    "jobs/retrieve_dense.py": {"dense"},
-    "udfs/bm25.py": {"sparse"},
-    "fusion/retrieval/postings.py": {"sparse"},
-    "jobs/retrieve_sparse.py": {"sparse"},
-    "jobs/datasets/readers/xc_sparse.py": {"prepare"},
-    "jobs/prepare.py": {"prepare"},
-    "jobs/datasets/tables.py": {"dense", "sparse"},
-    "udfs/storage.py": {"prepare", "train", "dense", "sparse"},
+    "jobs/retrievers/vectors.py": {"dense"},
+    "jobs/retrievers/dense.py": {"dense"},
+    "udfs/retrieval/bm25.py": {"sparse"},
+    "fusion/retrieval/neighbours.py": {"sparse", "dense"},
+    "jobs/retrievers/bm25.py": {"sparse"},
+    "jobs/datasets/formats.py": {"prepare"},
+    "jobs/datasets/prepare.py": {"prepare"},
+    "jobs/datasets/tables.py": {"prepare", "dense", "sparse"},
+    "udfs/stores/cache.py": {"prepare", "train", "dense", "sparse"},
     "jobs/runtime/log.py": set(),
     "jobs/cli.py": set(),
     "jobs/report.py": set(),
@@ -47,14 +47,14 @@ REPEATED = {
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from fusion.kernel import compiled
+from fusion import digests
 
 closures, edited = json.loads(sys.stdin.read())
 
 def versions():
-    compiled.source_of.cache_clear()
-    compiled.code_version.cache_clear()
-    return {stage: compiled.code_version(*modules) for stage, modules in closures.items()}
+    digests.source_of.cache_clear()
+    digests.code_version.cache_clear()
+    return {stage: digests.code_version(*modules) for stage, modules in closures.items()}
 
 repeated = {}
 for name in edited:
@@ -102,22 +102,27 @@ def test_no_stage_depends_on_registered_algorithms(stage: str) -> None:
 def test_what_counts_as_an_import() -> None:
     source = """
 import numpy
-import udfs.storage
-from udfs import encode
+import udfs.stores.cache
+from udfs.retrieval import encode
 from fusion.errors import InputError
-from jobs.datasets.readers import check_settings
+from jobs.datasets.formats import check_settings
 def later():
-    from jobs.prepare import run
+    from jobs.datasets.prepare import run
 if TYPE_CHECKING:
-    from jobs.report import run
+    from jobs.reporting.report import run
 if __name__ == "__main__":
     from jobs.cli import job_main
 """
-    direct = {"udfs.storage", "udfs.encode", "fusion.errors", "jobs.datasets.readers"}
-    assert set(imported_modules(source)) == direct | {"jobs.prepare"}
+    direct = {"udfs.stores.cache", "udfs.retrieval.encode", "fusion.errors", "jobs.datasets.formats"}
+    assert set(imported_modules(source)) == direct | {"jobs.datasets.prepare"}
 
 
 def test_an_import_through_others_counts() -> None:
-    closure = import_closure("jobs.retrieve_dense")
-    assert {"jobs.train_dense", "udfs.finetune", "fusion.retrieval.contrastive", "jobs.settings.dense"} <= set(closure)
+    closure = import_closure("jobs.retrievers.dense")
+    assert {
+        "jobs.retrievers.vectors",
+        "udfs.retrieval.finetune",
+        "fusion.retrieval.contrastive",
+        "jobs.settings.dense",
+    } <= set(closure)
     assert not NOT_FOLLOWED & set(closure)

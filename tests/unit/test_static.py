@@ -24,9 +24,16 @@ from fusion.retrieval.static import (
     train_static,
     with_bias,
 )
-from udfs.encode import find_model
-from udfs.static import interleaved
-from udfs.static_files import StaticStart, first_vectors, open_tokenizer, read_vectors, save_model, token_bags
+from udfs.retrieval.encode import find_model
+from udfs.retrieval.static import (
+    StaticStart,
+    first_vectors,
+    interleaved,
+    open_tokenizer,
+    read_vectors,
+    save_model,
+    token_bags,
+)
 
 TOKENS, WIDTH = 40, 16
 TRAINING = StaticTraining(0.07, 0.01, epochs=6, patience=3, train_batch=32, extra_labels=4, seed=0)

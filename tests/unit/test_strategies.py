@@ -8,13 +8,22 @@ from dataclasses import replace
 import pytest
 
 from fusion.cells import SINGLE, Cell
-from fusion.tuning.strategies import CELL, LAMBDAMART, LOGISTIC, WEIGHTS
-from jobs.reporting.data import Aspect, Comparison, Report
+from fusion.models.strategies import CELL, LAMBDAMART, LOGISTIC, WEIGHTS
+from jobs.reporting.dataset import Report
+from jobs.reporting.findings import CurvePoint
 from jobs.reporting.formats import objective_name
+from jobs.reporting.model import Aspect, Comparison
 from jobs.reporting.page import page
 from jobs.reporting.printing import dataset_latex, report_markdown
-from jobs.reporting.strategies import CurvePoint, pays_from, read_strategies
-from jobs.reporting.strategy_tables import band_tables, curve_lines, optimism_lines, pair_table, strategy_table
+from jobs.reporting.strategies import (
+    band_tables,
+    curve_lines,
+    optimism_lines,
+    pair_table,
+    pays_from,
+    read_strategies,
+    strategy_table,
+)
 from tests.reports import sample_report
 from tests.strategies import CURVE_TEXTS, GAIN, OPTIMISM, choice_rows, with_strategies
 

@@ -6,10 +6,10 @@ import os
 import time
 from pathlib import Path
 
-from jobs.runtime.folders import ResultFolder
-from jobs.runtime.stages import run_stage, stage_fingerprint, stage_folder
-from jobs.runtime.sweep import sweep
-from jobs.runtime.versions import one_view
+from jobs.storage.folders import ResultFolder
+from jobs.storage.stages import run_stage, stage_fingerprint, stage_folder
+from jobs.storage.versions import one_view
+from jobs.storage.workspace import sweep
 
 
 def write(folder: ResultFolder) -> dict[str, int]:

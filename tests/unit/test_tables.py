@@ -8,13 +8,23 @@ from dataclasses import replace
 
 import pytest
 
-from fusion.grid import SINGLE, Cell
-from jobs.reporting.data import Aspect, Comparison, Dataset, Report, Test, Verdict
+from fusion.cells import SINGLE, Cell
+from jobs.reporting.dataset import Dataset, Report
 from jobs.reporting.formats import MINUS, NOTHING, points
 from jobs.reporting.formats import gain as gained
+from jobs.reporting.model import Aspect, Comparison, Verdict
 from jobs.reporting.printing import dataset_csv, dataset_latex, latex, latex_document, markdown, report_markdown
-from jobs.reporting.summary_tables import gain_table, paper_tables, tie_table
-from jobs.reporting.tables import WIDEST, aspects_by_group, file_names, grid_tables, warnings
+from jobs.reporting.tables import (
+    WIDEST,
+    aspects_by_group,
+    file_names,
+    gain_table,
+    grid_tables,
+    paper_tables,
+    tie_table,
+    warnings,
+)
+from jobs.settings.sections import Test
 from tests.reports import ASPECTS, CELLS, sample_report
 
 

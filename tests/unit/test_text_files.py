@@ -9,11 +9,11 @@ import pytest
 
 import xmtc_fusion as xf
 from fusion.errors import InputError
-from jobs import evaluate
-from jobs.inputs.file_kinds import file_kind, is_misnamed_gzip
+from jobs.evaluation import evaluate
+from jobs.inputs.files import file_kind, is_misnamed_gzip
 from jobs.inputs.sources import source_format
 from udfs import text_files
-from udfs.label_ids import in_two_forms
+from udfs.lists import in_two_forms
 
 RUN = "t1 Q0 {a} 1 2.0 x\nt1 Q0 {b} 2 1.0 x\n"
 QRELS = "t1 0 {a} 1\n"

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from fusion.statistics.text_lengths import FEWEST_WORDS, UNKNOWN, LengthSums
-from jobs import evaluate
-from jobs.config import load_config
+from fusion.statistics.watchers import FEWEST_WORDS, UNKNOWN, LengthSums
+from jobs.evaluation import evaluate
+from jobs.evaluation.result import read_results
 from jobs.reporting.answer import loss_lines, slice_table
-from jobs.reporting.assemble import assemble
-from jobs.results.stored import read_results
+from jobs.reporting.judge import assemble
+from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, write_tables
 
 TEXTS = 160

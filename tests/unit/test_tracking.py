@@ -8,7 +8,7 @@ from pathlib import Path
 import mlflow
 import pytest
 
-from jobs.monitoring.tracking import EXPERIMENT, track
+from jobs.nights.record import EXPERIMENT, track
 
 
 def test_a_night_is_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

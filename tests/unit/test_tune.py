@@ -13,24 +13,23 @@ import pyarrow.compute as pc
 import pytest
 
 import xmtc_fusion as xf
+from fusion.cells import ANY_FOLD, Cell
 from fusion.errors import ConfigError, InputError
-from fusion.grid import Cell
-from fusion.learning import ANY_FOLD
+from fusion.models.strategies import STRATEGIES
 from fusion.statistics.recommendation import recommend
-from fusion.tuning.strategies import STRATEGIES
-from jobs.config import load_config
+from jobs.evaluation.result import read_results
+from jobs.inputs.engines import LocalEngine
 from jobs.reporting.answer import headline
-from jobs.reporting.assemble import assemble
 from jobs.reporting.formats import joined
+from jobs.reporting.judge import assemble
 from jobs.reporting.printing import escaped, report_markdown
-from jobs.results.stored import read_results
-from jobs.runtime.engines import LocalEngine
+from jobs.settings.config import load_config
 from jobs.tuning import tuner as tuner_module
 from jobs.tuning.choosing import Choice
 from jobs.tuning.tuner import Tuner
 from tests.tuning_data import FOLDS, Data, tuning_data
 from udfs.tuning import TrainTexts
-from xmtc_fusion.evaluating import sources_of
+from xmtc_fusion.api import _sources_of
 
 DATA = tuning_data()
 FAST = {
@@ -79,7 +78,7 @@ def test_the_report_recommends_what_the_model_file_holds(deploy: str, tmp_path: 
 
 def choices_of(data: Data, **settings: object) -> list[Choice]:
     config = load_config(None, {**FAST, **settings})
-    sources = sources_of(config, training=None, **data.arguments())
+    sources = _sources_of(config, training=None, **data.arguments())
     return list(Tuner.of(LocalEngine(), config, sources).tune().by_fold)
 
 
@@ -247,10 +246,10 @@ def test_a_model_file_recomputed_by_hand(tmp_path: Path, strategy: str) -> None:
 
 
 def fused_by(path: str, **settings: object) -> list[dict[str, object]]:
-    from jobs import fuse
+    from jobs.evaluation import fuse
 
     config = load_config(None, {"fuse.model": path, "fuse.top": 10, "grid.engine": "local", **settings})
-    fused = fuse.fused_rows(None, config, sources_of(config, training=None, **DATA.arguments()))
+    fused = fuse.fused_rows(None, config, _sources_of(config, training=None, **DATA.arguments()))
     return sorted(fused.to_pylist(), key=lambda row: (row["label_group"], row["fold"], row["text_id"]))
 
 
@@ -369,7 +368,7 @@ def test_what_is_written_can_be_read(tmp_path: Path, tuned: xf.Tuned) -> None:
     assert {"choices.csv", "choices.parquet", "learning_curve.parquet", "model.json"} <= {
         p.name for p in folder.iterdir()
     }
-    from jobs.results.stored import read_results
+    from jobs.evaluation.result import read_results
 
     (results,) = read_results([str(folder)])
     assert results.details["choices"].equals(tuned.choices)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from fusion.errors import InputError
-from udfs.pickles import SAMPLES_SCHEMA, load_plain, read_samples, sample_row
+from udfs.retrieval.pickles import SAMPLES_SCHEMA, load_plain, read_samples, sample_row
 
 SAMPLE = {"idx": 3, "text_idx": 1, "text": "a text\n", "labels_ids": [7, 2], "labels": ["seven\n", "two"]}
 NESTED = 200_000
@@ -166,9 +166,9 @@ def test_samples_that_cannot_be_written_are_problems(tmp_path) -> None:
 
 def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     data = pickle.dumps([SAMPLE])
-    monkeypatch.setattr("udfs.pickles.MOST_BYTES", len(data))
+    monkeypatch.setattr("udfs.retrieval.pickles.MOST_BYTES", len(data))
     assert load_plain(io.BytesIO(data), "s.pkl") == [SAMPLE]
-    monkeypatch.setattr("udfs.pickles.MOST_BYTES", len(data) - 1)
+    monkeypatch.setattr("udfs.retrieval.pickles.MOST_BYTES", len(data) - 1)
     with pytest.raises(InputError, match=rf"s.pkl: the pickle has {len(data)} bytes, and at most {len(data) - 1} are"):
         load_plain(io.BytesIO(data), "s.pkl")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from udfs.whole_numbers import numbers_from_bytes, numbers_to_bytes
+from udfs.counter import numbers_from_bytes, numbers_to_bytes
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.config import load_config
-from jobs.runtime.workspace import Workspace
+from jobs.settings.config import load_config
+from jobs.storage.workspace import Workspace
 
 JOBS = Path(__file__).parents[2] / "jobs"
 READERS = {
     # What doctor looks at is the setting itself, not a place below it.
-    "doctor.py",
-    "runtime/workspace.py",
+    "engines/doctor.py",
+    "storage/workspace.py",
 }
 
 

@@ -1,0 +1,1 @@
+"""The grid of cells over a text block, and the hits of each."""

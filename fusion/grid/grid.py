@@ -1,0 +1,216 @@
+"""The grid: the chosen cells, each distinct column computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from fusion import names
+from fusion.cells import SINGLE as SINGLE
+from fusion.cells import Cell as Cell
+from fusion.errors import ConfigError, unknown_name
+from fusion.grid.trained import Learned
+from fusion.kernel.candidates import DEFAULT, Candidates, Policies
+from fusion.kernel.pools import Pools
+from fusion.models.strategies import ChosenScores, Strategy
+from fusion.registry import FUSIONS, NORMALIZATIONS, Fusion, Normalization, choose
+from fusion.types import Array, Floats
+
+UNREAD = "none"
+"""The normalisation of a cell that names only a fusion, which then must read ranks."""
+
+
+class Column(NamedTuple):
+    """What is computed for one cell or more."""
+
+    normalization: str | None
+    """None for a fusion that reads only ranks."""
+    fusion: str
+    lists: tuple[int, ...]
+    """The retrievers whose lists are fused, by number; none: all of them."""
+
+
+class Grid:
+    """The chosen cells and the columns that have to be computed for them.
+
+    A fusion that reads ranks sees only the order within each list, which every normalisation keeps: one column
+    serves all of its cells, whatever the parameters of their normalisations.
+    """
+
+    def __init__(
+        self,
+        cells: Iterable[Cell],
+        retrievers: Sequence[str] = (),
+        policies: Policies = DEFAULT,
+        learned: Mapping[str, Learned] | None = None,
+        strategies: Mapping[Cell, Strategy] | None = None,
+    ) -> None:
+        """`retrievers`: in the order of the lists; cells that name one need them. `learned`: by view, for cells whose
+        fusions are trained. `strategies`: cells whose fusion differs by fold and view; they come after the others."""
+        self.learned = dict(learned or {})
+        self.strategies = dict(strategies or {})
+        self.retrievers = tuple(retrievers)
+        self.policies = policies
+        fixed = [cell for cell in dict.fromkeys(cells) if not cell.is_strategy]
+        self.cells = [*fixed, *self.strategies]
+        # What a strategy chose is computed, whether it is a cell of the grid or not.
+        chosen = [cell for strategy in self.strategies.values() for cell in strategy.cells]
+        column_of = {cell: self._column(cell) for cell in dict.fromkeys([*fixed, *chosen])}
+        order = NORMALIZATIONS.names()
+        # By lists and normalisation, so that what the cells of one share is computed once.
+        self.columns = sorted(
+            dict.fromkeys(column_of.values()),
+            key=lambda column: (
+                column.lists,
+                order.index(names.parse_call(column.normalization).name) if column.normalization else -1,
+                column.normalization or "",
+            ),
+        )
+        self._names_retrievers = any(cell.subset or FUSIONS[cell.fusion].weights for cell in column_of)
+        place = {column: number for number, column in enumerate(self.columns)}
+        self._place_of = {cell: place[column] for cell, column in column_of.items()}
+        self.column_of = {cell: self._place_of[cell] for cell in fixed}
+        for cell in self.strategies:
+            self.column_of[cell] = len(self.columns)
+            self.columns.append(Column(*cell, ()))
+
+    @classmethod
+    def of(cls, normalizations: str | Iterable[str], fusions: str | Iterable[str]) -> Grid:
+        """All combinations of the named algorithms; `all` stands for the paper's six and ten, `everything` for all that
+        need no training."""
+        return cls(cross(normalizations, fusions))
+
+    def _column(self, cell: Cell) -> Column:
+        fusion, subset = FUSIONS[cell.fusion], cell.subset
+        for name in [*subset, *fusion.weights]:
+            if self.retrievers and name not in self.retrievers:
+                raise unknown_name(f"retriever (in the cell {cell})", name, self.retrievers)
+        lists = tuple(sorted(map(self.retrievers.index, subset))) if self.retrievers else ()
+        every = len(lists) == len(self.retrievers)
+        return Column(None if fusion.reads == "ranks" else cell.scaling, cell.fusion, () if every else lists)
+
+    @property
+    def _fixed(self) -> list[Column]:
+        """The columns that are the same in all folds and views."""
+        return self.columns[: len(self.columns) - len(self.strategies)]
+
+    @property
+    def trained(self) -> list[str]:
+        """The fusions that have to learn first."""
+        fusions = dict.fromkeys(column.fusion for column in self._fixed)
+        return [name for name in fusions if FUSIONS[name].parameters.trained]
+
+    @property
+    def normalizations(self) -> list[Normalization]:
+        """Those whose scores some column reads."""
+        used = dict.fromkeys(column.normalization for column in self._fixed)
+        return [NORMALIZATIONS[name] for name in used if name]
+
+    def fused(
+        self,
+        pools: Pools,
+        normalized: Mapping[str, Floats] | None = None,
+        precision: type[np.floating] = np.float32,
+        only: Container[int] | None = None,
+    ) -> Iterator[tuple[int, Array]]:
+        """Every column's scores for the pools of a text block (or those of some columns), rounded so that scores
+        equal on paper tie; NaN for a candidate that is in none of the lists that a column fuses.
+
+        `normalized`: scores that were normalised elsewhere, as matrices like `pools.score`.
+        """
+        if self._names_retrievers and not self.retrievers:
+            raise ValueError("cells name retrievers, but the grid does not know them")
+        strategies = {cell: s for cell, s in self.strategies.items() if only is None or self.column_of[cell] in only}
+        chosen = ChosenScores(strategies, self._place_of, self.retrievers, pools)
+        computed = [n for n in range(len(self._fixed)) if only is None or n in only or n in chosen.columns]
+        for column, fused in self._fixed_scores(pools, normalized or {}, precision, computed):
+            chosen.keep(column, fused)
+            if only is None or column in only:
+                yield column, fused
+        for cell, strategy in strategies.items():
+            yield self.column_of[cell], chosen.scores(strategy, precision)
+
+    def _fixed_scores(
+        self, pools: Pools, normalized: Mapping[str, Floats], precision: type[np.floating], numbers: Sequence[int]
+    ) -> Iterator[tuple[int, Array]]:
+        """The scores of some of the columns that are the same in all folds and views."""
+        columns = ((number, self.columns[number]) for number in numbers)
+        for lists, numbered in groupby(columns, key=lambda item: item[1].lists):
+            if not lists:
+                yield from self._scores(pools, normalized, range(len(pools.position)), numbered, precision)
+                continue
+            some, inside = pools.of_lists(lists)
+            known = {name: values[list(lists)][:, inside] for name, values in normalized.items()}
+            for column, scores in self._scores(some, known, lists, numbered, precision):
+                fused = np.full(pools.position.shape[1], np.nan, precision)
+                fused[inside] = scores
+                yield column, fused
+
+    def _scores(
+        self,
+        pools: Pools,
+        normalized: Mapping[str, Floats],
+        lists: Sequence[int],
+        columns: Iterable[tuple[int, Column]],
+        precision: type[np.floating],
+    ) -> Iterator[tuple[int, Array]]:
+        """The scores of columns that fuse the same lists."""
+        retrievers = [self.retrievers[number] if self.retrievers else str(number) for number in lists]
+        candidates = Candidates(pools)
+        name: str | None = None
+        for number, column in columns:
+            if column.normalization != name:
+                assert column.normalization is not None
+                name = column.normalization
+                candidates = Candidates(pools, NORMALIZATIONS[name], normalized.get(name), self.policies)
+            fusion = FUSIONS[column.fusion]
+            learned = self.learned[pools.view].of_lists(lists) if fusion.parameters.trained else None
+            yield number, fusion.kernel(candidates, **fusion.arguments(retrievers, learned)).astype(precision)
+
+
+def cross(normalizations: str | Iterable[str], fusions: str | Iterable[str]) -> list[Cell]:
+    """All combinations of the named algorithms."""
+    return [
+        Cell(normalization.name, fusion.name)
+        for normalization in chosen_normalizations(normalizations)
+        for fusion in chosen_fusions(fusions)
+    ]
+
+
+def parse_cells(text: str) -> list[Cell]:
+    """The cells that a name stands for: several if it lists several values of a parameter."""
+    subset, normalization, fusion = names.parse_cell(text)
+    alone = not normalization
+    if alone and (fusion in NORMALIZATIONS or any(entry.reads == "scores" for entry in chosen_fusions(fusion))):
+        raise ConfigError(f"cell {text!r}: expected NORMALIZATION+FUSION, as in 'zmuv+combmnz'")
+    cells = cross(normalization or UNREAD, fusion)
+    return [cell.within(subset) for cell in cells] if subset else cells
+
+
+def all_subsets(cells: Iterable[Cell], retrievers: Sequence[str]) -> list[Cell]:
+    """The cells, and each of them fixed to every subset of two or more retrievers that is not all of them. Cells that
+    are fixed already stay as they are."""
+    subsets = [subset for size in range(2, len(retrievers)) for subset in combinations(retrievers, size)]
+    over_all = list(cells)
+    return over_all + [cell.within(subset) for subset in subsets for cell in over_all if not cell.subset]
+
+
+def chosen_normalizations(chosen: str | Iterable[str]) -> list[Normalization]:
+    """By names; `all` stands for the paper's, `everything` for all there are."""
+    families = {
+        "all": [entry.name for entry in NORMALIZATIONS if entry.standard],
+        "everything": NORMALIZATIONS.names(),
+    }
+    return choose(NORMALIZATIONS, chosen, families)
+
+
+def chosen_fusions(chosen: str | Iterable[str]) -> list[Fusion]:
+    """By names; `all` stands for the paper's, `everything` for all that need no training."""
+    families = {
+        "all": [entry.name for entry in FUSIONS if entry.standard],
+        "everything": [entry.name for entry in FUSIONS if not entry.parameters.trained],
+    }
+    return choose(FUSIONS, chosen, families)

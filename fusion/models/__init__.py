@@ -1,0 +1,1 @@
+"""Learned fusions: features, models and their scores."""

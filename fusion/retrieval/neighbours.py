@@ -1,0 +1,231 @@
+"""The nearest documents of many queries, and the labels that follow from them.
+
+The postings of a term are the documents that hold it, each with what the term is worth there (for BM25, idf times
+the saturated term frequency). A query's score for a document is
+
+    score(query, document) = sum over the query's tokens t, repetitions included, of worth(t, document)
+
+added up in double precision and rounded to float32. Documents are ordered by score descending, then by number
+ascending, and those without a positive score are not found at all.
+
+From the training texts that a text resembles to scores of labels.
+
+    score(text, label) = max (or sum) of score(text, t) over the retrieved training texts t that carry the label
+
+Labels are ordered by score descending, then by label id ascending, and each label group keeps its first n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fusion.compiled import compiled
+from fusion.kernel.ranking import top
+from fusion.retrieval.ranked import Ranked, frozen
+from fusion.types import Array, Int32s, Ints, Singles
+
+
+class Postings(NamedTuple):
+    """Term t's documents are `document[start[t] : start[t + 1]]`, and what it is worth there `worth[...]`."""
+
+    start: Ints
+    document: Int32s
+    worth: Singles
+
+
+def nearest(postings: Postings, group: Array, groups: int, token: Int32s, offset: Ints, n: int) -> Ranked:
+    """The n best documents of each group, for every query.
+
+    `group` holds the group of every document (0 to groups - 1); query q's tokens, as term numbers in any order,
+    are `token[offset[q] : offset[q + 1]]`.
+    """
+    start, document, worth = frozen(postings.start), frozen(postings.document), frozen(postings.worth)
+    return Ranked(*_nearest(start, document, worth, frozen(group), groups, token, offset, n))
+
+
+@compiled
+def _nearest(start, document, worth, group, groups, token, offset, n):  # type: ignore[no-untyped-def]
+    queries = offset.size - 1
+    ends = np.zeros(queries * groups + 1, np.int64)
+    items = np.empty(queries * groups * n, np.int32)
+    scores = np.empty(queries * groups * n, np.float32)
+    total = np.zeros(group.size, np.float64)
+    heap_item = np.empty((groups, n), np.int32)
+    heap_score = np.empty((groups, n), np.float32)
+    size = np.zeros(groups, np.int64)
+    bar = np.zeros(groups, np.float32)
+    end = 0
+    for q in range(queries):
+        # In the order of the terms, so that the sum does not depend on the order of the words.
+        terms = np.sort(token[offset[q] : offset[q + 1]])
+        place = 0
+        while place < terms.size:
+            term = terms[place]
+            times = 1
+            while place + times < terms.size and terms[place + times] == term:
+                times += 1
+            place += times
+            first, last = start[term], start[term + 1]
+            # A term in more than half of the documents is worth nothing in any of them.
+            if first < last and worth[first] > 0:
+                for e in range(first, last):
+                    total[document[e]] += times * np.float64(worth[e])
+
+        size[:] = 0
+        bar[:] = 0
+        lowest = 0.0
+        for d in range(total.size):
+            # Most documents end here. Rounding keeps the order, so none of them could pass the bar below.
+            if total[d] > lowest:
+                score, g = np.float32(total[d]), group[d]
+                if score > bar[g]:
+                    if size[g] < n:
+                        _push(heap_item[g], heap_score[g], size[g], np.int32(d), score)
+                        size[g] += 1
+                    else:
+                        _sink(heap_item[g], heap_score[g], size[g], np.int32(d), score)
+                    if size[g] == n:
+                        bar[g] = heap_score[g, 0]
+                        lowest = np.float64(bar.min())
+        total[:] = 0
+        for g in range(groups):
+            # The heap gives the worst first.
+            for left in range(size[g] - 1, -1, -1):
+                items[end + left] = heap_item[g, 0]
+                scores[end + left] = heap_score[g, 0]
+                _sink(heap_item[g], heap_score[g], left, heap_item[g, left], heap_score[g, left])
+            end += size[g]
+            ends[q * groups + g + 1] = end
+    return ends, items[:end].copy(), scores[:end].copy()
+
+
+@compiled
+def _worse(item, score, other_item, other_score):  # type: ignore[no-untyped-def]
+    return score < other_score or (score == other_score and item > other_item)
+
+
+@compiled
+def _push(items, scores, place, item, score):  # type: ignore[no-untyped-def]
+    """Add an entry at the end of a heap whose root is the worst."""
+    while place > 0:
+        parent = (place - 1) // 2
+        if not _worse(item, score, items[parent], scores[parent]):
+            break
+        items[place], scores[place] = items[parent], scores[parent]
+        place = parent
+    items[place], scores[place] = item, score
+
+
+@compiled
+def _sink(items, scores, size, item, score):  # type: ignore[no-untyped-def]
+    """Replace the root of a heap of `size` entries."""
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _worse(items[child + 1], scores[child + 1], items[child], scores[child]):
+            child += 1
+        if not _worse(items[child], scores[child], item, score):
+            break
+        items[place], scores[place] = items[child], scores[child]
+        place = child
+    items[place], scores[place] = item, score
+
+
+Aggregation = Literal["max", "sum"]
+
+
+class TextLabels(NamedTuple):
+    """The labels of training text t are `label[offset[t] : offset[t + 1]]`."""
+
+    offset: Ints
+    label: Int32s
+
+
+def label_scores(
+    neighbours: Ranked, carried: TextLabels, group: Array, groups: int, aggregation: Aggregation, n: int
+) -> Ranked:
+    """The n best labels of each group, for every list of neighbours.
+
+    `group` holds the group of every label, 0 to groups - 1. Sums are taken in double precision, from the best
+    neighbour to the last, and rounded to float32 before they are compared.
+    """
+    fixed = frozen(carried.offset), frozen(carried.label), frozen(group)
+    offset, label, score = _pools(*neighbours, *fixed, groups, aggregation == "sum")
+    chosen, begin = top(score, offset, n)
+    return Ranked(begin, label[chosen], score[chosen])
+
+
+def matrix_lists(scores: Singles, group: Array, groups: int, n: int) -> Ranked:
+    """The n best labels of each group, for every row of a matrix (texts x labels); NaN is no candidate."""
+    by_group = np.argsort(group, kind="stable").astype(np.int32)
+    pool = np.ascontiguousarray(scores[:, by_group])
+    candidate = ~np.isnan(pool)
+    sizes = [candidate[:, group[by_group] == g].sum(axis=1) for g in range(groups)]
+    offset = np.concatenate(([0], np.cumsum(np.stack(sizes, axis=1).ravel())))
+    label = np.broadcast_to(by_group, pool.shape)[candidate]
+    chosen, begin = top(pool[candidate], offset, n)
+    return Ranked(begin, label[chosen], pool[candidate][chosen])
+
+
+def reference(
+    neighbours: Sequence[tuple[int, float]],
+    carried: Sequence[Sequence[int]],
+    group: Mapping[int, str],
+    aggregation: Aggregation,
+    n: int,
+) -> dict[str, list[tuple[int, float]]]:
+    """The same for one text in plain Python: from (training text, score) to (label, score) by group, best first."""
+    scores_of: dict[int, list[float]] = {}
+    for text, score in neighbours:
+        for label in carried[text]:
+            scores_of.setdefault(label, []).append(float(score))
+    aggregate = max if aggregation == "max" else sum
+    scores = {label: float(np.float32(aggregate(values))) for label, values in scores_of.items()}
+    ranked = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
+    return {name: [entry for entry in ranked if group[entry[0]] == name][:n] for name in sorted(set(group.values()))}
+
+
+@compiled
+def _pools(offset, item, score, carried_offset, carried, group, groups, add):  # type: ignore[no-untyped-def]
+    """The labels that each list of neighbours carries, by group and label id ascending, with their scores."""
+    lists = offset.size - 1
+    size = 0
+    for e in range(item.size):
+        size += carried_offset[item[e] + 1] - carried_offset[item[e]]
+    ends = np.zeros(lists * groups + 1, np.int64)
+    labels = np.empty(size, np.int32)
+    scores = np.empty(size, np.float32)
+    total = np.zeros(group.size, np.float64)
+    seen = np.zeros(group.size, np.bool_)
+    touched = np.empty(size, np.int32)
+    end = 0
+    for row in range(lists):
+        count = 0
+        for e in range(offset[row], offset[row + 1]):
+            for c in range(carried_offset[item[e]], carried_offset[item[e] + 1]):
+                label = carried[c]
+                if not seen[label]:
+                    seen[label] = True
+                    touched[count] = label
+                    count += 1
+                    total[label] = score[e]
+                elif add:
+                    total[label] += score[e]
+                else:
+                    total[label] = max(total[label], np.float64(score[e]))
+        carried_labels = np.sort(touched[:count])
+        for g in range(groups):
+            for label in carried_labels:
+                if group[label] == g:
+                    labels[end] = label
+                    scores[end] = total[label]
+                    end += 1
+            ends[row * groups + g + 1] = end
+        for label in carried_labels:
+            seen[label] = False
+    return ends, labels[:end].copy(), scores[:end].copy()

@@ -1,0 +1,1 @@
+"""Spark sessions, and whether this machine can run jobs."""

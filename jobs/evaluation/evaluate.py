@@ -1,0 +1,326 @@
+"""Job `evaluate`: from candidates and judgements straight to the metrics of every chosen cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion import __version__
+from fusion.cells import ANY_FOLD, SINGLE
+from fusion.errors import ConfigError, InputError, unknown_name
+from fusion.grid.grid import Grid
+from fusion.grid.trained import Learned
+from fusion.labels import ALL
+from fusion.metrics import label_measures
+from fusion.registry import FUSIONS
+from fusion.statistics.coverage import UNSEEN, Coverage
+from fusion.statistics.paired import PairedSums
+from fusion.statistics.tally import Tally
+from fusion.statistics.watchers import LengthSums
+from jobs.engines.credentials import job
+from jobs.evaluation.comparisons import additions
+from jobs.evaluation.details import detail_tables, label_changes
+from jobs.evaluation.examples import example_table
+from jobs.evaluation.figures import metric_table, needs_nonrelevant, with_label_plan
+from jobs.evaluation.result import Result
+from jobs.evaluation.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
+from jobs.inputs.bad_rows import bad_rows
+from jobs.inputs.engines import Engine, choose_engine
+from jobs.inputs.lists import ListRows, load_lists, training_propensities
+from jobs.inputs.plans import Plan
+from jobs.inputs.roles import folds_with, runs_with_validation
+from jobs.inputs.sources import Sources, source_name
+from jobs.inputs.tables import Frequencies
+from jobs.runtime.log import log
+from jobs.settings.base import EvaluateSettings, Names
+from jobs.settings.config import Config
+from jobs.storage.folders import ResultFolder, check_output, result_folder, stage_line
+from jobs.storage.workspace import TEST, VALIDATION
+from udfs.counter import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, count_hits, query_figures, query_schema, unpacked
+from udfs.examples import from_bytes
+from udfs.lists import Layout
+from udfs.plan import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES, Details, EvaluationPlan, counted_labels
+from udfs.problems import Problems
+from udfs.tuning import NOTHING_TUNED, Training, Tuning, count_evidence, learned_from, leaving_out, prepared
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def learned_of(
+    engine: Engine, sources: Sources, config: Config, grid: Grid, layout: Layout, views: tuple[str, ...]
+) -> dict[str, Learned]:
+    """By view; nothing where no cell has to learn."""
+    if not grid.trained:
+        return {}
+    share = config.grid.train_share
+    if sources.judgements is None:
+        raise ConfigError(f"{grid.trained[0]} learns from judged texts: give --qrels PATH, or set inputs.judgements")
+    if not share and sources.folds is None and not runs_with_validation(engine.tables, sources):
+        raise ConfigError(
+            f"{grid.trained[0]} learns from texts that are set apart for it: set grid.train_share to a share of the "
+            "texts, or inputs.folds to a table with texts of the role validation, or give runs with a column 'role' "
+            "in which some rows have the role validation"
+        )
+    role, relevant_from = TEST if share else VALIDATION, config.evaluate.relevant_from
+    lists = load_lists(engine.tables, sources, judged=True, relevant_from=relevant_from, role=role)
+    training = Training(layout, (ALL,) if config.grid.scope == "joint" else views, share)
+    counted = engine.counts(lists, Plan(Grid([]), config.grid.scope, training.views), count_evidence(training))
+    problems = Problems.from_json(text for text in counted["problems"].to_pylist() if text)
+    if problems:
+        raise bad_rows(problems)
+    learned = learned_from(counted, training)
+    _check_folds(engine, sources, learned)
+    return learned
+
+
+def _check_folds(engine: Engine, sources: Sources, learned: dict[str, Learned]) -> None:
+    """Refuse folds in which nothing could be learned."""
+    known = {fold for of_view in learned.values() for fold in of_view.by_fold}
+    if ANY_FOLD in known:
+        return
+    missing = sorted(folds_with(engine.tables, sources, TEST) - known)
+    if missing or not known:
+        where = f" in fold {', '.join(map(str, missing))}" if missing else ""
+        raise InputError(
+            f"{source_name(sources.folds, 'folds')}: no judged text with lists is set apart{where}, so that nothing "
+            "can be learned; retrieve with validation_candidates on, or set grid.train_share to a (greater) share of "
+            "the texts"
+        )
+
+
+MOST_COMPARED = 512
+"""Columns of the grid that are compared each with each."""
+
+
+@job
+def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:
+    """Evaluate, and write the results if the configuration says where.
+
+    Without a session one is made if the work needs it. `sources` replace those of the configuration.
+    """
+    check_output(config.output)
+    with stage_line("evaluate", config.output.path) as counts:
+        result = compute(spark, config, sources)
+        if config.output.path is not None:
+            with result_folder(config.output, config) as folder:
+                write(result, folder)
+        counts.update(texts=result.input_counts[JUDGED], figures=len(result.metrics))
+    return result
+
+
+def compute(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:
+    """The figures of every chosen cell."""
+    sources = sources or Sources.of(config.inputs)
+    sources.require(judged=True)
+    return evaluated(choose_engine(config, sources, spark), config, sources)
+
+
+def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning = NOTHING_TUNED) -> Result:
+    """The figures of every chosen cell, and of what was tuned and learned."""
+    settings = config.evaluate
+    nonrelevant = any(map(needs_nonrelevant, settings.measures))
+    by_label = settings.details or bool(label_measures(settings.measures))
+    lists = load_lists(engine.tables, sources, True, settings.relevant_from, nonrelevant, count_labels=by_label)
+    chosen = config.grid.grid(lists.layout.retrievers)
+    grid = Grid(chosen.cells, lists.layout.retrievers, chosen.policies, strategies=tuning.strategies)
+    _check_names(lists.layout.retrievers)
+    views = chosen_views(config.evaluate.label_groups, lists.layout.views)
+    evaluation = EvaluationPlan(
+        lists.layout,
+        tuple(grid.cells),
+        views,
+        config.grid.scope,
+        tuple(settings.measures),
+        rules=settings.rules._replace(graded=lists.layout.relevant_from is not None),
+        propensities=training_propensities(engine.tables, sources, settings),
+        policies=grid.policies,
+        learned=learned_of(engine, sources, config, grid, lists.layout, views),
+        strategies=tuning.strategies,
+    )
+    apart = config.grid.train_share if grid.trained else 0.0
+    frequencies = None
+    if settings.details:
+        _check_comparable(grid)
+    if by_label:
+        frequencies = lists.frequencies()
+        evaluation = with_label_plan(evaluation, frequencies, settings.label_cells)
+    if settings.details and frequencies is not None:
+        evaluation = replace(evaluation, details=_counted(lists, evaluation, frequencies, settings))
+
+    plan = Plan(grid, config.grid.scope, evaluation.views)
+    work = prepared(count_hits(evaluation), tuning.parting, tuning.train_texts)
+    packed = engine.counts(lists, plan, leaving_out(work, apart))
+    problems = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
+    if problems:
+        raise bad_rows(problems)
+    tallies = tallies_of(packed, evaluation)
+    input_counts = _input_counts(tallies, evaluation)
+    _check_judged(input_counts, lists.judgements_source)
+    metrics = metric_table(tallies, packed, evaluation)
+    _warn_of_useless_runs(metrics)
+    queries = None
+    if config.evaluate.per_query:
+        work = leaving_out(prepared(query_figures(evaluation), tuning.parting, tuning.train_texts), apart)
+        queries = engine.rows(lists, plan, work, query_schema(evaluation, lists.types.text))
+    details = {}
+    if settings.details and frequencies is not None:
+        counted = _details(packed, evaluation)
+        input_counts |= _unseen_pairs(counted.coverage, evaluation)
+        details = _tables(packed, counted, metrics, evaluation, frequencies, engine, sources)
+    if config.grid.subsets or any(cell.subset for cell in grid.cells):
+        details["additions"] = additions(metrics, evaluation, counted.sums if details else None)
+    return Result(metrics, input_counts, details, queries, engine.name)
+
+
+def _counted(
+    lists: ListRows[Any], evaluation: EvaluationPlan, frequencies: Frequencies, settings: EvaluateSettings
+) -> Details:
+    """What is counted beside the figures."""
+    labels = counted_labels(*frequencies, evaluation.views, lists.layout.groups, lists.unseen_labels())
+    return Details(labels, settings.blocks, settings.randomizations, settings.seed, settings.examples)
+
+
+def _check_names(retrievers: Sequence[str]) -> None:
+    for name in retrievers:
+        if name in FUSIONS.names():
+            raise ConfigError(f"a retriever cannot be called {name!r}: that is a fusion")
+
+
+def _check_judged(input_counts: Mapping[str, int], judgements: str) -> None:
+    """Refuse judgements without a text that could be evaluated."""
+    judged = input_counts[JUDGED]
+    if not judged:
+        raise InputError(f"{judgements}: no judged text to evaluate; do its ids match those of the folds?")
+    if input_counts[WITHOUT_CANDIDATES] == judged:
+        raise InputError(
+            f"{judgements}: none of its {judged:,} texts has candidates in any run; do the text ids of judgements and "
+            "runs match?"
+        )
+
+
+def _check_comparable(grid: Grid) -> None:
+    """Refuse more columns than can be compared each with each."""
+    if len(grid.columns) > MOST_COMPARED:
+        raise ConfigError(
+            f"the grid has {len(grid.columns):,} distinct results, and the memory for comparing all pairs grows with "
+            f"the square of that: choose at most {MOST_COMPARED}, or set evaluate.details to false"
+        )
+
+
+def write(result: Result, folder: ResultFolder) -> None:
+    """All tables of a result."""
+    for name, table in {"metrics": result.metrics, **result.details}.items():
+        folder.write_table(name, table, as_csv=name not in NOT_AS_CSV)
+    about: dict[str, Any] = {"version": __version__, "input_counts": result.input_counts}
+    if result.notes:
+        about["notes"] = result.notes
+    folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
+    if isinstance(result.queries, pa.Table):
+        folder.write_parquet(QUERY_METRICS, result.queries)
+    elif result.queries is not None:
+        result.queries.write.parquet(f"{folder.uri}/{QUERY_METRICS}")
+
+
+def chosen_views(names: Names, available: tuple[str, ...]) -> tuple[str, ...]:
+    """The label groups to look at; `auto` stands for all of them."""
+    if names == "auto":
+        return available
+    wanted = names.split(",") if isinstance(names, str) else names
+    for name in wanted:
+        if name not in available:
+            raise unknown_name("label group", name, available)
+    return tuple(name for name in available if name in wanted)
+
+
+def _warn_of_useless_runs(metrics: pa.Table) -> None:
+    """A run without one relevant label is more often a mistake, such as other label ids, than a bad retriever."""
+    alone = metrics.filter(pc.equal(metrics["normalization"], SINGLE))
+    best = alone.group_by("fusion").aggregate([("value", "max")])
+    for retriever, value in zip(best["fusion"].to_pylist(), best["value_max"].to_pylist(), strict=True):
+        if not value:
+            log(
+                f"warning: every figure of {retriever} is 0, so it lists no relevant label where the measures look; "
+                "do its label ids match those of the judgements?"
+            )
+
+
+def tallies_of(packed: pa.Table, evaluation: EvaluationPlan) -> dict[int, Tally]:
+    """The counts of each fold, in the order of the folds."""
+    rows = packed.filter(pc.equal(packed["part"], HITS)).sort_by("fold")
+    tallies = {}
+    for fold, (places, counts) in zip(rows["fold"].to_pylist(), unpacked(rows), strict=True):
+        tallies[fold] = evaluation.new_tally()
+        tallies[fold].unpack(places, counts)
+    return tallies
+
+
+def _input_counts(tallies: Mapping[int, Tally], evaluation: EvaluationPlan) -> dict[str, int]:
+    """The counts about the input, over all folds."""
+    return {
+        key: int(sum(tally.input_counts[n] for tally in tallies.values()))
+        for n, key in enumerate(evaluation.count_keys)
+    }
+
+
+def _unseen_pairs(coverage: Coverage, evaluation: EvaluationPlan) -> dict[str, int]:
+    """The pairs whose label has no training text, where training texts are known."""
+    if evaluation.details is None or evaluation.details.labels.unseen is None:
+        return {}
+    # Without the view of all labels, its groups have each label once.
+    views = [v for v, view in enumerate(evaluation.views) if view == ALL] or list(range(len(evaluation.views)))
+    return {UNSEEN_PAIRS: int(coverage.band_pairs[views, UNSEEN].sum())}
+
+
+class _Counted(NamedTuple):
+    """What was counted over all folds beside the hits."""
+
+    coverage: Coverage
+    sums: PairedSums
+    lengths: dict[str, LengthSums]
+
+
+def _details(packed: pa.Table, evaluation: EvaluationPlan) -> _Counted:
+    here = pc.and_(pc.equal(packed["fold"], NO_FOLD), pc.not_equal(packed["part"], EXAMPLES))
+    rows = packed.filter(here)
+    counted = _Counted(evaluation.new_coverage(), evaluation.new_sums(), evaluation.new_lengths())
+    for part, (places, counts) in zip(rows["part"].to_pylist(), unpacked(rows), strict=True):
+        if part == COVERAGE:
+            counted.coverage.unpack(places, counts)
+        elif part.startswith(LENGTHS):
+            counted.lengths[part.removeprefix(LENGTHS)].unpack(places, counts)
+        else:
+            counted.sums.unpack(part, places, counts)
+    return counted
+
+
+def _tables(
+    packed: pa.Table,
+    counted: _Counted,
+    metrics: pa.Table,
+    evaluation: EvaluationPlan,
+    frequencies: Frequencies,
+    engine: Engine,
+    sources: Sources,
+) -> dict[str, pa.Table]:
+    """The tables beside the metrics."""
+    with ThreadPoolExecutor(1) as pool:
+        # Names and excerpts are looked up among the inputs while another thread makes the tables that need none.
+        others = pool.submit(detail_tables, *counted, metrics, evaluation, frequencies)
+        labels = label_changes(counted.coverage, metrics, evaluation, frequencies, engine.tables, sources)
+        looked_up = {"labels": labels}
+        for kept in map(from_bytes, _part(packed, EXAMPLES)):
+            looked_up["examples"] = example_table(kept, metrics, evaluation, engine.tables, sources)
+        return {**others.result(), **looked_up}
+
+
+def _part(packed: pa.Table, part: str) -> list[bytes]:
+    """What was sent as a part that holds no counts."""
+    rows: list[bytes] = packed.filter(pc.equal(packed["part"], part))["counts"].to_pylist()
+    return rows

@@ -1,0 +1,105 @@
+"""Job `explain`: how each fused score of one text came about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fusion.errors import ConfigError, InputError
+from fusion.grid.grid import Grid
+from jobs.engines.credentials import job
+from jobs.evaluation.evaluate import chosen_views, learned_of
+from jobs.evaluation.examples import ExplainedText
+from jobs.inputs.engines import choose_engine
+from jobs.inputs.lists import label_names, load_lists, text_excerpts
+from jobs.inputs.sources import Sources
+from jobs.inputs.tables import Tables
+from jobs.settings.config import Config
+from jobs.settings.retrievers import chosen_retrievers
+from jobs.storage.stages import stage_fingerprint
+from jobs.storage.workspace import Workspace
+from udfs.fuse import TextPlan, TextScores, explain_text
+from udfs.texts import LIST_ROW
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+COMPARED_IDS = 20_000
+"""Ids that are fetched to look for a near one; there may be many millions."""
+
+
+@job
+def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> ExplainedText:
+    """Explain one text. Only its rows are read, and the kernel runs on them in this process, whatever the engine."""
+    settings = config.explain
+    if settings.text is None:
+        raise ConfigError("which text? Give --text ID, or set explain.text")
+    sources = sources or Sources.of(with_stages(config).inputs)
+    sources.require(judged=False)
+    judged = sources.judgements is not None
+    engine = choose_engine(config, sources, spark)
+    tables = engine.tables
+    lists = load_lists(tables, sources, judged)
+    (view,) = chosen_views([settings.label_group], lists.layout.views)
+    rows = tables.arrow(lists.of_texts([settings.text]), LIST_ROW)
+    if not len(rows):
+        raise _unknown_text(tables.first_values(lists.rows, "text_id", COMPARED_IDS), settings.text)
+    grid = Grid([settings.chosen], lists.layout.retrievers, config.grid.policies)
+    learned = learned_of(engine, sources, config, grid, lists.layout, (view,))
+    plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope, grid.policies, learned)
+    explained = explain_text(rows, plan)
+    return _with_names(explained, plan, settings.text, tables, sources)
+
+
+def with_stages(config: Config) -> Config:
+    """The configuration with the lists and tables of the dataset's stages as inputs, where none are named."""
+    if config.inputs.judgements is not None or isinstance(config.inputs.candidates, str):
+        return config
+    place = Workspace.of(config)
+    if stage_fingerprint(place.prepared) is None:
+        return config
+    # It imports Spark, which a user's own runs do not need.
+    from jobs.evaluation.pipeline import evaluated
+
+    finished = {
+        entry.name: place.candidate_lists(entry.name)
+        for entry in chosen_retrievers(config.retrievers)
+        if stage_fingerprint(place.candidates(entry.name)) is not None
+    }
+    return evaluated(config, {**finished, **(config.inputs.candidates or {})})
+
+
+def _with_names(
+    explained: Sequence[TextScores], plan: TextPlan, text_id: str, tables: Tables[Any], sources: Sources
+) -> ExplainedText:
+    first = explained[0]
+    labels = [str(label) for label in first.candidates["label_id"].to_pylist()]
+    missed = [str(label) for label in first.missed.to_pylist()]
+    names = label_names(tables, sources, [*labels, *missed])
+    column = pa.array([names.get(label) for label in labels], pa.string())
+    place = first.candidates.column_names.index("label_id") + 1
+    return ExplainedText(
+        text_id,
+        text_excerpts(tables, sources, [text_id]).get(text_id, ""),
+        first.fold,
+        tuple(text.fold for text in explained),
+        plan.cell,
+        plan.view,
+        first.retrievers,
+        first.judged,
+        first.candidates.add_column(place, "name", column),
+        first.lists,
+        {label: names.get(label, "") for label in missed},
+    )
+
+
+def _unknown_text(known: Sequence[str], text_id: str) -> InputError:
+    """`known`: ids of the inputs, at most COMPARED_IDS of them."""
+    near = get_close_matches(text_id, known, n=3, cutoff=0.5)
+    hint = f"near ids: {', '.join(near)}" if near else f"the first: {', '.join(known[:3])}"
+    texts = f"{len(known):,} texts" if len(known) < COMPARED_IDS else "texts"
+    return InputError(f"no text {text_id!r} among the {texts} of the inputs (and their folds); {hint}")

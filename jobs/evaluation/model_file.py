@@ -1,0 +1,97 @@
+"""The model file: the fusion that was chosen over all folds, for people to read and for `fuse --model` to apply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fusion import __version__
+from fusion.cells import ANY_FOLD, Cell
+from fusion.errors import ConfigError, InputError
+from fusion.kernel.candidates import Policies
+from fusion.kernel.texts import Scope
+from fusion.labels import ALL
+from fusion.models.features import OF_TRAINING
+from fusion.models.models import Model, model_from_json
+from fusion.models.strategies import Strategy
+from jobs.settings.base import parse_cell
+from jobs.storage.folders import read_text
+
+FORMAT = 1
+ABOUT = {
+    "cell": "the score of a label is that of the cell; see docs/algorithms.md",
+    "coefficients": "the score of a label is the intercept plus the sum of its features times their coefficients",
+    "trees": "the score of a label is the sum over the trees: from node 0, a feature of at most the threshold leads to "
+    "the left child; a child below 0 is the leaf -1 - child, whose value counts",
+}
+"""How a model is read, by what it holds."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A fusion by label group, and what it needs."""
+
+    retrievers: tuple[str, ...]
+    scope: Scope
+    policies: Policies
+    models: Mapping[str, Model]
+    source: str
+
+    @property
+    def strategy(self) -> Strategy:
+        return Strategy({view: {ANY_FOLD: model} for view, model in self.models.items()})
+
+    @property
+    def reads_training(self) -> bool:
+        """Whether a feature counts the training texts of labels."""
+        read = {name for model in self.models.values() for name in getattr(model, "features", ())}
+        return not read.isdisjoint(OF_TRAINING)
+
+    def check(self, retrievers: Sequence[str], views: Sequence[str]) -> None:
+        """Refuse lists of other retrievers, or of label groups that the file does not know."""
+        if sorted(retrievers) != sorted(self.retrievers):
+            raise ConfigError(
+                f"{self.source} fuses the lists of {', '.join(self.retrievers)}; given are {', '.join(retrievers)}"
+            )
+        for view in [ALL] if self.scope == "joint" else views:
+            if view not in self.models:
+                raise ConfigError(f"{self.source} knows the label groups {', '.join(self.models)}, not {view!r}")
+
+
+def model_json(
+    models: Mapping[str, tuple[Cell, Model]],
+    evidence: Mapping[str, Sequence[Mapping[str, Any]]],
+    about: Mapping[str, Any],
+) -> str:
+    """The text of the file. `models`: by view, with the strategy behind each; `evidence`: by view, how all strategies
+    did on validation texts."""
+    groups = {}
+    for view, (strategy, model) in models.items():
+        described = model.to_json()
+        how = next(words for key, words in ABOUT.items() if key in described)
+        groups[view] = {"strategy": str(strategy), "how": how, **described, "evidence": list(evidence[view])}
+    return json.dumps({"format": FORMAT, "version": __version__, **about, "label_groups": groups}, indent=1) + "\n"
+
+
+def read_model(path: str) -> ModelFile:
+    """A model file, checked."""
+    text = read_text(path)
+    if text is None:
+        raise InputError(f"cannot read the model {path}: there is no such file")
+    try:
+        found = json.loads(text)
+        if found["format"] != FORMAT:
+            raise InputError(f"{path}: format {found['format']!r} of another version; this one reads {FORMAT}")
+        models = {view: _model(described, path) for view, described in found["label_groups"].items()}
+        retrievers = tuple(map(str, found["retrievers"]))
+        policies = Policies(found["missing_labels"], found["constant_lists"])
+        scope: Scope = "joint" if found["scope"] == "joint" else "group"
+        return ModelFile(retrievers, scope, policies, models, path)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not a model file of 'tune': {error!r}") from None
+
+
+def _model(described: Mapping[str, Any], path: str) -> Model:
+    return model_from_json(described, parse_cell(described["cell"]) if "cell" in described else None, path)

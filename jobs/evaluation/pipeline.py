@@ -1,0 +1,91 @@
+"""Job `run`: from a dataset's files to the figures of the whole grid and their report.
+
+What is done already is not done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from jobs.datasets import prepare
+from jobs.engines.credentials import job
+from jobs.evaluation import evaluate
+from jobs.evaluation.result import Result
+from jobs.retrievers import driver
+from jobs.runtime.log import log
+from jobs.settings.base import OutputSettings
+from jobs.settings.config import Config
+from jobs.settings.retrievers import chosen_retrievers
+from jobs.storage.workspace import Workspace
+
+PREPARE, EVALUATE, REPORT = "prepare", "evaluate", "report"
+"""The steps beside the retrievers, each of which is a step of its own."""
+MEANING = {
+    PREPARE: "read the dataset and divide it into folds",
+    EVALUATE: "fuse the candidates in every way of the grid and evaluate",
+    REPORT: "write the report",
+}
+
+
+def announce(config: Config, step: str) -> None:
+    """Say which step of the job begins. A retriever's step has its name."""
+    indexes = {entry.name: entry.indexes for entry in chosen_retrievers(config.retrievers)}
+    steps = [PREPARE, *indexes, EVALUATE, REPORT]
+    about = MEANING.get(step) or f"{step}, which indexes {indexes[step]}"
+    log(f"step {steps.index(step) + 1} of {len(steps)}: {about}")
+
+
+@job
+def run(spark: SparkSession, config: Config) -> Result:
+    """Prepare, retrieve (and take what `inputs.candidates` brings), evaluate."""
+    config = with_candidates(spark, config, announce)
+    announce(config, EVALUATE)
+    return evaluate.run(_needed_session(spark), config)
+
+
+def _needed_session(spark: SparkSession) -> SparkSession | None:
+    """The session if it may have a cluster behind it. On one machine `auto` does without it where the data is small:
+    in this process no worker has to start."""
+    return None if str(spark.conf.get("spark.master", "")).startswith("local") else spark
+
+
+@job
+def with_candidates(
+    spark: SparkSession, config: Config, begin: Callable[[Config, str], object] = lambda config, step: None
+) -> Config:
+    """All stages before the evaluation; the configuration with what they wrote as inputs."""
+    begin(config, PREPARE)
+    log(prepare.summary(prepare.run(spark, config), config.prepare.paper))
+    lists = driver.run(spark, config, lambda entry: begin(config, entry.name))
+    brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
+    return evaluated(config, {**lists, **brought})
+
+
+def evaluated(config: Config, candidates: dict[str, str]) -> Config:
+    """The configuration of the last step: the tables that the others wrote, and a place for the results."""
+    place = Workspace.of(config)
+    inputs = config.inputs.model_copy(
+        update={
+            "candidates": candidates,
+            "judgements": place.samples,
+            "label_groups": place.labels,
+            "folds": place.folds,
+        }
+    )
+    return with_results(config).model_copy(update={"inputs": inputs})
+
+
+def with_results(config: Config) -> Config:
+    """A place for the figures: as set, or beside the stages, where a later run replaces them."""
+    if config.output.path is not None:
+        return config
+    place = OutputSettings(path=Workspace.of(config).results, mode="overwrite")
+    return config.model_copy(update={"output": place})
+
+
+def reported(config: Config) -> Config:
+    """The configuration of the report: what was evaluated, shown where its results are."""
+    report = config.report.model_copy(update={"results": [with_results(config).output.path]})
+    return config.model_copy(update={"report": report, "output": OutputSettings()})

@@ -1,0 +1,208 @@
+"""The result of an evaluation: in memory, and read back from its folder after checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.errors import ConfigError, InputError
+from jobs.evaluation.schemas import DETAILS, METRICS_SCHEMA, RUN_FILE
+from jobs.settings.config import Config, make_config
+from jobs.storage.folders import CONFIG_FILE, check_whole, modified, read_object, read_parquet, read_text
+from jobs.storage.versions import one_view
+from jobs.storage.workspace import Workspace
+from udfs.plan import UNSEEN_PAIRS
+from udfs.stores.objects import children
+
+
+@dataclass
+class Result:
+    """The metrics (one row per figure), counts about the input, and the tables beside them."""
+
+    metrics: pa.Table
+    input_counts: dict[str, int]
+    """By the keys of `udfs.plan`."""
+    details: dict[str, pa.Table] = field(default_factory=dict)
+    """The tables for the report, by name; empty if not asked for."""
+    queries: Any = None
+    """Every text's figures, if asked for: a table of the engine's kind."""
+    engine: str = ""
+    model: str | None = None
+    """The text of the model file, where fusions were tuned."""
+    notes: list[str] = field(default_factory=list)
+    """What readers of the figures should know."""
+
+
+NOT_COMPARED = ("log", "output", "spark", "work")
+"""Sections of the configuration that do not change figures."""
+FIGURE = ["fold", "normalization", "fusion", "label_group", "metric", "k", "ideal"]
+"""What identifies a row of the metrics."""
+
+
+@dataclass
+class Results:
+    """The metrics of one dataset, from one folder or several."""
+
+    sources: tuple[str, ...]
+    config: Config
+    metrics: pa.Table
+    details: Mapping[str, pa.Table]
+    input_counts: dict[str, int]
+    version: str
+    evaluated: str
+    notes: tuple[str, ...] = ()
+    """What readers of the figures should know."""
+
+    @property
+    def folds(self) -> tuple[int, ...]:
+        return tuple(sorted(self.metrics["fold"].unique().to_pylist()))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Of a table beside the metrics; none where the results do not hold it."""
+        return self.details[table].to_pylist() if table in self.details else []
+
+    @property
+    def knows_training(self) -> bool:
+        """Whether it is known which labels no training text carries."""
+        return UNSEEN_PAIRS in self.input_counts
+
+    @property
+    def missing_folds(self) -> tuple[int, ...]:
+        """Folds that the configuration or their numbering lets one expect, and that are not there."""
+        if self.config.inputs.folds is None:
+            return ()
+        prepared = f"{Workspace.of(self.config).prepared}/"
+        known = self.config.prepare.folds if self.config.inputs.folds.startswith(prepared) else 0
+        expected = range(max(known, max(self.folds) + 1))
+        return tuple(fold for fold in expected if fold not in self.folds)
+
+
+def read_results(paths: Sequence[str]) -> list[Results]:
+    """One item per dataset, in the order given. Folders of one dataset hold different folds of the same thing."""
+    if not paths:
+        raise ConfigError("no results: give --results FOLDER, or set report.results")
+    by_dataset: dict[str, list[Results]] = {}
+    for path in paths:
+        # One version of each folder, whatever is written meanwhile.
+        with one_view():
+            results = _read(path)
+        by_dataset.setdefault(results.config.dataset, []).append(results)
+    first = next(iter(by_dataset.values()))[0]
+    for parts in by_dataset.values():
+        _check_same(first, parts[0], ["grid.normalizations", "grid.fusions", "grid.cells", "grid.scope"])
+        _check_same(first, parts[0], ["evaluate.metrics", "evaluate.label_groups"])
+    return [_joined(parts) for parts in by_dataset.values()]
+
+
+def _read(path: str) -> Results:
+    path = path.rstrip("/")
+    check_whole(path)
+    text = read_text(f"{path}/{CONFIG_FILE}")
+    if text is None:
+        gone = "" if children(path) else "; there is no such folder, or it is empty"
+        raise InputError(f"{path} holds no results of 'evaluate': {CONFIG_FILE} is missing{gone}")
+    config = make_config(text, f"{path}/{CONFIG_FILE}")
+    metrics = _table(f"{path}/metrics.parquet", METRICS_SCHEMA)
+    if metrics is None:
+        raise InputError(f"{path} holds no results of 'evaluate': metrics.parquet is missing")
+    _check_metrics(metrics, f"{path}/metrics.parquet")
+    details = {name: _table(f"{path}/{name}.parquet", schema) for name, schema in DETAILS.items()}
+    about = read_object(f"{path}/{RUN_FILE}")
+    return Results(
+        (path,),
+        config,
+        metrics,
+        {name: table for name, table in details.items() if table is not None},
+        about.get("input_counts", {}),
+        about.get("version", "unknown"),
+        modified(f"{path}/metrics.parquet"),
+        tuple(about.get("notes", ())),
+    )
+
+
+def _table(path: str, schema: pa.Schema) -> pa.Table | None:
+    table = read_parquet(path)
+    if table is None:
+        return None
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        raise InputError(
+            f"{path} lacks the column {missing[0]!r}; it has {', '.join(table.column_names)}. Results of another "
+            "version have to be evaluated again"
+        )
+    return table.select(schema.names).cast(schema)
+
+
+def _check_metrics(metrics: pa.Table, path: str) -> None:
+    if not len(metrics):
+        raise InputError(f"{path} holds no figures")
+    value = metrics["value"]
+    bad = pc.or_kleene(pc.is_nan(value), pc.or_kleene(pc.less(value, 0), pc.greater(value, 1))).fill_null(False)
+    if pc.any(bad).as_py():
+        row = metrics.filter(bad).slice(0, 1).to_pylist()[0]
+        where = ", ".join(f"{name} {row[name]}" for name in FIGURE)
+        raise InputError(f"{path}: column 'value' holds {row['value']}, not a share of 1, first at {where}")
+    counted = metrics.group_by(FIGURE).aggregate([([], "count_all")])
+    twice = counted.filter(pc.greater(counted["count_all"], 1))
+    if len(twice):
+        where = ", ".join(
+            f"{name} {value}" for name, value in twice.slice(0, 1).to_pylist()[0].items() if name in FIGURE
+        )
+        raise InputError(f"{path} holds {len(twice):,} figures twice, first: {where}")
+
+
+def _joined(parts: list[Results]) -> Results:
+    """Folders of one dataset as one."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    for part in parts[1:]:
+        _check_same(first, part, [name for name in Config.model_fields if name not in NOT_COMPARED])
+    metrics = pa.concat_tables([part.metrics for part in parts])
+    _check_metrics(metrics, " and ".join(part.sources[0] for part in parts))
+    input_counts = {key: sum(part.input_counts.get(key, 0) for part in parts) for key in first.input_counts}
+    sources = tuple(source for part in parts for source in part.sources)
+    # Comparisons text by text were made within each folder; they do not add up.
+    return Results(
+        sources, first.config, metrics, {}, input_counts, first.version, max(part.evaluated for part in parts)
+    )
+
+
+def _check_same(one: Results, other: Results, settings: Iterable[str]) -> None:
+    for name in settings:
+        a, b = _setting(one.config, name), _setting(other.config, name)
+        if a != b:
+            key, x, y = next(_differences(name, a, b))
+            raise InputError(
+                f"{one.sources[0]} and {other.sources[0]} come from different configurations: "
+                f"{key} is {x!r} in the first and {y!r} in the second"
+            )
+
+
+def setting_differences(one: Results, other: Results, left_out: Iterable[str]) -> list[tuple[str, Any, Any]]:
+    """The settings that differ, with both values, but for some sections."""
+    sections = [name for name in Config.model_fields if name not in set(left_out)]
+    return [
+        difference
+        for name in sections
+        for difference in _differences(name, _setting(one.config, name), _setting(other.config, name))
+    ]
+
+
+def _differences(name: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in dict.fromkeys([*one, *other]):
+            yield from _differences(f"{name}.{key}", one.get(key), other.get(key))
+    elif one != other:
+        yield name, one, other
+
+
+def _setting(config: Config, name: str) -> Any:
+    value: Any = config.model_dump(mode="json")
+    for part in name.split("."):
+        value = value[part]
+    return value

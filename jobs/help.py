@@ -1,0 +1,400 @@
+"""The options and the help of the command line. Imports nothing that takes time, since --help must answer at once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+from fusion import FUSIONS, NORMALIZATIONS, __version__
+from fusion import METRICS as KNOWN_METRICS
+from fusion.errors import ConfigError
+from fusion.registry import TextMetric
+
+
+class Shortcut(NamedTuple):
+    """An option that is short for a setting."""
+
+    option: str
+    setting: str
+    metavar: str | tuple[str, ...]
+    """One name per value."""
+    help: str
+
+
+MASTER = Shortcut(
+    "--master", "spark.master", "URL", "the Spark master; default: this machine's cores, or spark-submit's"
+)
+FOLDER = Shortcut("--folder", "prepare.folder", "FOLDER", "where the dataset's files are")
+WORK = Shortcut("--work", "work.path", "FOLDER", "where the stages are kept")
+RUN = Shortcut("--run", "inputs.candidates", "NAME=SOURCE", "a retriever and its run; one --run per retriever")
+RETRIEVERS = Shortcut("--retrievers", "retrievers", "NAMES", "separated by commas; files of your own end in .py")
+METRICS = Shortcut("--metrics", "evaluate.metrics", "NAMES", "metrics, separated by commas: ndcg@10,map,recall@100")
+LOG = [
+    Shortcut("--log", "log.file", "FILE", "a file that gets one key=value line per finished stage"),
+    Shortcut("--log-format", "log.format", "FORMAT", "on the terminal: text (default) or keyvalue"),
+]
+FUSED = [
+    Shortcut("--model", "fuse.model", "FILE", "a model file of `tune`, to be applied instead of cells"),
+    Shortcut("--top", "fuse.top", "N", "the length of the fused lists"),
+    Shortcut("--format", "fuse.format", "FORMAT", "parquet (default), or one file per cell: trec, jsonl or ranx"),
+]
+STAGES = [FOLDER, WORK, MASTER]
+RESULTS = [
+    Shortcut("--output", "output.path", "FOLDER", "where the results go"),
+    Shortcut("--mode", "output.mode", "MODE", "error (default): refuse if the folder exists; overwrite: replace it"),
+]
+INPUTS = [
+    RUN,
+    Shortcut("--candidates", "inputs.candidates", "SOURCE", "instead of --run: one table with a column `retriever`"),
+    Shortcut(
+        "--qrels", "inputs.judgements", "SOURCE", "the relevant labels of each text: a TREC qrels file or a table"
+    ),
+    Shortcut("--label-groups", "inputs.label_groups", "SOURCE", "a table of label groups, or: auto, pareto, none"),
+    Shortcut("--folds", "inputs.folds", "SOURCE", "a table of folds; without one, all texts are one fold"),
+]
+ENGINE = [
+    Shortcut(
+        "--scope", "grid.scope", "SCOPE", "group (default): fuse within each label group; joint: fuse all together"
+    ),
+    Shortcut("--engine", "grid.engine", "ENGINE", "auto (default), local, arrays or windows"),
+]
+FUSION = [
+    *INPUTS,
+    Shortcut(
+        "--normalizations", "grid.normalizations", "NAMES", "all (default), everything, or names separated by commas"
+    ),
+    Shortcut("--fusions", "grid.fusions", "NAMES", "all (default), everything, or names: isr,'rrf(k=[10,60])'"),
+    Shortcut("--cells", "grid.cells", "NAMES", "instead of all combinations: zmuv+combmnz,'bm25+dense: rrf(k=10)'"),
+    *ENGINE,
+    *RESULTS,
+    MASTER,
+]
+TUNE = [
+    Shortcut("--strategies", "tune.strategies", "NAMES", "auto (default), or names: tuned+cell,learned+logistic"),
+    Shortcut("--objective", "tune.objective", "SUM", "a metric, or a sum: 0.5*ndcg@10+0.5*precision@1"),
+    *INPUTS,
+    METRICS,
+    *ENGINE,
+    WORK,
+    *RESULTS,
+    MASTER,
+]
+EXPLAIN = [
+    Shortcut("--text", "explain.text", "ID", "the text"),
+    Shortcut("--cell", "explain.cell", "CELL", "normalisation and fusion; default: zmuv+combmnz"),
+    Shortcut("--label-group", "explain.label_group", "NAME", "tail, head or another group; default: all labels"),
+    Shortcut("--rows", "explain.rows", "N", "candidates to show; default: 20"),
+    *INPUTS,
+    *ENGINE,
+    WORK,
+    MASTER,
+]
+REPORT = [
+    Shortcut("--results", "report.results", "FOLDERS", "what evaluate or run wrote; several are separated by commas"),
+    Shortcut("--compare", "report.compare", ("FIRST", "SECOND"), "two folders of results to show side by side"),
+    Shortcut("--test", "report.test", "TEST", "what decides the bold face: folds (default), queries or randomization"),
+    WORK,
+    *RESULTS,
+]
+NIGHTLY = [
+    Shortcut("--datasets", "nightly.datasets", "FILES", "configuration files, separated by commas"),
+    Shortcut("--run-id", "nightly.run_id", "NAME", "the name of the night; default: the date (UTC)"),
+    Shortcut("--baseline", "nightly.baseline", "NAME", "the night to compare with; default: the last without an alarm"),
+    Shortcut("--break-lock", "nightly.break_lock", "NAME", "take the lease from this night, which is known to be dead"),
+    WORK,
+    MASTER,
+]
+
+
+class Given(NamedTuple):
+    """A setting from the command line, and the option that brought it."""
+
+    setting: str
+    value: Any
+    option: str
+
+
+def given_settings(arguments: argparse.Namespace) -> Iterator[Given]:
+    """What the options set, in the order in which later ones win: --set has the last word."""
+    from jobs.settings.config import parse_setting
+
+    for shortcut, value in arguments.shortcuts or []:
+        if shortcut is not RUN:
+            yield Given(shortcut.setting, value, shortcut.option)
+    runs: dict[str, str] = {}
+    for text in [value for shortcut, value in arguments.shortcuts or [] if shortcut is RUN]:
+        name, equals, source = text.partition("=")
+        if not (equals and name and source):
+            raise ConfigError(f"--run {text!r}: expected NAME=SOURCE, as in --run bm25=a.trec")
+        if name in runs:
+            raise ConfigError(f"--run {text!r}: there is a run called {name!r} already")
+        runs[name] = source
+    if runs:
+        yield Given(RUN.setting, runs, RUN.option)
+    for text in arguments.set:
+        setting, value = parse_setting(text)
+        # Without the value, which may be a secret.
+        yield Given(setting, value, f"--set {setting}")
+
+
+DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label text classification, in memory
+or on Spark, and say which fusion is best."""
+
+EPILOG = """examples:
+  xmtc-fusion run --config conf/datasets/debtags.yaml
+  xmtc-fusion evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/
+  xmtc-fusion report --results out/ --output report/
+
+'xmtc-fusion JOB --help' lists the options of a job; 'xmtc-fusion config' prints every setting with its meaning.
+
+exit codes:
+  0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else
+  nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted, 13 a dataset failed,
+  14 the data failed a check, 15 it took too much time or memory, 16 a watched figure could not be compared"""
+
+
+class JobHelp(NamedTuple):
+    """What a job's --help says."""
+
+    summary: str
+    description: str
+    examples: Sequence[str]
+    shortcuts: Sequence[Shortcut]
+    actions: Sequence[str] = ()
+    """What a job can do beside its main work, each with its words."""
+
+
+HELP = {
+    "evaluate": JobHelp(
+        "metrics of every chosen cell, from candidates and judgements",
+        "Fuse ranked lists by every chosen cell (a normalisation with a fusion), and compare the rankings with the\n"
+        "judgements. Prints the best cells; with --output, writes all figures and what the report needs.",
+        [
+            "evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/",
+            "evaluate --config my.yaml --normalizations zmuv,min-max --fusions combmnz --metrics ndcg@10",
+        ],
+        [*FUSION, METRICS],
+    ),
+    "tune": JobHelp(
+        "the best fusion for the data: chosen and learned on validation texts, tested on others",
+        "For every fold and label group choose a cell, weights and parameters, and learn fusions on validation texts;\n"
+        "apply each once to the test texts, and write a model file for 'fuse --model'. Without --run, reads the lists\n"
+        "that 'run' left in the work folder. Without validation texts, chooses on other folds or parts of the texts.",
+        [
+            "tune --config conf/datasets/debtags.yaml --objective ndcg@10",
+            "tune --run bm25=a.trec --run dense=b.trec --qrels q.txt --output tuned/",
+        ],
+        TUNE,
+    ),
+    "fuse": JobHelp(
+        "fused rankings of the chosen cells",
+        "Fuse ranked lists and write the fused lists of every chosen cell (a normalisation with a fusion).",
+        [
+            "fuse --run bm25=a.trec --run dense=b.trec --normalizations zmuv --fusions combmnz --output fused/",
+            "fuse --run bm25=new.trec --run dense=new2.trec --model tuned/model.json --top 10 --output fused/",
+        ],
+        [*FUSION, *FUSED],
+    ),
+    "explain": JobHelp(
+        "how each fused score of one text came about",
+        "Show the candidates of one text in the fused order: their ranks, scores and normalised scores in every list,\n"
+        "and the formulas. Without --run, reads the lists that 'run' left in the work folder.",
+        [
+            "explain --text 17 --run bm25=a.trec --run dense=b.trec --qrels q.txt",
+            "explain --text 17 --cell max+combsum --label-group tail --config conf/datasets/debtags.yaml",
+        ],
+        EXPLAIN,
+    ),
+    "run": JobHelp(
+        "everything: from a dataset's files to the metrics of the whole grid, and the report",
+        "Prepare a dataset, retrieve with BM25 and the bi-encoder, evaluate the whole grid and write the report.\n"
+        "Stages that were done before are not done again.",
+        [
+            "run --config conf/datasets/debtags.yaml",
+            "run --config conf/datasets/eurlex-4k.yaml --folder ~/eurlex --work /data/work",
+        ],
+        [*STAGES, RETRIEVERS, METRICS, *RESULTS],
+    ),
+    "report": JobHelp(
+        "tables, charts and one page from the results of evaluations",
+        "Write tables, charts and one page from what evaluate or run wrote. With --compare, show two results side by\n"
+        "side, their differences tested over the texts that both have. Needs no Spark.",
+        [
+            "report --results out/ --output report/",
+            "report --compare yesterday/results today/results",
+        ],
+        REPORT,
+    ),
+    "nightly": JobHelp(
+        "evaluate datasets again, compare with a baseline, raise an alarm if a figure fell",
+        "Evaluate what has changed since the last night, add it to the history and compare it with the baseline.",
+        [
+            "nightly --config conf/nightly.yaml",
+            "nightly status --work /data/work",
+        ],
+        NIGHTLY,
+        ["status", "show NIGHT", "compare NIGHT NIGHT", "rerun NIGHT", "accept NIGHT", "pin [NIGHT]"],
+    ),
+    "doctor": JobHelp(
+        "what is wrong with an installation, and what to do about it",
+        "Check Python, Java, Spark, the optional packages and the folders of a configuration.",
+        ["doctor", "doctor --config my.yaml"],
+        [*STAGES, *RESULTS],
+    ),
+    "prepare": JobHelp(
+        "read a dataset; write its texts, labels and folds",
+        "Read a published dataset, check it, and write the tables of its texts, labels and folds.",
+        [
+            "prepare --config conf/datasets/eurlex-4k.yaml --folder ~/eurlex",
+            "prepare --config my.yaml --set prepare.limit=1000",
+        ],
+        STAGES,
+    ),
+    "retrieve": JobHelp(
+        "candidates of all configured retrievers",
+        "Bring the candidates of every retriever in `retrievers` up to date. Needs prepare.",
+        [
+            "retrieve --config conf/datasets/debtags.yaml",
+            "retrieve --config my.yaml --retrievers bm25,static,linear",
+        ],
+        [RETRIEVERS, *STAGES],
+    ),
+    "retrieve_sparse": JobHelp(
+        "BM25 candidates of every fold's test and validation texts",
+        "Index the training texts of every fold with BM25 and list the best labels of its test texts. Needs prepare.",
+        [
+            "retrieve_sparse --config conf/datasets/debtags.yaml",
+            "retrieve_sparse --config my.yaml --set sparse.top=128",
+        ],
+        STAGES,
+    ),
+    "train_dense": JobHelp(
+        "encode texts and labels, train the bi-encoder for every fold",
+        "Encode texts and labels and train the bi-encoder for every fold. Needs prepare, and the extra [dense].",
+        ["train_dense --config conf/datasets/debtags.yaml", "train_dense --config my.yaml --set dense.epochs=10"],
+        STAGES,
+    ),
+    "retrieve_dense": JobHelp(
+        "dense candidates of every fold's test and validation texts",
+        "List the labels nearest to every fold's test texts, after training if that was not done before.\n"
+        "Needs prepare, and the extra [dense].",
+        [
+            "retrieve_dense --config conf/datasets/debtags.yaml",
+            "retrieve_dense --config my.yaml --set dense.search=exact",
+        ],
+        STAGES,
+    ),
+    "config": JobHelp(
+        "print the resolved configuration and stop",
+        "Print every setting with its meaning: the defaults, overridden by the file and the options.",
+        ["config > my.yaml", "config --config my.yaml --set grid.scope=joint"],
+        [*FUSION, METRICS, *FUSED],
+    ),
+}
+
+
+class _Shortcuts(argparse.Action):
+    """Collects the shortcuts that are given, with their values, in order."""
+
+    def __init__(self, option_strings: Sequence[str], shortcut: Shortcut, **settings: Any) -> None:
+        super().__init__(option_strings, **settings)
+        self.shortcut = shortcut
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        namespace.shortcuts = [*(namespace.shortcuts or []), (self.shortcut, values)]
+
+
+GIVEN_AS = {
+    "--run": "runs are given as --run NAME=PATH, judgements as --qrels PATH",
+    "--results": "results are given as --results FOLDER",
+}
+"""What words without an option may have been meant for, by an option that the job has."""
+
+
+def parsed(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """The words of a command line. One that is not understood ends the process, with what may have been meant."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    parser = make_parser()
+    if not words:
+        parser.error("which job? 'xmtc-fusion --help' lists them")
+    if not words[0].startswith("-") and words[0] not in HELP:
+        parser.error(f"unknown job {words[0]!r}{_meant(words[0], HELP)}; 'xmtc-fusion --help' lists them")
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        parser.error(f"{_not_understood(arguments.job, unknown)}; 'xmtc-fusion {arguments.job} --help' has examples")
+    return arguments
+
+
+def _not_understood(job: str, unknown: Sequence[str]) -> str:
+    options = ["--config", "--set", "--debug", *(shortcut.option for shortcut in [*HELP[job].shortcuts, *LOG])]
+    names = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+    if names:
+        return "; ".join(f"unknown option {name!r}{_meant(name, options)}" for name in names)
+    hint = next((f": {words}" for option, words in GIVEN_AS.items() if option in options), "")
+    return f"unexpected {', '.join(map(repr, unknown))}{hint}"
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("xmtc-fusion", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
+    parser.add_argument("--version", action="version", version=f"xmtc-fusion {__version__}")
+    jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
+    for name, about in HELP.items():
+        job = jobs.add_parser(
+            name, help=about.summary, description=about.description, epilog=_epilog(about), formatter_class=raw
+        )
+        job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
+        job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
+        job.add_argument("--debug", action="store_true", help="show the stack trace of an error")
+        if about.actions:
+            job.add_argument("action", nargs="*", metavar="ACTION", help=f"or: {', '.join(about.actions)}")
+            job.add_argument("--dataset", metavar="NAME", help="for rerun and accept: one dataset of the night")
+            job.add_argument("--because", metavar="WORDS", default="", help="for accept and pin: the reason")
+        for shortcut in [*about.shortcuts, *LOG]:
+            job.add_argument(
+                shortcut.option,
+                dest="shortcuts",
+                action=_Shortcuts,
+                shortcut=shortcut,
+                metavar=shortcut.metavar,
+                nargs=None if isinstance(shortcut.metavar, str) else len(shortcut.metavar),
+                help=f"{shortcut.help} [{shortcut.setting}]",
+            )
+    return parser
+
+
+def _epilog(about: JobHelp) -> str:
+    lines = [f"example{'s' * (len(about.examples) > 1)}:", *(f"  xmtc-fusion {words}" for words in about.examples)]
+    settings = {shortcut.setting for shortcut in about.shortcuts}
+    if "evaluate.metrics" in settings:
+        lines += ["", "metrics, each at a cut-off (ndcg@10) where it has one:", *_indented(KNOWN_METRICS.names())]
+    if "nightly.datasets" in settings:
+        of_texts = [entry.name for entry in KNOWN_METRICS if isinstance(entry, TextMetric)]
+        lines += ["", "metrics that can be watched (nightly.watch.metrics):", *_indented(of_texts)]
+    if settings & {"grid.normalizations", "explain.cell"}:
+        lines += ["", *_listed("normalizations: ", [entry.usage for entry in NORMALIZATIONS])]
+        lines += _listed("fusions:        ", [entry.usage for entry in FUSIONS])
+    if "grid.fusions" in settings:
+        lines += _listed("all:            ", ["the paper's six normalisations or ten fusions, which come first here"])
+        lines += _listed("everything:     ", ["all that need no training"])
+    return "\n".join(lines)
+
+
+def _indented(names: Sequence[str]) -> list[str]:
+    return wrap(", ".join(names), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _listed(title: str, names: Sequence[str]) -> list[str]:
+    """Names after a title, on as many lines as they need."""
+    return wrap(title + ", ".join(names), 100, subsequent_indent=" " * len(title), break_on_hyphens=False)

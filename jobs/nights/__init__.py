@@ -1,0 +1,1 @@
+"""The same evaluation every night, compared with the nights before."""

@@ -1,0 +1,163 @@
+"""The history as tables of a catalog, through Spark.
+
+Appending is all that every kind of table can do, so the lease is a table of its own: the first row with a number has
+it. Two nights that begin in the same second may both believe that they have the lease until they look again, which they
+do before they commit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.errors import ConfigError
+from jobs.engines.errors import SPARK_ERRORS
+from jobs.nights.tables import COLUMNS, EVENTS, RUNS, FencedError, Holder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+LEASE = "lease"
+STAGED = "xmtc_fusion_staged"
+LEAST_SECONDS = 1800.0
+"""Every renewal of a lease is a row: here they are renewed less often."""
+
+
+class CatalogTables:
+    """The tables of a history whose names begin with a prefix."""
+
+    def __init__(self, prefix: str, spark: SparkSession | None = None) -> None:
+        if not all(prefix.split(".")):
+            raise ConfigError(f"nightly.history: 'table:{prefix}' should be table:catalog.schema.prefix, or a folder")
+        from jobs.engines.session import get_session
+        from jobs.settings.base import SparkSettings
+
+        self._spark = spark or get_session(SparkSettings())
+        self._prefix = prefix
+        self._number = 0
+
+    def append(self, name: str, rows: pa.Table) -> None:
+        table = f"{self._prefix}_{name}"
+        added = self._spark.createDataFrame(rows)
+        if not self._spark.catalog.tableExists(table):
+            # Every kind of table can drop a partition; not every one can delete rows.
+            (added.write.partitionBy("run_id") if name in COLUMNS else added.write).saveAsTable(table)
+            return
+        known = self._spark.table(table).columns
+        new = [f"`{field.name}` {field.dataType.simpleString()}" for field in added.schema if field.name not in known]
+        if new:
+            self._spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(new)})")
+        added.createOrReplaceTempView(STAGED)
+        here = set(added.columns)
+        chosen = [f"`{name}`" if name in here else f"NULL AS `{name}`" for name in self._spark.table(table).columns]
+        self._spark.sql(f"INSERT INTO {table} SELECT {', '.join(chosen)} FROM {STAGED}")
+
+    def read(self, name: str, run_ids: list[str] | None = None) -> pa.Table | None:
+        rows = self._table(name)
+        if rows is None:
+            return None
+        table = (rows if run_ids is None else rows.where(rows["run_id"].isin(run_ids))).toArrow()
+        if name in COLUMNS and "attempt" not in table.column_names:
+            # Written by an earlier version, when there were no attempts.
+            table = table.append_column("attempt", pa.nulls(len(table), pa.int64()))
+        if "attempt" in table.column_names:
+            place = table.schema.get_field_index("attempt")
+            table = table.set_column(place, "attempt", pc.fill_null(table["attempt"], 0))
+        return table
+
+    def sql(self, query: str) -> pa.Table:
+        for name in (*COLUMNS, *EVENTS):
+            rows = self._table(name)
+            if rows is not None:
+                rows.createOrReplaceTempView(name)
+        return self._spark.sql(query).toArrow()
+
+    def commit(self, rows: pa.Table) -> None:
+        self._check()
+        self.append(RUNS, rows)
+
+    def forget(self, run_ids: list[str], attempts: list[int]) -> None:
+        self._check()
+        for name in (RUNS, *(name for name in COLUMNS if name != RUNS)):
+            if self._table(name) is not None:
+                for run_id in run_ids:
+                    self._delete(f"{self._prefix}_{name}", run_id)
+        # Rows of attempts that were never committed do no harm, and not every kind of table can single them out.
+
+    def take(self, holder: Holder) -> bool:
+        last = self.holder()
+        if holder.number != (last.number if last else 0) + 1:
+            return False
+        mine = replace(holder, seconds=max(holder.seconds, LEAST_SECONDS))
+        self._tell(mine)
+        first = min(
+            (row for row in self._lease_rows() if row["number"] == mine.number),
+            key=lambda row: (row["time"], row["holder"]),
+        )
+        if json.loads(first["holder"]) != mine.as_dict():
+            return False
+        self._number = mine.number
+        return True
+
+    def holder(self) -> Holder | None:
+        rows = self._lease_rows()
+        if not rows:
+            return None
+        number = max(row["number"] for row in rows)
+        mine = [row for row in rows if row["number"] == number]
+        first = Holder.of(json.loads(min(mine, key=lambda row: (row["time"], row["holder"]))["holder"]))
+        if first is None:
+            return None
+        beats = [Holder.of(json.loads(row["holder"])) for row in mine]
+        own = [
+            beat.beat
+            for beat in beats
+            if beat and (beat.host, beat.pid, beat.since) == (first.host, first.pid, first.since)
+        ]
+        return replace(first, beat=0.0 if 0.0 in own else max(own))
+
+    def beat(self, holder: Holder) -> None:
+        self._check()
+        last = self.holder()
+        if last is None or holder.beat - last.beat > LEAST_SECONDS / 3:
+            self._tell(replace(holder, seconds=max(holder.seconds, LEAST_SECONDS)))
+
+    def release(self, holder: Holder) -> None:
+        self._tell(replace(holder, beat=0.0))
+
+    def _check(self) -> None:
+        last = self.holder()
+        if last is not None and last.number > self._number:
+            raise FencedError(
+                f"{last} has taken the history {self._prefix} over: this night was silent for too long, and what it "
+                "found is not kept. Run it again if it is still wanted"
+            )
+
+    def _tell(self, holder: Holder) -> None:
+        row = {"number": [holder.number], "time": [time.time()], "holder": [json.dumps(holder.as_dict())]}
+        self.append(LEASE, pa.table(row))
+
+    def _lease_rows(self) -> list[dict[str, Any]]:
+        rows = self._table(LEASE)
+        return [] if rows is None else rows.toArrow().to_pylist()
+
+    def _table(self, name: str) -> DataFrame | None:
+        table = f"{self._prefix}_{name}"
+        return self._spark.table(table) if self._spark.catalog.tableExists(table) else None
+
+    def _delete(self, table: str, run_id: str) -> None:
+        try:
+            self._spark.sql(f"DELETE FROM {table} WHERE run_id = {_literal(run_id)}")
+        except SPARK_ERRORS:
+            # Tables of plain files know partitions instead.
+            self._spark.sql(f"ALTER TABLE {table} DROP IF EXISTS PARTITION (run_id = {_literal(run_id)})")
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

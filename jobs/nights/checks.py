@@ -1,0 +1,424 @@
+"""Checks of the data of a night, and the log of its runs."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.errors import unknown_name
+from jobs.inputs.engines import spark_reason
+from jobs.inputs.local import LocalTables
+from jobs.inputs.roles import of_role
+from jobs.inputs.sources import Sources, source_format
+from jobs.settings.config import Config
+from jobs.settings.nightly import (
+    AGE,
+    EMPTY,
+    GONE,
+    LABELS,
+    LISTS,
+    NEW,
+    PAIRS,
+    TEXTS,
+    UNLABELLED,
+    CheckSettings,
+    CostSettings,
+)
+from jobs.storage.workspace import TEST
+from udfs.judged import JUDGED_SCHEMA, judgement_digests
+from udfs.stores.addresses import local_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+STATED, AGAINST = "stated bounds", "baseline"
+"""What a check compares with."""
+WORDS = {
+    TEXTS: "judged texts",
+    LABELS: "labels",
+    PAIRS: "pairs of text and label",
+    UNLABELLED: "share of judged texts without a label",
+    GONE: "share of the baseline's texts that are gone",
+    NEW: "share of texts that the baseline had not",
+    LISTS: "texts with candidates of {}",
+    EMPTY: "share of rows of {} without a label or score",
+    AGE: "hours since {} was written",
+    "seconds": "seconds that the dataset took",
+    "peak_memory": "bytes of memory that the dataset took at most",
+}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted about the inputs of a dataset."""
+
+    quantities: dict[str, float]
+    """By key: `texts`, `lists:bm25` and so on."""
+    judged: pa.Table
+    """The judged texts, each with a digest of its labels."""
+
+
+class Check(NamedTuple):
+    """A quantity, what it was compared with, and whether it is within bounds; None: no bound on that side."""
+
+    quantity: str
+    rule: str
+    value: float
+    before: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def alarm(self) -> bool:
+        below = self.low is not None and self.value < self.low
+        return below or (self.high is not None and self.value > self.high)
+
+    def __str__(self) -> str:
+        """As people read it."""
+        bounds = [f"at least {_number(self.low)}"] if self.low is not None else []
+        bounds += [f"at most {_number(self.high)}"] if self.high is not None else []
+        was = f", {_number(self.before)} in the baseline" if self.before is not None else ""
+        return f"{in_words(self.quantity)}: {_number(self.value)}{was}; allowed: {' and '.join(bounds) or 'anything'}"
+
+
+def in_words(quantity: str) -> str:
+    """A quantity as people read it."""
+    kind, _, name = quantity.partition(":")
+    return WORDS[kind].format(name)
+
+
+def count_inputs(spark: SparkSession | None, config: Config) -> Counted:
+    """Count what is to be evaluated, in this process where that can read it."""
+    sources = Sources.of(config.inputs)
+    local = config.grid.engine == "local" or (
+        config.grid.engine == "auto" and spark_reason(config, sources, spark) is None
+    )
+    counted = _counted_locally(config) if local else _counted_on_spark(spark, config)
+    return Counted({**counted.quantities, **_ages(sources)}, counted.judged)
+
+
+def _counted_locally(config: Config) -> Counted:
+    tables, source = LocalTables(), config.inputs.judgements
+    assert source is not None
+    judgements = tables.read_judgements(source, source)
+    labels = tables.relevant_only(judgements, config.evaluate.relevant_from)["label_ids"]
+    sizes = pc.fill_null(pc.list_value_length(labels), 0)
+    flat = pc.list_flatten(labels).drop_null()
+    digests = judgement_digests(iter(judgements.combine_chunks().to_batches()))
+    judged = pa.Table.from_batches(digests, pa.schema([("text_id", pa.string()), ("judgement", pa.int64())]))
+    quantities = _about_judgements(len(judgements), len(flat.unique()), len(flat), pc.sum(pc.equal(sizes, 0)).as_py())
+    for name, run in _runs(tables, config).items():
+        values = run["label_ids" if "label_ids" in run.column_names else "label_id"]
+        scores = run["scores" if "scores" in run.column_names else "score"]
+        without = pc.or_(_nothing(values), _nothing(scores))
+        quantities[f"{LISTS}:{name}"] = float(len(run["text_id"].unique()))
+        quantities[f"{EMPTY}:{name}"] = (pc.sum(without).as_py() or 0) / max(len(run), 1)
+    return Counted(quantities, judged)
+
+
+def _nothing(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether an entry, or something in its list, is null, or its list is empty."""
+    missing = pc.is_null(values)
+    if pa.types.is_list(values.type):
+        missing = pc.or_(missing, pc.equal(pc.fill_null(pc.list_value_length(values), 0), 0))
+        holes = (
+            [any(item is None for item in entry or ()) for entry in values.to_pylist()] if _has_holes(values) else None
+        )
+        missing = missing if holes is None else pc.or_(missing, pa.chunked_array([holes]))
+    return missing
+
+
+def _has_holes(values: pa.ChunkedArray) -> bool:
+    return bool(pc.list_flatten(values).null_count)
+
+
+def _runs(tables: Any, config: Config) -> dict[str, Any]:
+    """The candidates of each retriever for test texts, as tables of an engine."""
+    candidates = config.inputs.candidates
+
+    def of_tests(source: Any) -> Any:
+        return of_role(tables, tables.read_run(source, source), TEST, source)
+
+    if isinstance(candidates, dict):
+        return {name: of_tests(source) for name, source in candidates.items()}
+    every = of_tests(candidates)
+    if "retriever" not in tables.columns(every):
+        return {"candidates": every}
+    names = sorted(name for name in tables.distinct(every, "retriever") if name is not None)
+    return {name: tables.equal(every, "retriever", name) for name in names}
+
+
+def _counted_on_spark(spark: SparkSession | None, config: Config) -> Counted:
+    from pyspark.sql import functions as F
+
+    from jobs.engines.session import get_session
+    from jobs.inputs.spark import SparkTables
+
+    tables, source = SparkTables(spark or get_session(config.spark)), config.inputs.judgements
+    assert source is not None
+    judgements = tables.read_judgements(source, source)
+    judged = judgements.mapInArrow(judgement_digests, JUDGED_SCHEMA).toArrow()
+    relevant = tables.relevant_only(judgements, config.evaluate.relevant_from)
+    pairs = relevant.select(F.explode("label_ids").alias("label")).where("label IS NOT NULL")
+    sums = pairs.agg(F.countDistinct("label").alias("labels"), F.count("*").alias("pairs")).first()
+    assert sums is not None
+    without = relevant.where("label_ids IS NULL OR size(label_ids) = 0").count()
+    quantities = _about_judgements(len(judged), sums["labels"], sums["pairs"], without)
+    for name, run in _runs(tables, config).items():
+        nothing = "label_id IS NULL OR score IS NULL"
+        if "label_ids" in run.columns:
+            nothing = (
+                "label_ids IS NULL OR scores IS NULL OR size(label_ids) = 0 OR size(scores) = 0 "
+                "OR exists(label_ids, x -> x IS NULL) OR exists(scores, x -> x IS NULL)"
+            )
+        counts = run.agg(
+            F.countDistinct("text_id").alias("texts"),
+            F.count("*").alias("rows"),
+            F.sum(F.expr(f"if({nothing}, 1, 0)")).alias("without"),
+        ).first()
+        quantities[f"{LISTS}:{name}"] = float(counts["texts"])
+        quantities[f"{EMPTY}:{name}"] = (counts["without"] or 0) / max(counts["rows"], 1)
+    return Counted(quantities, judged)
+
+
+def _about_judgements(texts: int, labels: int, pairs: int, without: int | None) -> dict[str, float]:
+    share = (without or 0) / max(texts, 1)
+    return {TEXTS: float(texts), LABELS: float(labels), PAIRS: float(pairs), UNLABELLED: share}
+
+
+def _ages(sources: Sources) -> dict[str, float]:
+    """How old each input is, in hours: the newest file of each, where files tell."""
+    candidates = sources.candidates if isinstance(sources.candidates, Mapping) else {"candidates": sources.candidates}
+    ages = {}
+    for name, source in {**candidates, "judgements": sources.judgements}.items():
+        if not isinstance(source, str):
+            continue
+        kind, path = source_format(source)
+        local = local_folder(path) if kind != "table" else None
+        if local is not None and local.exists():
+            ages[f"{AGE}:{name}"] = (time.time() - _newest(local)) / 3600
+    return ages
+
+
+def _newest(path: Path) -> float:
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return max((file.stat().st_mtime for file in files), default=0.0)
+
+
+def checks(
+    counted: Counted, before: Mapping[str, float] | None, judged_before: pa.Table | None, settings: CheckSettings
+) -> list[Check]:
+    """Every bound that was stated, and every bound that follows from the baseline's quantities and texts."""
+    quantities = dict(counted.quantities)
+    if judged_before is not None:
+        quantities |= _exchanged(judged_before, counted.judged)
+    made = [
+        Check(name, STATED, value, None, *_stated(name, settings))
+        for name, value in quantities.items()
+        if _stated(name, settings) != (None, None)
+    ]
+    for name, value in quantities.items():
+        made += _against_baseline(name, value, before, settings)
+    for name in sorted((before or {}).keys() - quantities.keys()):
+        # A retriever that is gone has no lists any more.
+        if name.startswith(f"{LISTS}:"):
+            made += _against_baseline(name, 0.0, before, settings)
+    return made
+
+
+def idle_bounds(counted: Counted, settings: CheckSettings) -> list[str]:
+    """Stated bounds that none of the quantities has, a sentence each. What compares with a baseline needs one."""
+    kinds = {name.partition(":")[0] for name in counted.quantities} | {GONE, NEW}
+    known = sorted({*kinds, *counted.quantities})
+    idle = [
+        f"nightly.checks.bounds: {unknown_name('quantity', name, known)}"
+        for name in settings.bounds
+        if name not in known
+    ]
+    if settings.oldest is not None and AGE not in kinds:
+        idle.append("nightly.checks.oldest: no input tells when it was written")
+    return idle
+
+
+def _exchanged(before: pa.Table, tonight: pa.Table) -> dict[str, float]:
+    ids, known = tonight["text_id"], before["text_id"]
+    common = pc.sum(pc.is_in(ids, value_set=known.combine_chunks())).as_py() or 0
+    return {GONE: 1 - common / max(len(known), 1), NEW: 1 - common / max(len(ids), 1)}
+
+
+def _stated(name: str, settings: CheckSettings) -> tuple[float | None, float | None]:
+    kind = name.partition(":")[0]
+    low, high = settings.bounds.get(name, settings.bounds.get(kind, (None, None)))
+    if kind == AGE and high is None:
+        high = settings.oldest
+    return low, high
+
+
+def _against_baseline(
+    name: str, value: float, before: Mapping[str, float] | None, settings: CheckSettings
+) -> Iterable[Check]:
+    """Counts may change by a share of what they were, shares by a difference."""
+    kind = name.partition(":")[0]
+    if kind in (GONE, NEW):
+        allowed = settings.gone_texts if kind == GONE else settings.new_texts
+        return [] if allowed is None else [Check(name, AGAINST, value, None, None, allowed)]
+    was = (before or {}).get(name)
+    allowed = {TEXTS: settings.texts, LABELS: settings.labels, PAIRS: settings.pairs, LISTS: settings.lists}.get(kind)
+    if was is None or kind == AGE:
+        return []
+    if kind in (UNLABELLED, EMPTY):
+        return [] if settings.nulls is None else [Check(name, AGAINST, value, was, None, was + settings.nulls)]
+    if allowed is None:
+        return []
+    return [Check(name, AGAINST, value, was, was * (1 - allowed), was * (1 + allowed))]
+
+
+def check_rows(made: Iterable[Check], counted: Counted) -> list[dict[str, Any]]:
+    """The table `checks`: every quantity as it was counted, and every check of it."""
+    plain = [
+        {"quantity": name, "rule": None, "value": value, "alarm": False} for name, value in counted.quantities.items()
+    ]
+    return [*plain, *({**check._asdict(), "alarm": check.alarm} for check in made)]
+
+
+def counted_before(rows: pa.Table | None) -> dict[str, float] | None:
+    """The quantities of an earlier night, out of the table `checks`."""
+    if rows is None:
+        return None
+    return {row["quantity"]: row["value"] for row in rows.to_pylist() if row["rule"] is None}
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+
+
+METRICS = {
+    "spark_run_milliseconds": ("Executor Run Time",),
+    "spark_cpu_nanoseconds": ("Executor CPU Time",),
+    "spark_gc_milliseconds": ("JVM GC Time",),
+    "spark_read_bytes": ("Input Metrics", "Bytes Read"),
+    "spark_written_bytes": ("Output Metrics", "Bytes Written"),
+    "spark_shuffle_bytes": ("Shuffle Write Metrics", "Shuffle Bytes Written"),
+    "spark_spilled_bytes": ("Disk Bytes Spilled",),
+}
+
+
+def spark_metrics(begin: float, end: float) -> dict[str, int]:
+    """Sums over the tasks that ended between two times; empty without a session that keeps an event log here."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None or session.conf.get("spark.eventLog.enabled", "false") != "true":
+        return {}
+    folder = local_folder(session.conf.get("spark.eventLog.dir", "/tmp/spark-events") or "")
+    name = session.conf.get("spark.app.id", "") or ""
+    if folder is None or not name:
+        return {}
+    return task_sums(sorted(path for path in folder.rglob(f"*{name}*") if path.is_file()), begin, end)
+
+
+def task_sums(files: list[Path], begin: float, end: float) -> dict[str, int]:
+    """The same out of files of one application."""
+    sums = {"spark_tasks": 0, "spark_failed_tasks": 0, **dict.fromkeys(METRICS, 0)}
+    for event in (event for file in files for event in _events(file)):
+        if event.get("Event") != "SparkListenerTaskEnd":
+            continue
+        about = event.get("Task Info", {})
+        if not begin * 1000 <= about.get("Finish Time", 0) <= end * 1000:
+            continue
+        sums["spark_tasks"] += 1
+        sums["spark_failed_tasks"] += int(bool(about.get("Failed")))
+        for name, path in METRICS.items():
+            value: Any = event.get("Task Metrics") or {}
+            for step in path:
+                value = value.get(step, 0) if isinstance(value, dict) else 0
+            sums[name] += int(value)
+    return sums
+
+
+def _events(file: Path) -> Iterator[dict[str, Any]]:
+    """The events of a file that may still be written: what is not whole at its end is left out."""
+    codec = {".zstd": "zstd", ".lz4": "lz4", ".gz": "gzip"}.get(file.suffixes[-1] if file.suffixes else "")
+    try:
+        stream = pa.OSFile(str(file))
+        whole = pa.CompressedInputStream(stream, codec) if codec else stream
+        left = b""
+        while block := whole.read(1 << 20):
+            *lines, left = (left + block).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+    except (OSError, ValueError, pa.ArrowException):
+        return
+
+
+DATASET = "dataset"
+"""The line about all stages of a dataset together."""
+SECONDS, MEMORY = "seconds", "peak_memory"
+KNOWN = ("stage", "seconds", "bytes", "peak_memory", "skipped")
+
+
+@contextmanager
+def measured(lines: list[dict[str, Any]]) -> Iterator[None]:
+    """Add a line about the whole block: how long it took, the most memory it had, and Spark's metrics."""
+    begin, since = time.time(), time.monotonic()
+    _reset_peak()
+    yield
+    about = {"stage": DATASET, "seconds": round(time.monotonic() - since, 2), "peak_memory": _peak_memory()}
+    lines.append({**about, **spark_metrics(begin, time.time())})
+
+
+def log_rows(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The table `run_log`: one row per stage; what only some stages say is JSON."""
+    rows = []
+    for line in lines:
+        details = {name: value for name, value in line.items() if name not in KNOWN}
+        row = {name: line.get(name) for name in KNOWN}
+        seconds = None if row["seconds"] is None else float(row["seconds"])
+        rows.append({**row, "seconds": seconds, "skipped": bool(row["skipped"]), "details": json.dumps(details)})
+    return rows
+
+
+def cost_checks(lines: Sequence[dict[str, Any]], before: pa.Table | None, allowed: CostSettings) -> list[Check]:
+    """Whether a dataset took more than its baseline by more than the allowed factor. Nights in which nothing was to be
+    done do not compare with those in which something was."""
+    was = before.to_pylist() if before is not None else []
+    if {line["stage"] for line in lines if not line.get("skipped")} != {
+        row["stage"] for row in was if not row["skipped"]
+    }:
+        return []
+    made = []
+    for name, factor in ((SECONDS, allowed.seconds), (MEMORY, allowed.memory)):
+        earlier = next((row[name] for row in was if row["stage"] == DATASET), None)
+        tonight = next((line[name] for line in lines if line["stage"] == DATASET), None)
+        if factor is not None and earlier and tonight:
+            made.append(Check(name, AGAINST, float(tonight), float(earlier), None, float(earlier) * factor))
+    return made
+
+
+def _peak_memory() -> int:
+    """The most memory this process had, in bytes: since the last reset, where the system can be asked."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1])
+    except (OSError, StopIteration, ValueError):
+        unit = 1 if sys.platform == "darwin" else 1024
+        return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _reset_peak() -> None:
+    # Without the right to do so, the peak is that of the whole process so far.
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")

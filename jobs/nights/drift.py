@@ -1,0 +1,125 @@
+"""What moved in the data since the baseline: which labels are frequent, how retrievers agree, how many lists are
+empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.cells import SINGLE
+from jobs.evaluation.schemas import RUN_FILE
+from jobs.nights.datasets import Evaluated
+from jobs.reporting.formats import input_count_text
+from jobs.settings.nightly import DriftSettings
+from jobs.storage.folders import read_object, read_parquet
+from udfs.plan import EMPTY_LISTS, JUDGED, per_retriever, split_key
+
+OVERLAP, LABEL_FREQUENCIES = "overlap", "label_frequencies"
+"""What may drift beside the share of empty lists: how far two retrievers agree, and which labels are frequent."""
+
+
+class Quantity(NamedTuple):
+    """Something about the data that may drift. What does not apply to its kind is empty."""
+
+    kind: str
+    retriever: str = ""
+    other: str = ""
+    label_group: str = ""
+
+    def __str__(self) -> str:
+        """As people read it."""
+        if self.kind == OVERLAP:
+            return f"overlap of {self.retriever} and {self.other} ({self.label_group} labels)"
+        if self.kind == EMPTY_LISTS:
+            return f"share of {input_count_text(per_retriever(self.kind, self.retriever))}"
+        return self.kind.replace("_", " ")
+
+
+class Moved(NamedTuple):
+    """Something about the data: tonight's value, its change since the baseline, and whether that is too much."""
+
+    value: float | None
+    """None: only the baseline has it."""
+    change: float | None
+    allowed: float | None
+    """None: any change is allowed."""
+
+    @property
+    def alarm(self) -> bool:
+        return self.change is not None and self.allowed is not None and self.change > self.allowed
+
+
+def drift(
+    before: pa.Table | None, label_counts: pa.Table | None, evaluated: Evaluated, allowed: DriftSettings
+) -> dict[Quantity, Moved]:
+    """Tonight's quantities beside those of the baseline: its rows of the tables `drift` and `label_counts`."""
+    rows = before.to_pylist() if before is not None else []
+    # A night that was accepted without a retriever is a baseline without it.
+    known = {
+        Quantity(*(row[name] for name in Quantity._fields)): row["value"]
+        for row in rows
+        if row["kind"] and row["value"] is not None
+    }
+    tonight: dict[Quantity, Moved] = {}
+    for quantity, value, most in _quantities(evaluated, allowed):
+        distance = abs(value - known[quantity]) if quantity in known else None
+        tonight[quantity] = Moved(value, distance, most)
+    frequencies = Quantity(LABEL_FREQUENCIES)
+    # A retriever that is gone takes its quantities with it.
+    for quantity in known.keys() - tonight.keys() - {frequencies}:
+        checked = allowed.overlap if quantity.kind == OVERLAP else allowed.empty_lists
+        tonight[quantity] = Moved(None, known[quantity] or 1.0, None if checked is None else 0.0)
+    labels = _counts(evaluated.label_counts())
+    variation = _total_variation(_counts(label_counts), labels) if label_counts is not None else None
+    tonight[frequencies] = Moved(float(len(labels)), variation, allowed.labels)
+    return tonight
+
+
+def idle_drift(moved: Mapping[Quantity, Moved], evaluated: Evaluated, allowed: DriftSettings) -> list[str]:
+    """Guards of the drift that have nothing to look at, a sentence each."""
+    metrics = evaluated.metrics()
+    retrievers = metrics.filter(pc.equal(metrics["normalization"], SINGLE))["fusion"].unique()
+    kinds = {quantity.kind for quantity in moved}
+    if allowed.overlap is None or len(retrievers) < 2 or OVERLAP in kinds:
+        return []
+    return [
+        "nightly.drift.overlap: the results do not tell how far the retrievers agree: set evaluate.details to true, or "
+        "this to null"
+    ]
+
+
+def drift_rows(moved: Mapping[Quantity, Moved]) -> list[dict[str, Any]]:
+    """The table `drift`: the key of a quantity, its words, and what became of it."""
+    return [
+        {**quantity._asdict(), "quantity": str(quantity), **movement._asdict(), "alarm": movement.alarm}
+        for quantity, movement in moved.items()
+    ]
+
+
+def _quantities(evaluated: Evaluated, allowed: DriftSettings) -> Iterator[tuple[Quantity, float, float | None]]:
+    agreement = read_parquet(f"{evaluated.path}/agreement.parquet")
+    for row in agreement.to_pylist() if agreement is not None else []:
+        if row["quantity"] == OVERLAP:
+            quantity = Quantity(OVERLAP, row["retriever"], row["other"], row["label_group"])
+            yield quantity, row["value"], allowed.overlap
+    counts = read_object(f"{evaluated.path}/{RUN_FILE}").get("input_counts", {})
+    for key, count in counts.items():
+        kind, retriever = split_key(key)
+        if kind == EMPTY_LISTS:
+            yield Quantity(EMPTY_LISTS, retriever), count / max(counts[JUDGED], 1), allowed.empty_lists
+
+
+def _counts(table: pa.Table) -> dict[str, int]:
+    return dict(zip(table["label"].to_pylist(), table["texts"].to_pylist(), strict=True))
+
+
+def _total_variation(before: Mapping[str, int], after: Mapping[str, int]) -> float:
+    """Half the sum of the differences between two distributions: 0 if they are the same, 1 if they share nothing."""
+    sums = sum(before.values()), sum(after.values())
+    if not all(sums):
+        return 1.0
+    labels = sorted({*before, *after})
+    return sum(abs(before.get(label, 0) / sums[0] - after.get(label, 0) / sums[1]) for label in labels) / 2

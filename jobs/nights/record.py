@@ -1,0 +1,210 @@
+"""What a night leaves: rows in the history, published pages, and a run in MLflow."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from fusion import __version__
+from fusion.errors import SetupError
+from jobs.nights.checks import check_rows, log_rows
+from jobs.nights.drift import drift_rows
+from jobs.nights.history import ACCEPT, PIN, History, Row
+from jobs.nights.lease import Lease
+from jobs.nights.night import OK, Night, summary_of, uncompared_lines, verdict_of, watched_rows
+from jobs.nights.tables import typed
+from jobs.nights.trend import trend_page
+from jobs.reporting import report
+from jobs.reporting.night import night_report
+from jobs.runtime.log import log, log_context, log_fields
+from jobs.settings.base import OutputSettings, checked_name
+from jobs.settings.config import Config
+from jobs.storage.folders import ResultFolder, remove_folder, result_folder
+from jobs.storage.workspace import Workspace
+
+
+def record(history: History, night: Night, lease: Lease) -> None:
+    """Write the night's tables under its number, then commit it."""
+    for name in night.evaluated:
+        for table, rows in _tables(night, name).items():
+            lease.check()
+            history.append(table, rows, night.run_id, name, night.attempt)
+    rows = [_run_row(night, name) for name in night.evaluated]
+    known = {row["dataset"] for row in rows}
+    for path, absent in night.absent.items():
+        if absent.dataset not in known:
+            about = {"verdict": absent.verdict, "reason": absent.reason, "file": path, "figures": False}
+            rows.append({**_about(night, absent.dataset), **about, "evaluated": False})
+            known.add(absent.dataset)
+    lease.check()
+    history.commit(rows)
+    for row in rows:
+        _say(row)
+
+
+def _tables(night: Night, name: str) -> dict[str, pa.Table]:
+    evaluated = night.evaluated[name]
+    queries = evaluated.queries()
+    return {
+        # First, so that it names every attempt that has left something.
+        "run_log": typed("run_log", log_rows(night.stages[name])),
+        "metrics": evaluated.metrics(),
+        "label_counts": evaluated.label_counts(),
+        "query_figures": queries,
+        "judged": night.counted[name].judged,
+        "watched": typed("watched", watched_rows(night, name)),
+        "drift": typed("drift", drift_rows(night.drift[name])),
+        "choices": typed("choices", evaluated.choices()),
+        "checks": typed("checks", check_rows([*night.checks[name], *night.costs.get(name, [])], night.counted[name])),
+    }
+
+
+def _about(night: Night, dataset: str) -> Row:
+    key = {"run_id": night.run_id, "dataset": dataset, "attempt": night.attempt}
+    return {**key, "started": night.started, "finished": night.finished, "version": __version__, "commit": commit()}
+
+
+def _run_row(night: Night, name: str) -> Row:
+    evaluated = night.evaluated[name]
+    return {
+        **_about(night, name),
+        "verdict": night.verdict(name),
+        "uncompared": "\n".join(uncompared_lines(night, name)) or None,
+        "baseline": night.against(name),
+        **evaluated.fingerprints,
+        "settings": evaluated.given.to_yaml(),
+        "file": evaluated.file,
+        "figures": True,
+        "evaluated": evaluated.built,
+    }
+
+
+def _say(row: Row) -> None:
+    with log_context(run=row["run_id"], dataset=row["dataset"]):
+        compared = f", compared with {row['baseline']}" if row.get("baseline") else ""
+        fields = {"verdict": row["verdict"], "baseline": row.get("baseline") or "none", "evaluated": row["evaluated"]}
+        log_fields(f"{row['dataset']}: {row['verdict']}{compared}", stage="gate", **fields)
+
+
+def commit() -> str | None:
+    """The commit of this code, where it runs out of a checkout."""
+    home = Path(__file__).resolve().parents[2]
+    if not (home / ".git").exists():
+        return None
+    asked: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 10, "check": True, "cwd": home}
+    try:
+        return subprocess.run(["git", "rev-parse", "HEAD"], **asked).stdout.strip() or None
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def retain(history: History, config: Config, night: Night) -> None:
+    """Forget the oldest nights beyond the number to keep, but never a baseline."""
+    if not config.nightly.keep or night.unrecorded is not None:
+        return
+    kept = {night.run_id, config.nightly.baseline, *(row["run_id"] for row in night.baselines.values())}
+    rows = history.runs()
+    # A dataset that is missing tonight will be compared with its last good night when it is back.
+    kept.update({row["dataset"]: row["run_id"] for row in rows if row["verdict"] == OK}.values())
+    kept.update(row["run_id"] for row in history.decisions() if row["kind"] in (ACCEPT, PIN))
+    ids = list(dict.fromkeys(row["run_id"] for row in rows))
+    old = [run_id for run_id in ids[: -config.nightly.keep] if run_id not in kept]
+    if not old:
+        return
+    for run_id in old:
+        # Before the history forgets it: of a night that is not there any more nobody would look for the pages.
+        _remove_pages(config, run_id)
+    history.forget(old, night.attempt)
+    for run_id in old:
+        log(f"night {run_id} is removed: {config.nightly.keep} are kept")
+
+
+def _remove_pages(config: Config, run_id: str) -> None:
+    try:
+        safe = checked_name(run_id) == run_id
+    except ValueError:
+        safe = False
+    if safe:
+        remove_folder(Workspace.of(config).night(run_id))
+    else:
+        log(f"the pages of night {run_id!r} stay: this is no name of a folder")
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+EXPERIMENT = "xmtc-fusion nightly"
+
+
+def check_installed() -> None:
+    """Refuse before any work is done."""
+    if find_spec("mlflow") is None:
+        raise SetupError("nightly.mlflow needs the package mlflow: pip install 'xmtc-fusion[mlflow]'")
+
+
+def track(address: str, run_id: str, summary: dict[str, Any], config: str) -> None:
+    """One MLflow run per night, the same one again if the night is run again.
+
+    Watched figures are its metrics, what changed its tags, and the summary is a file.
+    """
+    import mlflow
+
+    mlflow.set_tracking_uri(address)
+    experiment = mlflow.set_experiment(EXPERIMENT).experiment_id
+    same = mlflow.MlflowClient().search_runs([experiment], f"attributes.run_name = '{run_id}'", max_results=1)
+    with mlflow.start_run(same[0].info.run_id if same else None, run_name=run_id):
+        mlflow.set_tag("exit_code", summary["exit_code"])
+        for dataset, facts in summary["datasets"].items():
+            mlflow.set_tags({f"{dataset}.verdict": facts["verdict"], f"{dataset}.changed": ", ".join(facts["changed"])})
+            for watched in facts["figures"]:
+                cell = f"{watched['normalization']}-{watched['fusion']}"
+                name = f"{dataset}/{watched['label_group']}/{cell}/{watched['metric']}_{watched['k']}"
+                if watched["mean"] is not None:
+                    mlflow.log_metric(name, watched["mean"])
+        mlflow.log_dict(summary, "summary.json")
+        mlflow.log_text(config, "config.yaml")
+
+
+SUMMARY, TREND = "summary.json", "trend.html"
+
+
+def publish(history: History, config: Config, night: Night) -> None:
+    """Write the pages and the summary into the night's folder, and pass the summary to MLflow."""
+    if config.nightly.mlflow is not None:
+        try:
+            track(config.nightly.mlflow.reveal(), night.run_id, summary_of(night), config.to_yaml())
+        # MLflow raises whatever its many kinds of stores raise, with an address that may hold a password.
+        except Exception as error:
+            night.problems.append(f"MLflow did not take the summary: {type(error).__name__}")
+            log(night.problems[-1])
+    settings = config.report.model_copy(update={"results": [evaluated.path for evaluated in night.evaluated.values()]})
+    shown = config.model_copy(update={"report": settings})
+    place = Workspace.of(config).night(night.run_id)
+    with result_folder(OutputSettings(path=place, mode="overwrite"), shown) as folder:
+        for what, write in (("no trend page", _trend), ("no report", _report)):
+            try:
+                write(history, shown, night, folder)
+            # The summary is there all the same, and says what is missing.
+            except Exception as error:
+                night.problems.append(f"{what}: {error}")
+                log(night.problems[-1])
+        text = json.dumps(summary_of(night), indent=2, allow_nan=False) + "\n"
+        folder.write_text(SUMMARY, text)
+
+
+def _trend(history: History, config: Config, night: Night, folder: ResultFolder) -> None:
+    folder.write_text(TREND, trend_page(history, config.nightly, verdict_of(night)))
+
+
+def _report(history: History, config: Config, night: Night, folder: ResultFolder) -> None:
+    """Datasets with grids of their own have no report in common; the night has its verdict all the same."""
+    if night.evaluated:
+        of_night = night_report(report.assembled(config), verdict_of(night))
+        report.write(of_night, folder, report.can_draw(config.report), [("Night by night", TREND)])

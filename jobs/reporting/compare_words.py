@@ -1,0 +1,306 @@
+"""A comparison of two results, for the terminal, as Markdown and as a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from string import Template
+
+from fusion.cells import SINGLE
+from jobs.reporting.answer import recommended_name
+from jobs.reporting.compare import Change, Side, SideBySide
+from jobs.reporting.formats import (
+    NOTHING,
+    aspect_name,
+    cell_name,
+    count,
+    joined,
+    measure_name,
+    p_value,
+    percent,
+    plain,
+    points,
+)
+from jobs.reporting.formats import gain as gained
+from jobs.reporting.html import asset, table_html
+from jobs.reporting.model import Comparison
+from jobs.reporting.printing import escaped, folded, markdown
+from jobs.reporting.tables import Entry, Table, decisive, group_order
+from jobs.storage.folders import as_table, csv_cells, escape
+
+SHOWN = 10
+"""Fusions that a terminal shows of each label group."""
+SAME = "the same"
+OUTCOMES = {
+    "better": "rose",
+    "worse": "fell",
+    "not told apart": "not told apart",
+    "tests disagree": "test and interval disagree",
+    "not tested": "not tested",
+}
+READING = {
+    "Change": "The mean over the texts that both results have, in points, with its 95% interval. The two figures "
+    "beside it are over all texts of each result.",
+    "Test": "Texts are hashed by id into sign blocks, and both results keep the sum of each. Blocks that hold the "
+    "same texts with the same judgements in both are compared: random signs of whole blocks, two-sided, Holm-corrected "
+    "over all figures that changed. Blocks with a text that only one result has, or that is judged otherwise, "
+    "are left out.",
+    "Rose, fell": "The test tells the change from chance. Not told apart: it does not. The same: no block differs. "
+    "Test and interval disagree: it does not, but the 95% interval, which is not corrected, excludes 0.",
+}
+
+
+def headline(compared: SideBySide) -> str:
+    """What became of the recommended fusion, in one sentence."""
+    change = lead(compared)
+    if change is None:
+        return f"{compared.before.name} and {compared.after.name} have no figure in common."
+    name = f"{cell_name(change.cell)}, {aspect_name(change.aspect)}"
+    before, after = (
+        f"{percent(change.before)} ({compared.before.name})",
+        f"{percent(change.after)} ({compared.after.name})",
+    )
+    texts = compared.texts[change.aspect.label_group]
+    if change.tested is None:
+        return f"{name}: {before} and {after}. Not tested: {texts.refused}."
+    if change.same:
+        return f"{name} is the same in both, over {count(texts.common, 'text')}: {percent(change.after)}."
+    difference = f"{_change(change)} over {count(texts.common, 'text')}, p {p_value(change.p)}"
+    if change.outcome == "not told apart":
+        return f"{name}: {before} and {after} are not told apart; {difference}."
+    if change.outcome == "tests disagree":
+        return f"{name}: {before} and {after}; the corrected test and the 95% interval disagree: {difference}."
+    return f"{name} {OUTCOMES[change.outcome]} from {before} to {after}: {difference}."
+
+
+def lead(compared: SideBySide) -> Change | None:
+    """The decisive figure of the fusion that the second result recommends, or else of the best common cell."""
+    first = [change for change in compared.changes if change.aspect == _decisive(compared.changes)]
+    recommended = compared.after.dataset.recommendation
+    for change in first:
+        if recommended and cell_name(change.cell) == cell_name(recommended.cell):
+            return change
+    return first[0] if first else None
+
+
+def _decisive(changes: Sequence[Change]) -> object:
+    """Of all labels, where those were evaluated."""
+    groups = sorted({change.aspect.label_group for change in changes}, key=group_order)
+    return decisive(change.aspect for change in changes if change.aspect.label_group == groups[-1]) if groups else None
+
+
+def notes(compared: SideBySide) -> list[str]:
+    """What else a reader must know, a line each."""
+    lines = []
+    tested = compared.tested
+    if tested:
+        verdicts = [_verdict(change) for change in tested]
+        numbers = {word: verdicts.count(word) for word in ("rose", "fell", "not told apart", SAME)}
+        parts = [f"{count(number)} {_verb(word, number)}" for word, number in numbers.items() if number]
+        disagree = verdicts.count(OUTCOMES["tests disagree"])
+        parts += [f"test and interval disagree about {count(disagree)}"] if disagree else []
+        lines.append(f"Of {count(len(tested), 'figure')} that both have, {joined(parts)}.")
+    lines += _text_notes(compared)
+    for side in (compared.before, compared.after):
+        recommendation = side.dataset.recommendation
+        lines += [f"{side.name} recommends {recommended_name(recommendation)}."] if recommendation else []
+    for side in (compared.before, compared.after):
+        only = compared.only_in(side)
+        lines += [f"Only in {side.name}: {joined([cell_name(cell) for cell in only])}."] if only else []
+    different = [name for name, _, _ in compared.settings]
+    lines.append(f"Settings that differ: {joined(different)}." if different else "No setting differs.")
+    if compared.before.dataset.version != compared.after.dataset.version:
+        lines.append(f"The code differs, too: {compared.before.dataset.version} and {compared.after.dataset.version}.")
+    return lines
+
+
+def _verdict(change: Change) -> str:
+    return SAME if change.same else OUTCOMES[change.outcome]
+
+
+def _verb(word: str, number: int) -> str:
+    """So many rose; are the same."""
+    return word if word in ("rose", "fell") else f"{'is' if number == 1 else 'are'} {word}"
+
+
+def _text_notes(compared: SideBySide) -> Iterator[str]:
+    for group, texts in compared.texts.items():
+        numbers = f"{count(texts.before)} in {compared.before.name} and {count(texts.after)} in {compared.after.name}"
+        if texts.refused:
+            yield f"{group} labels: not tested, since {texts.refused} (texts: {numbers})."
+        elif texts.common < max(texts.before, texts.after):
+            yield (
+                f"{group} labels: tested over {count(texts.common, 'text')} in sign blocks that are the same in both; "
+                f"the other blocks hold texts that are new, gone or judged otherwise (texts: {numbers})."
+            )
+
+
+def sides(compared: SideBySide) -> str:
+    """What was compared."""
+    parts = [f"{side.name} ({side.dataset.evaluated.partition(' ')[0]})" for side in (compared.before, compared.after)]
+    return f"{compared.after.dataset.name} \N{MIDDLE DOT} {' beside '.join(parts)}"
+
+
+def _change(change: Change) -> str:
+    if change.tested is None:
+        return points(change.after - change.before)
+    if change.same:
+        return NOTHING
+    return gained(Comparison(change.tested.difference, change.tested.low, change.tested.high))
+
+
+def compared_groups(compared: SideBySide) -> list[str]:
+    """All labels first."""
+    return sorted(compared.texts, key=group_order, reverse=True)
+
+
+def decisive_table(compared: SideBySide, group: str, most: int | None = None) -> Table | None:
+    """Every common cell by the decisive measure of a label group, the best of the second result first."""
+    of_group = [change for change in compared.changes if change.aspect.label_group == group]
+    if not of_group:
+        return None
+    aspect = decisive(change.aspect for change in of_group)
+    ranked = sorted((change for change in of_group if change.aspect == aspect), key=lambda change: -change.after)
+    singles = [change for change in ranked if change.cell.normalization == SINGLE]
+    fused = [change for change in ranked if change.cell.normalization != SINGLE]
+    lines = []
+    for change in [*singles, *fused[:most]]:
+        words = [cell_name(change.cell), percent(change.before), percent(change.after), _change(change)]
+        told_apart = change.outcome in ("better", "worse")
+        words.append(NOTHING if change.same else p_value(change.p))
+        lines.append([*map(Entry, words), Entry(_verdict(change), bold=told_apart)])
+    header = ("cell", compared.before.name, compared.after.name, "change [95%]", "p", "verdict")
+    texts = count(compared.texts[group].common, "text")
+    return Table(
+        f"changes-{group}",
+        f"{group} labels, {measure_name(aspect)} in percent; the change in points, over {texts} that both have.",
+        [(name,) for name in header],
+        "lrrrrl",
+        [lines],
+    )
+
+
+def measures_table(compared: SideBySide, group: str) -> Table | None:
+    """The change of every measure; bold where it is told from chance."""
+    of_group = [change for change in compared.changes if change.aspect.label_group == group]
+    aspects = list(dict.fromkeys(change.aspect for change in of_group))
+    if not aspects:
+        return None
+    changes = {(change.cell, change.aspect): change for change in of_group}
+    lines = []
+    for cell in dict.fromkeys(change.cell for change in of_group):
+        entries = [changes.get((cell, aspect)) for aspect in aspects]
+        lines.append([Entry(cell_name(cell)), *(_entry(change) for change in entries)])
+    return Table(
+        f"measures-{group}",
+        f"{group} labels: the change of every measure, in points; bold: told from chance; =: the same in both.",
+        [("cell",), *((measure_name(aspect),) for aspect in aspects)],
+        "l" + "r" * len(aspects),
+        [lines],
+    )
+
+
+def _entry(change: Change | None) -> Entry:
+    if change is None:
+        return Entry("")
+    difference = change.after - change.before if change.tested is None else change.tested.difference
+    return Entry("=" if change.same else points(difference), bold=change.outcome in ("better", "worse"))
+
+
+def settings_table(compared: SideBySide) -> Table | None:
+    """The settings that differ, with both values."""
+    if not compared.settings:
+        return None
+    lines = [[Entry(name), Entry(str(one)), Entry(str(other))] for name, one, other in compared.settings]
+    header = ("setting that differs", compared.before.name, compared.after.name)
+    return Table("settings", "", [(name,) for name in header], "lll", [lines])
+
+
+def terminal(compared: SideBySide) -> str:
+    """The lines that matter."""
+    parts = [f"{plain(sides(compared))}\n{plain(headline(compared))}"]
+    for group in compared_groups(compared):
+        table = decisive_table(compared, group, SHOWN)
+        if table is not None:
+            # The first two columns are set to the left.
+            header = [table.header[0][0], "", *(name for (name,) in table.header[1:])]
+            rows = [[line[0].text, "", *(plain(entry.text) for entry in line[1:])] for line in table.blocks[0]]
+            parts.append(f"{plain(table.caption)}\n{as_table(header, rows)}")
+    parts.append("\n".join(map(plain, notes(compared))))
+    settings = settings_table(compared)
+    if settings is not None:
+        lines = [[entry.text for entry in line] for line in settings.blocks[0]]
+        parts.append(as_table([name for (name,) in settings.header], lines))
+    return "\n\n".join(parts)
+
+
+def changes_csv(compared: SideBySide) -> str:
+    """Every figure of both results, shares of 1 in full precision."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = ["label_group", "metric", "k", "normalization", "fusion", "before", "after"]
+    writer.writerow([*names, "difference", "low", "high", "p", "p_holm", "outcome"])
+    for change in compared.changes:
+        tested = change.tested or (None, None, None, None)
+        figures = change.before, change.after, *tested, change.p, change.outcome
+        writer.writerow(csv_cells([*change.aspect[:3], *change.cell, *figures]))
+    return text.getvalue()
+
+
+def run_lines(side: Side) -> str:
+    """Where one of the results comes from."""
+    dataset = side.dataset
+    texts = ", ".join(f"{count(number, 'text')} ({group} labels)" for group, number in dataset.queries.items())
+    return f"{side.name}: {', '.join(dataset.sources)}, {dataset.evaluated} UTC, version {dataset.version}; {texts}"
+
+
+def change_page(compared: SideBySide) -> str:
+    """The page."""
+    groups = compared_groups(compared)
+    tables = [decisive_table(compared, group) for group in groups]
+    settings = settings_table(compared)
+    measures = [measures_table(compared, group) for group in groups]
+    return Template(asset("changes.html")).substitute(
+        title=escape(compared.title),
+        style=asset("base.css") + asset("style.css"),
+        sides=escape(sides(compared)),
+        headline=escape(headline(compared)),
+        notes="".join(f"<li>{escape(note)}</li>" for note in notes(compared)),
+        tables="".join(table_html(table) for table in tables if table),
+        measures="".join(
+            f"<details><summary>{escape(group)} labels</summary>{table_html(table)}</details>"
+            for group, table in zip(groups, measures, strict=True)
+            if table
+        ),
+        reading="".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in READING.items()),
+        settings=table_html(settings) if settings else "",
+        runs="".join(f"<li>{escape(run_lines(side))}</li>" for side in (compared.before, compared.after)),
+        version=escape(compared.version),
+    )
+
+
+def change_markdown(compared: SideBySide) -> str:
+    """The same for a pull request."""
+    parts = [f"# {escaped(compared.title)}", f"**{escaped(headline(compared))}**", escaped(sides(compared))]
+    parts.append("".join(f"- {escaped(note)}\n" for note in notes(compared)))
+    for group in compared_groups(compared):
+        short = decisive_table(compared, group, SHOWN)
+        if short is None:
+            continue
+        parts += [f"## {escaped(group)} labels", markdown(short)]
+        every = [decisive_table(compared, group), measures_table(compared, group)]
+        parts += folded("Every cell and measure", [markdown(table) for table in every if table])
+    parts += [
+        "## How to read this",
+        "".join(f"- **{name}**: {escaped(text)}\n" for name, text in READING.items()),
+    ]
+    runs = "".join(f"- {escaped(run_lines(side))}\n" for side in (compared.before, compared.after))
+    settings = settings_table(compared)
+    parts += [
+        "## What was compared",
+        runs,
+        *([markdown(settings)] if settings else []),
+        f"Made by xmtc-fusion {compared.version}.",
+    ]
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"

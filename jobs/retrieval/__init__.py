@@ -1,1 +1,0 @@
-"""The stages of the retrievers: what `jobs.retrievers` runs."""

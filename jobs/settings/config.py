@@ -1,0 +1,359 @@
+"""The configuration: layers of files and options, checked as a whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, field_validator
+
+from fusion.errors import ConfigError, SetupError, unknown_name
+from fusion.grid.grid import Grid, chosen_fusions, chosen_normalizations
+from fusion.labels import ALL, HEAD, TAIL
+from jobs.settings.base import (
+    EvaluateSettings,
+    FuseSettings,
+    GridSettings,
+    Inputs,
+    OutputSettings,
+    Section,
+    SparkSettings,
+    checked_dataset,
+    is_secret,
+)
+from jobs.settings.dense import DenseSettings
+from jobs.settings.linear import LinearSettings
+from jobs.settings.nightly import NightlySettings
+from jobs.settings.prepare import PrepareSettings, WorkSettings
+from jobs.settings.retrievers import chosen_retrievers
+from jobs.settings.sections import ExplainSettings, LogSettings, ReportSettings, StorageSettings, TuneSettings
+from jobs.settings.sparse import SparseSettings
+from jobs.settings.static import StaticSettings
+from jobs.settings.yaml_text import parse_yaml
+from udfs.stores.addresses import has_scheme
+from udfs.stores.objects import read_bytes
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+
+class Layer(NamedTuple):
+    """Settings from one place, and what that place is called in messages; the defaults have no name there."""
+
+    origin: str
+    values: Mapping[str, Any]
+
+
+def layer_of(setting: str, value: Any, origin: str) -> Layer:
+    """A layer with one setting, by its dotted name."""
+    nested = value
+    for name in reversed(setting.split(".")):
+        nested = {name: nested}
+    return Layer(origin, nested)
+
+
+def merged(layers: Sequence[Layer]) -> Any:
+    """The settings of all layers; later ones win."""
+    values: Any = {}
+    for layer in layers:
+        values = _merged(values, layer.values)
+    return values
+
+
+def origin_of(layers: Sequence[Layer], path: Sequence[str | int]) -> str:
+    """What brought the value at a path: the last layer that sets it, or several that each set something below it."""
+    origins: list[str] = []
+    before: Any = None
+    for layer in layers:
+        value = _at(layer.values, path)
+        if value is ABSENT:
+            continue
+        # A mapping is merged with a mapping, anything else replaces what was there.
+        both = isinstance(before, Mapping) and isinstance(value, Mapping)
+        origins, before = [*(origins if both else []), layer.origin], value
+    return ", ".join(dict.fromkeys(filter(None, origins)))
+
+
+ABSENT = object()
+
+
+def _at(values: Any, path: Sequence[str | int]) -> Any:
+    """What a layer says about a path: the value there, or the one above it that is no mapping."""
+    for step in path:
+        if not isinstance(values, Mapping):
+            break
+        if step not in values:
+            return ABSENT
+        values = values[step]
+    return values
+
+
+def _merged(base: Any, over: Any) -> Any:
+    """Mappings are merged, mappings of free keys too; everything else is replaced."""
+    if not (isinstance(base, dict) and isinstance(over, dict)):
+        return over
+    return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
+
+
+class Replacement(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+def commented(template: str, values: Mapping[str, Any]) -> str:
+    """The template, which is YAML in block style, with its values replaced and everything else as it was."""
+    root = yaml.compose(template, yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode), "the template is a mapping"
+    replacements = _replacements(root, values)
+    # From the end, so that the places of those before it stay right.
+    for start, end, text in sorted(replacements, reverse=True):
+        template = template[:start] + text + template[end:]
+    return template
+
+
+def _replacements(section: yaml.MappingNode, values: Mapping[str, Any]) -> Iterator[Replacement]:
+    for key, node in section.value:
+        value = values[key.value]
+        if isinstance(node, yaml.MappingNode) and not node.flow_style:
+            yield from _replacements(node, value)
+        else:
+            yield Replacement(node.start_mark.index, node.end_mark.index, _one_line(value))
+
+
+def _one_line(value: Any) -> str:
+    # In a list, since a bare scalar would be a document of its own, with an end mark.
+    text = yaml.safe_dump([value], default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False)
+    bare = text.strip()[1:-1]
+    # A string with line breaks; JSON, which YAML includes, escapes them.
+    return json.dumps(value, ensure_ascii=False) if "\n" in bare else bare
+
+
+def conf_file(name: str) -> Traversable:
+    """A file of `conf`, by its name below that folder; also from a zip."""
+    # A path in the file system or in a zip: both have a parent.
+    packages = files("jobs").parent  # type: ignore[attr-defined]
+    # Installed, the folder is inside the public package; in a checkout it is beside the packages.
+    for folder in ("xmtc_fusion/conf", "conf"):
+        file: Traversable = packages.joinpath(f"{folder}/{name}")
+        if file.is_file():
+            return file
+    raise SetupError(f"xmtc-fusion is not installed completely: it has no file conf/{name}; install it again")
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    dataset: str = "unnamed"
+    work: WorkSettings = WorkSettings()
+    prepare: PrepareSettings = PrepareSettings()
+    retrievers: list[str] = Field(default_factory=lambda: ["bm25", "dense"], min_length=1)
+    retriever_settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    validation_candidates: bool = True
+    sparse: SparseSettings = SparseSettings()
+    dense: DenseSettings = DenseSettings()
+    static: StaticSettings = StaticSettings()
+    linear: LinearSettings = LinearSettings()
+    inputs: Inputs = Inputs()
+    grid: GridSettings = GridSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+    tune: TuneSettings = TuneSettings()
+    fuse: FuseSettings = FuseSettings()
+    explain: ExplainSettings = ExplainSettings()
+    report: ReportSettings = ReportSettings()
+    nightly: NightlySettings = NightlySettings()
+    output: OutputSettings = OutputSettings()
+    spark: SparkSettings = SparkSettings()
+    storage: StorageSettings = StorageSettings()
+    log: LogSettings = LogSettings()
+
+    @field_validator("dataset")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        return checked_dataset(name)
+
+    @field_validator("retrievers", mode="before")
+    @classmethod
+    def _split(cls, names: object) -> object:
+        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+
+    def to_yaml(self) -> str:
+        """For people and files: secrets are hidden."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def load_config(
+    path: str | None = None, settings: Mapping[str, Any] | None = None, options: Mapping[str, str] | None = None
+) -> Config:
+    """`conf/base.yaml`, then the file at `path`, then `settings` (dotted keys), each over the one before.
+
+    `options` says which option of the command line gave a setting, for messages.
+    """
+    layers = [Layer("", parse_yaml(_base_yaml(), "conf/base.yaml"))]
+    if path is not None:
+        layers.append(Layer(path, _read(path)))
+    for setting, value in (settings or {}).items():
+        layers.append(layer_of(setting, value, (options or {}).get(setting, "")))
+    return _checked(layers)
+
+
+def overlaid(config: Config, path: str) -> Config:
+    """A configuration with the file at `path` laid over it."""
+    return _checked([Layer("", config.model_dump()), Layer(path, _read(path))])
+
+
+def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
+    """A configuration with settings (dotted keys) laid over it."""
+    changes = [layer_of(setting, value, "") for setting, value in settings.items()]
+    return _checked([Layer("", config.model_dump()), *changes])
+
+
+def make_config(content: str | bytes, source: str) -> Config:
+    """A checked configuration from YAML, or an error that names every wrong key."""
+    return _checked([Layer(source, _settings(content, source))])
+
+
+def commented_yaml(config: Config) -> str:
+    """The configuration as YAML, each setting with its meaning."""
+    return commented(_base_yaml(), config.model_dump(mode="json"))
+
+
+def _base_yaml() -> str:
+    return conf_file("base.yaml").read_text(encoding="utf-8")
+
+
+def _check_retriever_settings(config: Config) -> list[str]:
+    """Settings of a retriever that is not chosen are most likely misspelt."""
+    chosen = [entry.name for entry in chosen_retrievers(config.retrievers) if entry.origin]
+    for name in config.retriever_settings:
+        if name not in chosen:
+            raise unknown_name("retriever of your own", name, chosen)
+    return chosen
+
+
+def _run_names(config: Config) -> list[str]:
+    """What the runs of a dataset are called; none if only its data tell."""
+    runs = list(config.inputs.candidates) if isinstance(config.inputs.candidates, dict) else []
+    made = chosen_retrievers(config.retrievers) if config.prepare.format is not None else []
+    return [*runs, *(entry.name for entry in made)]
+
+
+def _check_bounds(config: Config) -> None:
+    runs = _run_names(config)
+    config.nightly.checks.check_bounds([*runs, "judgements"] if runs else None)
+
+
+def _check_watched_groups(config: Config) -> None:
+    """Refuse label groups that a dataset cannot have; those of a table are known when it is read."""
+    known: tuple[str, ...] | None = None
+    if config.prepare.format is not None:
+        known = (TAIL, HEAD, ALL)
+    elif config.inputs.candidates is not None:
+        known = {"auto": (TAIL, HEAD, ALL), "pareto": (TAIL, HEAD, ALL), "none": (ALL,)}.get(config.inputs.label_groups)
+    if config.evaluate.label_groups != "auto":
+        evaluated = config.evaluate.label_groups
+        known = tuple(evaluated.split(",") if isinstance(evaluated, str) else evaluated)
+    for name in config.nightly.watch.unknown_groups(known) if known is not None else ():
+        raise unknown_name("label group", name, known or ())
+
+
+NAMES: dict[str, Callable[[Config], object]] = {
+    "retrievers": lambda config: chosen_retrievers(config.retrievers),
+    "retriever_settings": lambda config: config.retriever_settings and _check_retriever_settings(config),
+    "grid.normalizations": lambda config: chosen_normalizations(config.grid.normalizations),
+    "grid.fusions": lambda config: chosen_fusions(config.grid.fusions),
+    "grid.cells": lambda config: config.grid.cells and config.grid.chosen,
+    "explain.cell": lambda config: config.explain.chosen,
+    "evaluate.metrics": lambda config: config.evaluate.measures,
+    "tune.objective": lambda config: config.tune.goal,
+    "tune.strategies": lambda config: config.tune.chosen,
+    "tune.deploy": lambda config: config.tune.deployed,
+    "nightly.watch.cells": lambda config: Grid(config.nightly.watch.watched, _run_names(config)),
+    "nightly.watch.metrics": lambda config: config.nightly.watch.measures,
+    "nightly.watch.label_groups": _check_watched_groups,
+    "nightly.checks.bounds": _check_bounds,
+}
+"""Settings that name retrievers, algorithms and metrics, which are looked up now and not when Spark is running."""
+
+
+def _checked(layers: Sequence[Layer]) -> Config:
+    """The configuration of all layers, or an error that names every wrong setting and what brought it."""
+    try:
+        config = Config.model_validate(merged(layers))
+    except ValidationError as error:
+        raise _invalid(_explain(dict(item), layers) for item in error.errors()) from None
+    unknown = []
+    for setting, look_up in NAMES.items():
+        try:
+            look_up(config)
+        except ConfigError as error:
+            unknown.append(_line(origin_of(layers, setting.split(".")), f"{setting}: {error}"))
+    if unknown:
+        raise _invalid(unknown)
+    return config
+
+
+def _invalid(lines: Iterable[str]) -> ConfigError:
+    return ConfigError("the configuration is not valid:" + "".join(f"\n  {line}" for line in lines))
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`a.b=c`, the value read as YAML."""
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        # Only what can be a name is repeated: the rest may be a password.
+        name = re.match(r"[\w.]*", text)
+        raise ConfigError(f"--set {name[0] if name else ''}: expected KEY=VALUE, as in --set grid.scope=joint")
+    return key, parse_yaml(value, f"--set {key}") if value else None
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        content = read_bytes(path) if has_scheme(path) else Path(path).read_bytes()
+        if content is None:
+            raise FileNotFoundError
+    except FileNotFoundError:
+        start = "" if has_scheme(path) or Path(path).is_absolute() else f" (relative paths start at {Path.cwd()})"
+        raise ConfigError(f"cannot read the configuration {path}: there is no such file{start}") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error}") from None
+    return _settings(content, path)
+
+
+def _settings(content: str | bytes, source: str) -> dict[str, Any]:
+    values = parse_yaml(content, source)
+    if not isinstance(values, dict):
+        raise ConfigError(f"{source}: expected a mapping of settings, found {type(values).__name__}")
+    return values
+
+
+def _explain(error: Mapping[str, Any], layers: Sequence[Layer]) -> str:
+    path, kind = error["loc"], error["type"]
+    # A key that is missing was brought by whatever brought its neighbours.
+    origin = origin_of(layers, path[:-1] if kind == "missing" else path)
+    name = ".".join(map(str, path))
+    if kind != "extra_forbidden":
+        # A wrong password must not end in a log.
+        given = "" if is_secret(name) else f" (got {error['input']!r})"
+        return _line(origin, f"{name}: {error['msg']}{given}")
+    near = get_close_matches(name, list(setting_names(Config)), n=1, cutoff=0.5)
+    return _line(origin, f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def _line(origin: str, message: str) -> str:
+    return f"{origin}: {message}" if origin else message
+
+
+def setting_names(section: type[BaseModel], prefix: str = "") -> Iterable[str]:
+    """Every setting, as a dotted key."""
+    for name, info in section.model_fields.items():
+        yield prefix + name
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            yield from setting_names(info.annotation, f"{prefix}{name}.")

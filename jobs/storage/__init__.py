@@ -1,0 +1,1 @@
+"""Versioned folders: results, stages and the work folder."""

@@ -1,0 +1,386 @@
+"""Evaluation inside the workers: list rows in, packed counts or the figures of single texts out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from fusion.grid.grid import Grid
+from fusion.grid.hits import Hits, find_hits
+from fusion.labels import ALL
+from fusion.metrics import Measure, text_measures
+from fusion.registry import METRICS
+from fusion.statistics.coverage import Coverage, common_candidates
+from fusion.statistics.label_counts import ENTRIES, BestLabels
+from fusion.statistics.paired import Aspect, PairedSums, Watch
+from fusion.statistics.signs import blocks_of, text_fingerprints
+from fusion.statistics.tally import IDEALS, Tally, hit_weights
+from fusion.statistics.text_figures import TextFigures
+from fusion.types import Array, Floats, Ints
+from udfs.examples import merged, to_bytes
+from udfs.judged import BatchGains, FurtherSums, ViewFigures, relevant_only, report_large_gains, tie_order, view_texts
+from udfs.plan import LABELS, Details, EvaluationPlan, LabelCounter, sums_over_labels
+from udfs.problems import Problems
+from udfs.texts import Batch, Work, report_repeated
+
+SMALL = np.iinfo(np.int32)
+
+
+def numbers_to_bytes(numbers: Ints) -> bytes:
+    """Eight bytes per number; four where all are small, and then one more, so that the number of bytes is odd."""
+    if len(numbers) and (numbers.min() < SMALL.min or numbers.max() > SMALL.max):
+        return numbers.tobytes()
+    return numbers.astype(np.int32).tobytes() + b"\0" if len(numbers) else b""
+
+
+def numbers_from_bytes(content: bytes) -> Ints:
+    """The numbers that `numbers_to_bytes` was given."""
+    if len(content) % 2:
+        return np.frombuffer(content, np.int32, len(content) // 4).astype(np.int64)
+    return np.frombuffer(content, np.int64)
+
+
+COUNTS_SCHEMA = "fold int, part string, places binary, counts binary, problems string"
+"""A vector of counts: of a fold (part `hits`), or of all folds (fold NO_FOLD; part `coverage`, or the name of what is
+compared). `places` says which are given; empty: all, in order (as in udfs/counter.py). Part `examples` holds
+no counts but texts with their lists (see udfs/examples.py); its `places` says how many are kept."""
+COUNTS = ("fold", "part")
+"""What identifies a vector of counts."""
+NO_FOLD = -1
+HITS, COVERAGE, EXAMPLES = "hits", "coverage", "examples"
+LENGTHS = "lengths "
+"""A part by the length of texts; the view follows."""
+
+
+def count_hits(evaluation: EvaluationPlan) -> Work:
+    """The work of an engine: one row of packed counts per fold and part."""
+
+    def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
+        counter = Counter(evaluation, problems)
+        for batch in batches:
+            counter.add(batch)
+            yield from counter.packed_labels(at_least=ENTRIES)
+        yield from counter.packed()
+
+    return run
+
+
+def add_counts(table: pa.Table) -> pa.Table:
+    """For `applyInArrow` by fold and part: packed counts added up."""
+    problems = Problems.from_json(text for text in table["problems"].to_pylist() if text)
+    fold, part = table["fold"][0].as_py(), table["part"][0].as_py()
+    if part == EXAMPLES:
+        keep = table["places"][0].as_py()
+        kept = merged(table["counts"].to_pylist(), int(np.frombuffer(keep, np.int64)[0]))
+        return pa.Table.from_batches([_packed_row(fold, part, keep, to_bytes(kept), problems)])
+    total = np.zeros(0, np.int64)
+    for places, counts in unpacked(table):
+        longer = max(len(total), int(places.max(initial=-1)) + 1)
+        total = np.concatenate([total, np.zeros(longer - len(total), np.int64)])
+        # A row has every place once.
+        total[places] += counts
+    if part.startswith(LABELS):
+        return pa.Table.from_batches([_packed_row(fold, part, b"", sums_over_labels(part, total), problems)])
+    return pa.Table.from_batches([_row(fold, part, *_packed(total), problems)])
+
+
+def unpacked(table: pa.Table) -> Iterator[tuple[Ints, Ints]]:
+    """The counts of every row: where, and how many."""
+    for where, how_many in zip(table["places"].to_pylist(), table["counts"].to_pylist(), strict=True):
+        counts = numbers_from_bytes(how_many)
+        yield numbers_from_bytes(where) if where else np.arange(len(counts)), counts
+
+
+def _packed(numbers: Ints) -> tuple[Ints, Ints]:
+    """The numbers that are not zero, and where; without places, all of them, if that is shorter."""
+    places = np.flatnonzero(numbers)
+    return (places[:0], numbers) if 2 * len(places) > len(numbers) else (places, numbers[places])
+
+
+class Counter:
+    """Adds up the hits of many batches, fold by fold."""
+
+    def __init__(self, evaluation: EvaluationPlan, problems: Problems) -> None:
+        self.evaluation = evaluation
+        self.grid = evaluation.grid
+        self.problems = problems
+        self.tallies: dict[int, Tally] = {}
+        self.examples = evaluation.new_examples()
+        self.lengths = evaluation.new_lengths()
+        self.labels = None if evaluation.labels is None else LabelCounter(evaluation.labels, evaluation.layout)
+
+    def add(self, batch: Batch) -> None:
+        evaluation = self.evaluation
+        self._count_input(batch)
+        best = evaluation.best_labels()
+        further_sums = None
+        if evaluation.further_measures:
+            report_large_gains(batch, evaluation, self.problems)
+            further_sums = FurtherSums(batch, evaluation, [self._tally(int(fold)) for fold in np.unique(batch.fold)])
+        hits = judged_hits(batch, evaluation, self.grid, self.problems, best)
+        if self.problems:
+            return
+        groups = evaluation.layout.group_names
+        relevant_all = batch.texts.relevant_counts(groups, ALL)
+        lists = (
+            None
+            if evaluation.details is None
+            else _ListFacts.of(batch, evaluation.details, evaluation.layout.group_names)
+        )
+        if self.examples is not None:
+            self.examples.begin(batch)
+        for v, view in enumerate(evaluation.views):
+            relevant = batch.texts.relevant_counts(groups, view)
+            counted = batch.judged if view == ALL else batch.judged & (relevant > 0)
+            numbers = [relevant_all, relevant]
+            relevant_hits = relevant_only(hits[v], evaluation.rules)
+            for fold in np.unique(batch.fold):
+                tally = self._tally(int(fold))
+                here = counted & (batch.fold == fold)
+                tally.add_queries(v, relevant_all[here], relevant[here])
+                mine = here[relevant_hits.text]
+                text = relevant_hits.text[mine]
+                tally.add_hits(v, relevant_hits.ranks[mine], relevant_all[text], relevant[text])
+            if best is not None and self.labels is not None:
+                self.labels.add(batch, view, best, counted)
+            further = None if further_sums is None else further_sums.figures(v, hits[v], numbers)
+            if lists is not None:
+                self._add_details(lists, v, batch, relevant_hits, counted, numbers, further)
+            elif further is not None:
+                further.add_all(counted)
+            if further_sums is not None:
+                further_sums.add_to_tallies(v, counted)
+        if self.examples is not None:
+            self.examples.end()
+
+    def _add_details(
+        self,
+        lists: _ListFacts,
+        view: int,
+        batch: Batch,
+        hits: Hits,
+        counted: Array,
+        relevant: list[Ints],
+        further: ViewFigures | None,
+    ) -> None:
+        """Hits are relevant labels, so their texts all count in the view."""
+        assert self.evaluation.details is not None
+        counted_labels = self.evaluation.details.labels
+        self.coverage.add(view, lists.slots, lists.common, counted, hits, relevant)
+        # What is counted from here on has no use for lower ranks.
+        hits = hits.within(self.evaluation.depth)
+        labels = batch.texts.relevant_labels(self.evaluation.layout.group_names, hits.view, counted)
+        of_pairs, of_hits = batch.decode(labels), batch.decode(hits.label)
+        text = np.repeat(np.flatnonzero(counted), relevant[1][counted])
+        bands = [
+            counted_labels.bands_of(hits.view, of_pairs, batch.fold[text]),
+            counted_labels.bands_of(hits.view, of_hits, batch.fold[hits.text]),
+        ]
+        self.coverage.add_bands(view, bands[0], hits, bands[1])
+        watched = counted_labels.watched[hits.view]
+        self.coverage.add_labels(view, watched.lookup(of_pairs), hits, watched.lookup(of_hits))
+        watches = [] if self.examples is None else [self.examples.watch(hits.view)]
+        if self.evaluation.decisive is not None:
+            self.lengths[hits.view].count(batch.length[counted])
+            aspect = Aspect(hits.view, self.evaluation.decisive, ALL)
+            watches.append(Watch(aspect, self.lengths[hits.view], batch.length))
+            self.sums.add(hits, counted, relevant, lists.block, lists.prints, watches, further)
+
+    def packed(self) -> Iterator[pa.RecordBatch]:
+        if self.problems:
+            yield _row(NO_FOLD, HITS, *_NOTHING, self.problems)
+            return
+        for fold, tally in self.tallies.items():
+            yield _row(fold, HITS, *tally.packed())
+        yield from self.packed_labels()
+        if self.evaluation.details is not None:
+            yield _row(NO_FOLD, COVERAGE, *self.coverage.packed())
+            for part, counts in self.sums.packed():
+                yield _row(NO_FOLD, part, *_packed(counts))
+            for view, lengths in self.lengths.items():
+                yield _row(NO_FOLD, LENGTHS + view, *_packed(lengths.packed()))
+        if self.examples is not None:
+            keep = np.array([self.examples.keep], np.int64).tobytes()
+            for kept in self.examples.packed():
+                yield _packed_row(NO_FOLD, EXAMPLES, keep, kept)
+
+    def packed_labels(self, at_least: int = 0) -> Iterator[pa.RecordBatch]:
+        """The counts of labels so far, which then start anew; nothing as long as they are few."""
+        if self.labels is not None and self.labels.entries >= at_least and not self.problems:
+            for fold, part, places, counts in self.labels.packed():
+                yield _row(fold, part, places, counts)
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        return self.evaluation.new_coverage()
+
+    @cached_property
+    def sums(self) -> PairedSums:
+        return self.evaluation.new_sums()
+
+    def _tally(self, fold: int) -> Tally:
+        if fold not in self.tallies:
+            self.tallies[fold] = self.evaluation.new_tally()
+        return self.tallies[fold]
+
+    def _count_input(self, batch: Batch) -> None:
+        texts = batch.texts
+        # The lists of all labels repeat what those of the groups hold.
+        slots = [s for s, slot in enumerate(texts.slots) if slot != ALL or len(texts.slots) == 1]
+        start, size = texts.start[:, :, slots], (texts.stop - texts.start)[:, :, slots]
+        best = np.full(size.shape, -np.inf)
+        best[size > 0] = texts.score[start[size > 0]]
+        if self.evaluation.scope == "joint":
+            best = best.max(axis=2, keepdims=True)
+        missing = size.sum(axis=2) == 0
+        for fold in np.unique(batch.fold):
+            here = batch.fold == fold
+            judged = here & batch.judged
+            self._tally(int(fold)).input_counts[:] += [
+                judged.sum(),
+                (judged & missing.all(axis=1)).sum(),
+                (here & ~batch.judged).sum(),
+                *missing[judged].sum(axis=0),
+                *((best[judged] <= 0) & (best[judged] > -np.inf)).sum(axis=(0, 2)),
+            ]
+
+
+@dataclass(frozen=True)
+class _ListFacts:
+    """What the details need of a batch in every view."""
+
+    slots: tuple[str, ...]
+    common: Ints
+    block: Ints
+    prints: Ints
+    """The fingerprint of each text with its relevant labels."""
+
+    @classmethod
+    def of(cls, batch: Batch, details: Details, groups: tuple[str, ...]) -> _ListFacts:
+        lists = batch.texts.by_group(groups)
+        keys, size = id_keys(batch.text_id), batch.texts.relevant_counts(groups, ALL)
+        # A label is hashed once per batch, however many texts carry it.
+        relevant = batch.texts.relevant_labels(groups, ALL, np.ones(len(size), bool))
+        labels, place = np.unique(relevant, return_inverse=True)
+        label_keys = id_keys(batch.decode(labels))[place] if len(labels) else np.empty(0, np.int64)
+        stop = np.cumsum(size)
+        prints = text_fingerprints(keys, label_keys, stop - size, stop)
+        return cls(lists.slots, common_candidates(lists), blocks_of(keys, details.blocks), prints)
+
+
+def judged_hits(
+    batch: Batch, evaluation: EvaluationPlan, grid: Grid, problems: Problems, best: BestLabels | None = None
+) -> list[Hits]:
+    """The hits of a batch. Texts without judgements have no relevant labels, hence no hits."""
+    groups, ties = evaluation.layout.group_names, tie_order(batch, evaluation.rules)
+    hits, repeated = find_hits(batch.texts, grid, evaluation.views, groups, evaluation.scope, ties, best)
+    if len(repeated):
+        report_repeated(batch, repeated, evaluation.layout, problems)
+    return hits
+
+
+def id_keys(ids: pa.Array) -> Ints:
+    """A number for each text or label that depends on its id alone."""
+    if pa.types.is_integer(ids.type):
+        return np.asarray(ids.cast(pa.int64()).to_numpy())
+    digests = (hashlib.blake2b(str(name).encode(), digest_size=8).digest() for name in ids.to_pylist())
+    return np.frombuffer(b"".join(digests), np.int64)
+
+
+_NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def _row(fold: int, part: str, places: Ints, counts: Ints, problems: Problems | None = None) -> pa.RecordBatch:
+    return _packed_row(fold, part, numbers_to_bytes(places), numbers_to_bytes(counts), problems)
+
+
+def _packed_row(fold: int, part: str, places: bytes, counts: bytes, problems: Problems | None = None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            "fold": pa.array([fold], pa.int32()),
+            "part": pa.array([part], pa.string()),
+            "places": pa.array([places], pa.binary()),
+            "counts": pa.array([counts], pa.binary()),
+            "problems": pa.array([problems.to_json() if problems else None], pa.string()),
+        }
+    )
+
+
+def figure_names(evaluation: EvaluationPlan) -> dict[str, tuple[Measure, str]]:
+    """The columns: `ndcg@10` and, where only the labels of the group make the ideal ranking, `ndcg@10_group`. Metrics
+    of labels have no figure for a text."""
+    return {
+        str(measure) + ("" if ideal == ALL else f"_{ideal}"): (measure, ideal)
+        for ideal in IDEALS
+        for measure in text_measures(evaluation.measures)
+        if ideal == ALL or METRICS[measure.metric].ideal
+    }
+
+
+def query_schema(evaluation: EvaluationPlan, text_type: str) -> str:
+    figures = ", ".join(f"`{name}` double" for name in figure_names(evaluation))
+    return f"fold int, text_id {text_type}, normalization string, fusion string, label_group string, {figures}"
+
+
+def query_figures(evaluation: EvaluationPlan) -> Work:
+    """The work of an engine: one row per judged text, cell and label group."""
+    grid = evaluation.grid
+
+    def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            relevant_all = batch.texts.relevant_counts(evaluation.layout.group_names, ALL)
+            gains = BatchGains(batch, evaluation)
+            for hits in judged_hits(batch, evaluation, grid, problems):
+                relevant = batch.texts.relevant_counts(evaluation.layout.group_names, hits.view)
+                counted = np.flatnonzero(batch.judged & ((relevant > 0) | (hits.view == ALL)))
+                figures = _figures(batch, evaluation, hits, [relevant_all, relevant], counted, gains)
+                for cell, column in evaluation.columns.items():
+                    yield pa.RecordBatch.from_pydict(
+                        {
+                            "fold": pa.array(batch.fold[counted], pa.int32()),
+                            "text_id": batch.text_id.take(pa.array(counted)),
+                            "normalization": pa.array([cell.normalization] * len(counted), pa.string()),
+                            "fusion": pa.array([cell.fusion] * len(counted), pa.string()),
+                            "label_group": pa.array([hits.view] * len(counted), pa.string()),
+                            **{name: pa.array(values[:, column]) for name, values in figures.items()},
+                        }
+                    )
+
+    return run
+
+
+def _figures(
+    batch: Batch, evaluation: EvaluationPlan, hits: Hits, relevant: list[Ints], counted: Ints, gains: BatchGains
+) -> dict[str, Floats]:
+    """The figures [text, column] of the counted texts in one view, by name."""
+    known: dict[tuple[Measure, str], Floats] = {}
+    if evaluation.further_measures:
+        texts = view_texts(batch, evaluation, hits, relevant, gains)
+        further = TextFigures(hits.view, evaluation.further_measures, texts)
+        nowhere = np.zeros((1, len(further.aspects), hits.ranks.shape[1]), np.int64)
+        values = further.of(counted, np.zeros(len(batch.texts), np.int64), nowhere)
+        known = {(measure, IDEALS[i]): values[a] for a, (measure, i) in enumerate(further.aspects)}
+    relevant_hits = relevant_only(hits, evaluation.rules)
+    ranks = np.where(relevant_hits.ranks > evaluation.k, 0, relevant_hits.ranks)
+    figures = {}
+    for name, (measure, ideal) in figure_names(evaluation).items():
+        if measure in evaluation.further_measures:
+            # In the view of all labels the two ideals are one.
+            figures[name] = known.get((measure, ideal), known[measure, ALL])
+            continue
+        number = np.minimum(relevant[IDEALS.index(ideal)], evaluation.k)[relevant_hits.text]
+        worth = hit_weights(measure, evaluation.k)[ranks, number[:, None]]
+        figures[name] = _sums(worth, relevant_hits.text, len(batch.texts))[counted]
+    return figures
+
+
+def _sums(worth: Floats, text: Array, texts: int) -> Floats:
+    """The rows of each text added up."""
+    sums = np.zeros((texts, worth.shape[1]))
+    np.add.at(sums, text, worth)
+    return sums

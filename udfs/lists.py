@@ -1,0 +1,191 @@
+"""The rows of ranked lists as workers get and give them: codes, label ids, and how rows are spread."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.labels import ALL
+from fusion.retrieval.ranked import Ranked
+from fusion.types import Array, Int32s, Ints
+
+JUDGEMENT = -1
+"""The list code of the rows that hold a text's relevant labels. Where the number of its words is known, the band that
+this falls into (fusion/statistics/watchers.py) is told by a code below: JUDGEMENT - 1 - band."""
+
+
+def is_judgement(codes: Array) -> Array:
+    """Which list codes are those of judgements."""
+    return np.asarray(codes <= JUDGEMENT)
+
+
+@dataclass(frozen=True)
+class LabelIndex:
+    """The places of labels in a list of ids."""
+
+    ids: pa.Array
+
+    def places(self, labels: pa.Array) -> Ints:
+        """The place of each label; the number of ids where it is not among them."""
+        if pa.types.is_int32(labels.type) and self._table is not None:
+            return _looked_up(self._table, labels)
+        place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
+        return np.asarray(place.fill_null(len(self.ids)).to_numpy(), np.int64)
+
+    @cached_property
+    def _table(self) -> Array | None:
+        return _table_by_id(self.ids, np.arange(len(self.ids), dtype=np.int32), len(self.ids))
+
+
+@dataclass(frozen=True)
+class LabelGroups:
+    """The group of every label, as an index of `names`."""
+
+    names: tuple[str, ...]
+    ids: pa.Array
+    codes: Array
+    unknown: int = -1
+    """The group of labels that are not listed; -1 if there is none, which is an error."""
+    source: str = "label groups"
+
+    def lookup(self, labels: pa.Array) -> Array:
+        """The group of each label, -1 where it has none."""
+        if pa.types.is_int32(labels.type) and self._table is not None:
+            return _looked_up(self._table, labels)
+        place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
+        known = np.append(self.codes, self.unknown).astype(self.codes.dtype)
+        return known[place.fill_null(len(self.codes)).to_numpy()]
+
+    @cached_property
+    def _table(self) -> Array | None:
+        return _table_by_id(self.ids, self.codes, self.unknown)
+
+
+def _table_by_id(ids: pa.Array, values: Array, unknown: int) -> Array | None:
+    """The values by label id, with one for unknown labels behind them; None unless ids are small numbers."""
+    if not (pa.types.is_integer(ids.type) and len(ids)):
+        return None
+    places = ids.to_numpy()
+    if places.min() < 0 or places.max() >= 50_000_000:
+        return None
+    table = np.full(places.max() + 2, unknown, values.dtype)
+    table[places] = values
+    return table
+
+
+def _looked_up(table: Array, labels: pa.Array) -> Array:
+    # As unsigned numbers, negative ids lie beyond the table, too, whose last value is that of unknown labels.
+    return table[np.minimum(labels.to_numpy().view(np.uint32), len(table) - 1)]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How list rows are coded: code = retriever * len(slots) + slot, or JUDGEMENT and below."""
+
+    retrievers: tuple[str, ...]
+    slots: tuple[str, ...]
+    """The label groups that lists come in, or only `all`."""
+    groups: LabelGroups | None = None
+    sources: tuple[str, ...] = ()
+    """Where each retriever's candidates came from, for messages."""
+    judgements: str = "judgements"
+    relevant_from: float | None = None
+    """Where judgements have grades, as scores: the one from which a label is relevant. None: all judged labels are."""
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        return tuple(slot for slot in self.slots if slot != ALL)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """What can be ranked: the labels of each group, and all labels together."""
+        return (*self.group_names, ALL)
+
+    def describe(self, code: int) -> tuple[str, str, str]:
+        """The source, the retriever and the label group of a list code."""
+        if code <= JUDGEMENT:
+            return self.judgements, "", ""
+        retriever, slot = divmod(code, len(self.slots))
+        source = self.sources[retriever] if self.sources else self.retrievers[retriever]
+        group = "" if self.slots[slot] == ALL else self.slots[slot]
+        return source, self.retrievers[retriever], group
+
+
+def number_labels(labels: pa.Array) -> tuple[Int32s, Callable[[Int32s], pa.Array]]:
+    """Label ids as numbers in the order of the ids, and the way back.
+
+    Ids that are 32-bit numbers stand for themselves. Others are numbered within the batch, in ascending order:
+    whole numbers by value, then other strings by their code points.
+    """
+    if pa.types.is_int32(labels.type):
+        values = labels.to_numpy()
+        if not len(values) or values.min() >= 0:
+            return values, lambda numbers: pa.array(numbers, pa.int32())
+    encoded = labels.dictionary_encode()
+    names = encoded.dictionary
+    if pa.types.is_integer(names.type):
+        order = np.argsort(names.to_numpy())
+    else:
+        words = names.to_pylist()
+        order = np.array(sorted(range(len(words)), key=lambda i: id_order(words[i])), np.int64)
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    ordered = names.take(pa.array(order))
+    return number[encoded.indices.to_numpy()], lambda numbers: ordered.take(pa.array(numbers))
+
+
+def id_order(name: str) -> tuple[bool, int, str]:
+    """The place of a label id that is a string: whole numbers by value come first."""
+    whole = name.isascii() and name.isdecimal() and (name == "0" or name[0] != "0")
+    # Without leading zeros, the shorter number is the lower one, and of two of one length the lower string.
+    return (not whole, len(name) if whole else 0, name)
+
+
+def in_two_forms(names: Iterable[str]) -> list[list[str]]:
+    """Names that look the same and are not: an accent may be part of its letter (NFC) or a character of its own (NFD).
+    Both count as labels, so what lists one of them misses the other."""
+    by_form: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        if not name.isascii():
+            by_form[unicodedata.normalize("NFC", name)].append(name)
+    return sorted(sorted(same) for same in by_form.values() if len(same) > 1)
+
+
+def forms_warning(same: Sequence[str], where: Mapping[str, str]) -> str:
+    """The words about a label in two forms; `where`: the source of each."""
+    shown = " and ".join(f"{name!a} in {where[name]}" for name in same)
+    return (
+        f"warning: the label {same[0]!r} is written in several Unicode forms, which count as different labels: "
+        f"{shown}; write all labels in one form (NFC)"
+    )
+
+
+Batches = Iterator[pa.RecordBatch]
+"""What a function for `mapInArrow` takes and gives."""
+LISTS_SCHEMA = "fold int, retriever string, text_id long, label_group string, label_ids array<int>, scores array<float>"
+"""The table `candidates`: one row per ranked list."""
+
+
+def list_rows(fold: int, retriever: str, text_id: pa.Array, groups: Sequence[str], lists: Ranked) -> pa.RecordBatch:
+    """One row for each list that is not empty; list number q * g + j is that of text q and group j."""
+    kept = np.flatnonzero(np.diff(lists.offset))
+    query, group = np.divmod(kept, len(groups))
+    # What lies between two kept lists is empty, so the next one's beginning is this one's end.
+    offset = pa.array(np.append(lists.offset[kept], lists.offset[-1]), pa.int32())
+    columns: dict[str, Any] = {
+        "fold": pa.array(np.full(len(kept), fold, np.int32)),
+        "retriever": pa.array([retriever] * len(kept), pa.string()),
+        "text_id": text_id.take(pa.array(query)).cast(pa.int64()),
+        "label_group": pa.array(groups, pa.string()).take(pa.array(group)),
+        "label_ids": pa.ListArray.from_arrays(offset, pa.array(lists.item)),
+        "scores": pa.ListArray.from_arrays(offset, pa.array(lists.score)),
+    }
+    return pa.RecordBatch.from_pydict(columns)

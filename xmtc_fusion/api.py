@@ -1,0 +1,491 @@
+"""Every job as a Python function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.cells import Cell
+from fusion.errors import ConfigError
+from fusion.grid.grid import parse_cells
+from fusion.labels import ALL
+from fusion.models.strategies import DEPLOYED
+from jobs.evaluation import evaluate as evaluate_job
+from jobs.evaluation import explain as explain_job
+from jobs.evaluation import fuse as fuse_job
+from jobs.evaluation.examples import ExplainedText
+from jobs.inputs.sources import Kind, Sources, folds_source, groups_source, judgements_source, kind_of, runs_source
+from jobs.settings.config import Config, load_config, with_settings
+from jobs.storage.folders import result_folder
+from jobs.storage.workspace import LISTS
+from jobs.tuning import tune as tune_job
+from xmtc_fusion.evaluation import Evaluation, output_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from jobs.nights.night import Night
+
+
+Names = str | Iterable[str]
+
+
+def evaluate(
+    judgements: Any,
+    runs: Any,
+    *,
+    metrics: Names | None = None,
+    normalizations: Names | None = None,
+    fusions: Names | None = None,
+    cells: Iterable[str] | None = None,
+    label_groups: Any = "auto",
+    folds: Any = None,
+    training: Any = None,
+    scope: str | None = None,
+    engine: str | None = None,
+    per_query: bool | None = None,
+    dataset: str | None = None,
+    config: Config | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    spark: SparkSession | None = None,
+) -> Evaluation:
+    """Evaluate every chosen cell, and every retriever alone.
+
+    Args:
+        judgements: the relevant labels of each text. `{"t1": ["l1", "l3"]}`, `{"t1": {"l1": 2}}` (grades; relevant from
+            1 on), a pandas, polars or Arrow table (text_id with label_ids, or with label_id; optional: grades, or
+            grade), a path (TREC qrels or Parquet), a catalog table's name, or a Spark DataFrame.
+        runs: by retriever, the scores of labels: `{"bm25": {"t1": {"l1": 7.1}}, "dense": ...}`, or a table (text_id
+            with label_ids and scores, or with label_id and score), a path or a DataFrame; or one table with a column
+            `retriever`.
+        metrics: such as `["ndcg@10", "map"]`; `xf.METRICS` has all of them.
+        normalizations: names, `"all"` (the default: the paper's six) or `"everything"`. Parameters are part of a name.
+        fusions: names, `"all"` (the default: the paper's ten) or `"everything"`. Parameters are part of a name:
+            `"rrf(k=10)"`, or several values, `"rrf(k=[10,60])"`.
+        cells: instead of all combinations, such as `["zmuv+combmnz", "rrf(k=10)", "bm25+dense: zmuv+wsum(bm25=0.3)"]`.
+        label_groups: `{"l1": "head", ...}`, a table (label_id, label_group), `"pareto"`, `"none"` or `"auto"`.
+        folds: `{"t1": 0, ...}`, or a table (text_id, fold). Without folds, all texts form one fold.
+        training: the labels of the training texts, in the forms of the judgements, for psp and psndcg.
+        scope: `"group"` fuses within each label group, `"joint"` all candidates together.
+        engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`.
+        per_query: also keep every text's figures.
+        dataset: what the report calls the dataset.
+        config: a configuration, or the path of one.
+        settings: dotted settings over it, such as `{"evaluate.seed": 1}`.
+        spark: the session to use. Without one, small data needs none, and for large data one is made.
+    """
+    chosen = {
+        "evaluate.metrics": _listed(metrics),
+        "grid.normalizations": _listed(normalizations),
+        "grid.fusions": _listed(fusions),
+        "grid.cells": None if cells is None else list(cells),
+        "grid.scope": scope,
+        "grid.engine": engine,
+        "evaluate.per_query": per_query,
+        "dataset": dataset,
+    }
+    resolved = _configured(config, {**_given(chosen), **(settings or {})})
+    sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
+    return Evaluation(evaluate_job.compute(spark, resolved, sources), resolved)
+
+
+def _sources_of(config: Config, judgements: Any, runs: Any, label_groups: Any, folds: Any, training: Any) -> Sources:
+    """What users hold in memory, or name, as the sources of a job."""
+    return Sources(
+        runs_source(runs),
+        judgements_source(judgements),
+        groups_source(label_groups),
+        folds_source(folds),
+        config.inputs.head_share,
+        None if training is None else judgements_source(training),
+        config.inputs.distances,
+    )
+
+
+def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen, without what was left open."""
+    return {key: value for key, value in chosen.items() if value is not None}
+
+
+def _configured(config: Config | str | None, settings: Mapping[str, Any]) -> Config:
+    """A configuration with settings laid over it."""
+    if isinstance(config, Config):
+        return with_settings(config, settings)
+    return load_config(config, settings)
+
+
+def _listed(names: Names | None) -> str | list[str] | None:
+    return names if names is None or isinstance(names, str) else list(names)
+
+
+def fuse(
+    runs: Any,
+    cells: str | Iterable[str] = "zmuv+combmnz",
+    *,
+    model: str | None = None,
+    training: Any = None,
+    top: int = 64,
+    engine: str | None = None,
+    config: Config | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    spark: SparkSession | None = None,
+) -> Any:
+    """The fused ranking of every text: the best `top` labels with their scores, best first.
+
+    Args:
+        runs: as for `evaluate`. The result has the type of the first run: a dictionary, a pandas, polars or Arrow
+            table (one row per list if that run had lists, one row per candidate if not), or a Spark DataFrame. For a
+            path, an Arrow table.
+        cells: `"zmuv+combmnz"`, `"rrf(k=10)"` or another cell; or several, then the result is a dictionary by cell.
+        model: instead of cells, the path of a model file that `tune` made. If it counts the training texts of labels,
+            `training` must bring their labels, in the forms of the judgements of `evaluate`.
+        top: how many labels of each text are kept.
+        engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`.
+        config: a configuration, or the path of one.
+        settings: dotted settings over it.
+        spark: the session to use, if there is one.
+    """
+    names = [cells] if isinstance(cells, str) else list(cells)
+    chosen = {"grid.cells": names, "fuse.top": top, "fuse.label_groups": [ALL], **(settings or {})}
+    if engine is not None:
+        chosen["grid.engine"] = engine
+    if model is not None:
+        chosen["fuse.model"] = model
+    resolved = _configured(config, chosen)
+    sources = Sources(
+        runs_source(runs),
+        label_groups="auto",
+        training=None if training is None else judgements_source(training),
+        distances=resolved.inputs.distances,
+    )
+    fused = fuse_job.fused_rows(spark, resolved, sources)
+    first = next(iter(runs.values())) if isinstance(runs, Mapping) else runs
+    kind, long = kind_of(first), _is_long(first)
+    if model is not None:
+        return _of_cell(fused, DEPLOYED, kind, long)
+    rankings = {}
+    for name in names:
+        named = parse_cells(name)
+        for cell in named:
+            rankings[name if len(named) == 1 else str(cell)] = _of_cell(fused, cell, kind, long)
+    return rankings[cells] if isinstance(cells, str) and cells in rankings else rankings
+
+
+def _is_long(run: Any) -> bool:
+    """Whether a run has one row per candidate."""
+    names = getattr(run, "columns", None) if not isinstance(run, pa.Table) else run.column_names
+    return names is not None and "label_id" in list(names)
+
+
+def _of_cell(fused: Any, cell: Cell, kind: Kind, long: bool) -> Any:
+    if not isinstance(fused, pa.Table):
+        return _on_spark(fused, cell, long)
+    inside = pc.and_(pc.equal(fused["normalization"], cell.normalization), pc.equal(fused["fusion"], cell.fusion))
+    lists = fused.filter(inside).select(["text_id", "label_ids", "scores"])
+    if kind == "dict":
+        return {row["text_id"]: dict(zip(row["label_ids"], row["scores"], strict=True)) for row in lists.to_pylist()}
+    table = _exploded(lists) if long else lists
+    if kind == "pandas":
+        return table.to_pandas()
+    if kind == "polars":
+        import polars
+
+        return polars.from_arrow(table)
+    return table
+
+
+def _exploded(lists: pa.Table) -> pa.Table:
+    lists = lists.combine_chunks()
+    owner = np.repeat(np.arange(len(lists)), pc.list_value_length(lists["label_ids"]).to_numpy())
+    columns = {
+        "text_id": lists["text_id"].take(pa.array(owner)),
+        "label_id": pc.list_flatten(lists["label_ids"]),
+        "score": pc.list_flatten(lists["scores"]),
+    }
+    return pa.table(columns)
+
+
+def _on_spark(fused: DataFrame, cell: Cell, long: bool) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    # A row that cannot be used must stop whoever reads the result, whenever that is.
+    checked = F.when(F.col("problems").isNull(), F.col("text_id")).otherwise(F.raise_error(F.col("problems")))
+    here = (F.col("normalization") == cell.normalization) & (F.col("fusion") == cell.fusion)
+    lists = fused.where(here | F.col("problems").isNotNull()).select(checked.alias("text_id"), "label_ids", "scores")
+    if not long:
+        return lists
+    pair = F.explode(F.arrays_zip("label_ids", "scores")).alias("pair")
+    return lists.select("text_id", pair).select(
+        "text_id", F.col("pair.label_ids").alias("label_id"), F.col("pair.scores").alias("score")
+    )
+
+
+class Explanation:
+    """The candidates of one text in the fused order, with what every list gave them."""
+
+    def __init__(self, explained: ExplainedText, rows: int) -> None:
+        self._explained = explained
+        self._rows = rows
+
+    @property
+    def table(self) -> pa.Table:
+        """One row per candidate: rank, label_id, name, relevant, fused, and per retriever NAME_rank, NAME_score and
+        NAME_normalized. A normalised score without a rank was imputed."""
+        return self._explained.table
+
+    @property
+    def lists(self) -> pa.Table:
+        """One row per retriever: size, min, max, mean and std of its list, as the normalisation reads them."""
+        return self._explained.lists
+
+    @property
+    def cell(self) -> Cell:
+        return self._explained.cell
+
+    @property
+    def text(self) -> str:
+        """The lists, the formulas and the first candidates, as the terminal shows them."""
+        from jobs.reporting.terminal import terminal
+
+        return terminal(self._explained, self._rows)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        from jobs.reporting.terminal import notebook
+
+        return notebook(self._explained, self._rows)
+
+
+def explain(
+    runs: Any,
+    text: Any,
+    cell: str = "zmuv+combmnz",
+    judgements: Any = None,
+    *,
+    label_group: str = ALL,
+    label_groups: Any = "auto",
+    folds: Any = None,
+    scope: str | None = None,
+    rows: int = 20,
+    engine: str | None = None,
+    config: Config | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    spark: SparkSession | None = None,
+) -> Explanation:
+    """How the fused scores of one text came about: raw, normalised, fused, and the ranks, per retriever.
+
+    Args:
+        runs: as for `evaluate`.
+        text: the id of the text.
+        cell: such as `"zmuv+combmnz"`.
+        judgements: as for `evaluate`; without them nothing is marked as relevant.
+        label_group: `"tail"`, `"head"` or another group, or `"all"` labels together.
+        label_groups: as for `evaluate`.
+        folds: as for `evaluate`.
+        scope: as for `evaluate`.
+        rows: candidates that `text` and a notebook show; `table` has them all.
+        engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`.
+        config: a configuration, or the path of one.
+        settings: dotted settings over it.
+        spark: the session to use, if there is one.
+    """
+    chosen = {
+        "explain.text": str(text),
+        "explain.cell": cell,
+        "explain.label_group": label_group,
+        "explain.rows": rows,
+        "grid.scope": scope,
+        "grid.engine": engine,
+    }
+    given = {key: value for key, value in chosen.items() if value is not None}
+    resolved = _configured(config, {**given, **(settings or {})})
+    sources = Sources(
+        runs_source(runs),
+        None if judgements is None else judgements_source(judgements),
+        groups_source(label_groups),
+        folds_source(folds),
+        resolved.inputs.head_share,
+        distances=resolved.inputs.distances,
+    )
+    return Explanation(explain_job.run(spark, resolved, sources), resolved.explain.rows)
+
+
+class Tuned(Evaluation):
+    """The figures of fixed cells and of strategies, what these chose, and the model to deploy."""
+
+    @property
+    def choices(self) -> pa.Table:
+        """What each strategy chose by fold (-1: over all folds) and label group, with its figures."""
+        return self._result.details["choices"]
+
+    @property
+    def learning_curve(self) -> pa.Table | None:
+        """The objective on test texts by number of validation texts; None where there were too few for a curve."""
+        return self._result.details.get("learning_curve")
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The content of the model file, for `fuse`."""
+        found: dict[str, Any] = json.loads(self._result.model or "{}")
+        return found
+
+    def save(self, path: str, *, overwrite: bool = False) -> str:
+        """Write all tables and the model file to a folder, which `report` can read."""
+        with result_folder(output_settings(path, overwrite), self.config) as folder:
+            tune_job.write_all(self._result, folder)
+        return str(path)
+
+    def save_model(self, path: str) -> str:
+        """Write the model file alone."""
+        Path(path).write_text(self._result.model or "", encoding="utf-8")
+        return str(path)
+
+
+def tune(
+    judgements: Any,
+    runs: Any,
+    *,
+    strategies: Names | None = None,
+    objective: str | None = None,
+    metrics: Names | None = None,
+    label_groups: Any = "auto",
+    folds: Any = None,
+    training: Any = None,
+    engine: str | None = None,
+    dataset: str | None = None,
+    config: Config | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    spark: SparkSession | None = None,
+) -> Tuned:
+    """Choose and learn fusions on validation texts, and evaluate them on test texts beside all fixed cells.
+
+    Args:
+        judgements: as for `evaluate`.
+        runs: as for `evaluate`. A column `role` may tell validation texts from test texts.
+        strategies: such as `["tuned+cell", "learned+logistic"]`; by default all that are installed.
+        objective: what choices maximise, such as `"ndcg@10"` or `"0.5*ndcg@10+0.5*precision@1"`.
+        metrics: as for `evaluate`.
+        label_groups: as for `evaluate`.
+        folds: a table (text_id, fold, role), or `{"t1": 0, ...}`. Without texts of the role validation, the choice for
+            each fold, or for each part of the texts, is made on the others.
+        training: as for `evaluate`; learned fusions read how frequent a label is there.
+        engine: as for `evaluate`.
+        dataset: what the report calls the dataset.
+        config: a configuration, or the path of one.
+        settings: dotted settings over it.
+        spark: the session to use, if there is one.
+    """
+    chosen = {
+        "tune.strategies": _listed(strategies),
+        "tune.objective": objective,
+        "evaluate.metrics": _listed(metrics),
+        "grid.engine": engine,
+        "dataset": dataset,
+    }
+    resolved = _configured(config, {**_given(chosen), **(settings or {})})
+    sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
+    return Tuned(tune_job.compute(spark, resolved, sources), resolved)
+
+
+Settings = Mapping[str, Any]
+
+
+def prepare(
+    config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
+) -> dict[str, Any]:
+    """Write a published dataset as the tables samples, labels and folds. Returns its statistics."""
+    from jobs.datasets import prepare as job
+
+    resolved = _configured(config, settings or {})
+    return job.run(_session(resolved, spark), resolved)
+
+
+def retrieve(
+    config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
+) -> dict[str, str]:
+    """Candidates of every fold's test and validation texts by all configured retrievers. Returns the table of each."""
+    from jobs.retrievers import driver as job
+
+    resolved = _configured(config, settings or {})
+    return job.run(_session(resolved, spark), resolved)
+
+
+def retrieve_sparse(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
+    """BM25 candidates of every fold's test and validation texts. Returns the table they are in."""
+    from jobs.retrievers import bm25 as job
+
+    resolved = _configured(config, settings or {})
+    return f"{job.run(_session(resolved, spark), resolved)}/{LISTS}"
+
+
+def train_dense(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> None:
+    """Encode texts and labels, and train the bi-encoder for every fold."""
+    from jobs.retrievers import vectors as job
+
+    resolved = _configured(config, settings or {})
+    job.run(_session(resolved, spark), resolved)
+
+
+def retrieve_dense(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
+    """Dense candidates of every fold's test and validation texts. Returns the table they are in."""
+    from jobs.retrievers import dense as job
+
+    resolved = _configured(config, settings or {})
+    return f"{job.run(_session(resolved, spark), resolved)}/{LISTS}"
+
+
+def run(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Evaluation:
+    """From a dataset's files to the figures of the whole grid and their report."""
+    from jobs.evaluation import pipeline as job
+    from jobs.reporting import report as report_job
+
+    resolved = _configured(config, settings or {})
+    result = job.run(_session(resolved, spark), resolved)
+    report_job.run(job.reported(resolved))
+    return Evaluation(result, job.with_results(resolved))
+
+
+def report(
+    results: str | list[str], output: str, settings: Settings | None = None, *, compare: str | None = None
+) -> str:
+    """Write the report of one or several folders of results. Returns the path of its page.
+
+    `compare`: a folder of earlier results, or of another configuration. The page then shows both side by side, the
+    differences tested over the texts that both have.
+    """
+    from jobs.reporting import report as job
+
+    chosen: Settings = {"report.results": results}
+    if compare is not None:
+        if not isinstance(results, str):
+            raise ConfigError(f"only one folder of results can be compared with another, not {len(results)}")
+        chosen = {"report.compare": [compare, results]}
+    return job.run(_configured(None, {**chosen, "output.path": output, **(settings or {})}))
+
+
+def nightly(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Night:
+    """Evaluate datasets again and compare them with the baseline. Returns how the night went."""
+    from jobs.nights import nightly as job
+
+    return job.run(spark, _configured(config, settings or {}))
+
+
+def doctor(config: Config | str | None = None, settings: Settings | None = None) -> int:
+    """Print what is wrong with an installation. Returns the number of problems."""
+    from jobs.engines import doctor as job
+
+    return job.run(_configured(config, settings or {}))
+
+
+def _session(config: Config, spark: SparkSession | None) -> SparkSession:
+    from jobs.engines.session import get_session
+
+    return spark or get_session(config.spark)
