@@ -33,6 +33,13 @@ class _Loader(yaml.SafeLoader):
             lines[key.tag, key.value] = key.start_mark.line + 1
         return node
 
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        node: yaml.ScalarNode = super().compose_scalar_node(anchor)
+        if re.search("[\ud800-\udfff]", node.value):
+            # Half of a character, which an escape can write and no file can hold.
+            raise yaml.MarkedYAMLError(problem="a lone surrogate is no character", problem_mark=node.start_mark)
+        return node
+
 
 def parse_yaml(content: str | bytes, source: str) -> Any:
     """What a text in YAML says; `source` names it in errors."""
@@ -40,8 +47,8 @@ def parse_yaml(content: str | bytes, source: str) -> Any:
         return yaml.load(decoded(content, source) if isinstance(content, bytes) else content, _Loader)
     except yaml.YAMLError as error:
         raise ConfigError(f"{source} is not valid YAML{_place(error)}") from None
-    except ValueError as error:
-        # A date or a number that YAML takes for one, and Python does not.
+    except (ValueError, OverflowError) as error:
+        # A date, a number or a character that YAML takes for one, and Python does not.
         raise ConfigError(f"{source} is not valid YAML: {error}") from None
     except RecursionError:
         raise ConfigError(f"{source} is not valid YAML: it is nested too deeply") from None
