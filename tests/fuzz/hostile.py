@@ -291,6 +291,9 @@ def fault(made: Input, got: dict[str, Outcome]) -> tuple[str, str] | None:
     for engine in engines[1:]:
         first, other = got[engines[0]], got[engine]
         if bool(first.refusal) != bool(other.refusal):
+            if verdict is Verdict.EITHER:
+                # Right in both: one engine says that it cannot read the file, the other has read it as it is.
+                continue
             refusing = engines[0] if first.refusal else engine
             return "engines disagree", f"only {refusing} refuses it: {first.refusal or other.refusal}"
         if first.metrics is not None and not first.metrics.equals(other.metrics):
