@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -88,7 +90,7 @@ def to_lists(texts: list[Text], group: str) -> Lists:
 
 
 def write_tables(
-    folder, texts: list[Text], relevant: list[set[int]], folds: int = 1, tail: int = 30
+    folder: Path, texts: list[Text], relevant: list[set[int]], folds: int = 1, tail: int = 30
 ) -> dict[str, object]:
     """Candidates, judgements, label groups and folds as Parquet files; the settings that name them."""
     rows = [

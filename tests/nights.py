@@ -12,6 +12,7 @@ import yaml
 
 from jobs.nights import nightly
 from jobs.nights.history import History
+from jobs.nights.night import Night
 from jobs.settings.config import Config, load_config
 from tests.lists import Text, random_relevant, random_texts, write_tables
 
@@ -59,7 +60,7 @@ class Site:
         }
         return load_config(None, chosen)
 
-    def run(self, run_id: str, spark: Any = None, **settings: Any) -> nightly.Night:
+    def run(self, run_id: str, spark: Any = None, **settings: Any) -> Night:
         return nightly.run(spark, self.config(run_id, **settings))
 
     def history(self, **about: Any) -> History:
