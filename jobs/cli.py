@@ -293,3 +293,7 @@ def command() -> None:
 def job_main(job: str) -> None:
     """For `spark-submit jobs/<job>.py ...`."""
     sys.exit(main([job, *sys.argv[1:]]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

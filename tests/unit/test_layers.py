@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 from jobs.cli import JOBS
 
 ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 PACKAGES = ("xmtc_fusion", "jobs", "udfs", "fusion")
 OUTSIDE = {"tests", "benchmarks", "notebooks"}
 FORBIDDEN = {
@@ -172,3 +174,11 @@ def test_only_what_spark_connect_has(folder: str) -> None:
     for path in modules(folder):
         used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
         assert not used & NOT_ON_CONNECT, f"{path.relative_to(ROOT)} uses {used & NOT_ON_CONNECT}"
+
+
+@pytest.mark.parametrize("module", ["cli", "evaluate", "run"])
+def test_submitted_files_do_something(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, f"jobs/{module}.py", "--help"], cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT
+    )
+    assert done.returncode == 0 and done.stdout.startswith("usage: xmtc-fusion"), done.stderr
