@@ -42,7 +42,7 @@ def changed(dataset: Dataset, outcome: Outcome, folds: int = 5, **more: object) 
         (0.01, 0.2, -0.01, 0.03, f"tests disagree (better by {FOLDS}, not by {TEXTS})"),
         # Every p is above alpha, and the interval that stands beside them excludes zero.
         (0.2, 0.3, 0.01, 0.03, f"tests disagree (better by {INTERVAL}, not by {FOLDS} or {TEXTS})"),
-        (None, 0.3, -0.03, -0.01, f"tests disagree (worse by {INTERVAL}, not by {TEXTS})"),
+        (None, 0.3, -0.03, -0.01, f"tests disagree (worse by {INTERVAL}, not by {TEXTS}) (tested over 100 texts)"),
         (0.01, None, None, None, "not tested over texts"),
     ],
 )
