@@ -102,6 +102,8 @@ setup(
     # The lower bounds are those of constraints-oldest.txt, which `make test-oldest` tests.
     install_requires=[
         "bm25s>=0.3",
+        # Processes for steps in Python, which unlike the standard library's do not run a user's script again.
+        "loky>=3.4.1",
         # fusion/code_cache.py uses private parts, which tests/unit/test_compiled.py looks for.
         "numba>=0.60,<0.69",
         "numpy>=1.26",

@@ -1,0 +1,51 @@
+"""What runs steps: this process, or Spark. Every job is written once, over this protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from udfs.steps import Step
+
+Rows = TypeVar("Rows")
+"""Rows that may not have been computed yet: a lazy stream of batches in this process, a DataFrame on Spark. They may be
+computed again each time they are used; what is expensive is written, and read back."""
+
+
+class Engine(Protocol[Rows]):
+    """Reads tables, runs steps over their rows, and writes them."""
+
+    name: str
+
+    @property
+    def workers(self) -> int:
+        """How many calls of a step run at the same time."""
+
+    def read(self, source: Any, columns: Sequence[str] | None = None) -> Rows:
+        """The rows of a Parquet file or folder, or of an Arrow table; on Spark also of a DataFrame, or of a catalog
+        table named `table:NAME`."""
+
+    def files(self, splits: pa.Table, step: Step) -> Rows:
+        """What a step makes of the rows of a small table, one call per row and as many side by side as there are
+        workers. The rows say what to read or to do: a range of a file, a fold."""
+
+    def map(self, rows: Rows, step: Step) -> Rows:
+        """What a step makes of batches of bounded size."""
+
+    def group(self, rows: Rows, keys: Sequence[str], step: Step, order: Sequence[str] = ()) -> Rows:
+        """What a step makes of rows that are sorted by `keys` and then `order`, nulls first. Rows of a key are together
+        in one call: one shuffle on Spark. Batches may end within a key (see `whole_keys`)."""
+
+    def union(self, *rows: Rows) -> Rows:
+        """The rows of several tables with the same columns."""
+
+    def schema(self, rows: Rows) -> pa.Schema:
+        """The columns with their types, without computing anything."""
+
+    def collect(self, rows: Rows) -> pa.Table:
+        """All rows, in this process: of small tables only. The order is not defined on Spark."""
+
+    def write(self, rows: Rows, folder: str) -> None:
+        """Compute the rows, and write them as Parquet files into a folder."""

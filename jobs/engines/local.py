@@ -1,0 +1,191 @@
+"""The engine of this process: streams of batches, threads or processes, and sorting in memory. No Spark and no JVM."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from fusion.errors import ConfigError, InputError
+from udfs.steps import Batches, Step, key_starts
+from udfs.stores.cache import client_of
+from udfs.stores.clients import configure, current_access
+
+BATCH_ROWS = 1_024
+"""Rows that a step gets at a time: enough to make a call cheap, few enough to keep all cores busy."""
+FILE_ROWS = 1_000_000
+"""Rows per Parquet file that is written."""
+PATIENCE = 2.0
+"""Seconds that a step in Python may run here before processes are started for it, which takes about as long."""
+
+VERIFIED = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """A stream of batches that may be run through several times."""
+
+    schema: pa.Schema
+    stream: Callable[[], Batches]
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches(self.stream(), self.schema)
+
+
+class LocalEngine:
+    """Runs steps in this process."""
+
+    name = "local"
+
+    @property
+    def workers(self) -> int:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    def read(self, source: Any, columns: Sequence[str] | None = None) -> LocalRows:
+        if isinstance(source, pa.Table):
+            table = source if columns is None else source.select(list(columns))
+            return LocalRows(table.schema, lambda: iter(table.to_batches()))
+        if not isinstance(source, str) or source.startswith("table:"):
+            what = source if isinstance(source, str) else f"a {type(source).__name__}"
+            raise ConfigError(f"{what} can be read on Spark only: set grid.engine to arrays, windows or auto")
+        try:
+            client, path = client_of(source)
+            dataset = ds.dataset(path, filesystem=client, format=VERIFIED)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise InputError(f"cannot read {source}: {error}") from None
+        names = dataset.schema.names if columns is None else list(columns)
+        schema = pa.schema([dataset.schema.field(name) for name in names])
+        # One file after another: the order of the rows is that of the files' names.
+        scan = dataset.scanner(columns=names, use_threads=True, batch_readahead=4, fragment_readahead=1)
+        return LocalRows(schema, lambda: iter(scan.to_batches()))
+
+    def files(self, splits: pa.Table, step: Step) -> LocalRows:
+        rows = splits.combine_chunks().to_batches()
+        return LocalRows(step.schema, lambda: self._run(step, _sliced(rows, 1)))
+
+    def map(self, rows: LocalRows, step: Step) -> LocalRows:
+        return LocalRows(step.schema, lambda: self._run(step, _sliced(rows.stream(), BATCH_ROWS)))
+
+    def group(self, rows: LocalRows, keys: Sequence[str], step: Step, order: Sequence[str] = ()) -> LocalRows:
+        return LocalRows(step.schema, lambda: self._run(step, _by_key(rows.table(), keys, order, self.workers)))
+
+    def union(self, *rows: LocalRows) -> LocalRows:
+        schema = rows[0].schema
+
+        def stream() -> Batches:
+            for table in rows:
+                for batch in table.stream():
+                    yield pa.RecordBatch.from_arrays(
+                        [batch[field.name].cast(field.type) for field in schema], schema=schema
+                    )
+
+        return LocalRows(schema, stream)
+
+    def schema(self, rows: LocalRows) -> pa.Schema:
+        return rows.schema
+
+    def collect(self, rows: LocalRows) -> pa.Table:
+        return rows.table()
+
+    def write(self, rows: LocalRows, folder: str) -> None:
+        client, path = client_of(folder)
+        client.create_dir(path)
+        batches = rows.stream()
+        number, first = 0, next(batches, None)
+        while first is not None or number == 0:
+            with client.open_output_stream(f"{path}/part-{number:05}.parquet") as stream:
+                first = _write_file(stream, rows.schema, first, batches)
+            number += 1
+
+    def _run(self, step: Step, parts: Batches) -> Batches:
+        """The rows that a step makes of each part, in the order of the parts."""
+        call = _Call(step)
+        if self.workers > 1 and not step.in_python:
+            with ThreadPoolExecutor(self.workers) as pool:
+                yield from _in_order(pool, call, parts, self.workers)
+            return
+        begin = time.monotonic()
+        for part in parts:
+            yield from call(part)
+            if self.workers > 1 and time.monotonic() - begin > PATIENCE:
+                break
+        following = next(parts, None)
+        if following is not None:
+            yield from _in_order(_processes(self.workers), call, chain([following], parts), self.workers)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A step applied to one part, in a form that can be sent to another process."""
+
+    step: Step
+
+    def __call__(self, part: pa.RecordBatch) -> list[pa.RecordBatch]:
+        return list(self.step(iter([part])))
+
+
+def _processes(workers: int) -> Executor:
+    """Processes that stay for the next step. Unlike those of the standard library, they do not run the user's script
+    again."""
+    from loky import get_reusable_executor
+
+    return get_reusable_executor(workers, timeout=60, initializer=configure, initargs=(current_access(),))
+
+
+def _in_order(pool: Executor, call: _Call, parts: Iterable[pa.RecordBatch], workers: int) -> Batches:
+    """Results in the order of the parts, with a few parts on the way at any time."""
+    waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+    try:
+        for part in parts:
+            waiting.append(pool.submit(call, part))
+            if len(waiting) > 2 * workers:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def _sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
+    """Batches of at most so many rows."""
+    for batch in batches:
+        for begin in range(0, batch.num_rows, rows):
+            yield batch.slice(begin, rows)
+
+
+def _by_key(table: pa.Table, keys: Sequence[str], order: Sequence[str], workers: int) -> Batches:
+    """Parts of a sorted table that end where a key ends."""
+    by = [(name, "ascending") for name in (*keys, *order)]
+    ordered = table.take(pc.sort_indices(table, by, null_placement="at_start")).combine_chunks()
+    starts = key_starts(ordered, keys)
+    # As many parts as keep every worker busy to the end.
+    at_once = max(1, min(BATCH_ROWS, -(-len(starts) // (4 * workers))))
+    edges = [*starts[::at_once].tolist(), len(ordered)]
+    for first, last in pairwise(edges):
+        yield from ordered.slice(first, last - first).to_batches()
+
+
+def _write_file(
+    stream: Any, schema: pa.Schema, first: pa.RecordBatch | None, batches: Batches
+) -> pa.RecordBatch | None:
+    """Write one Parquet file; the first batch of the next one, None if there is no more."""
+    written, batch = 0, first
+    with pq.ParquetWriter(stream, schema, compression="snappy", write_page_checksum=True) as writer:
+        while batch is not None and written < FILE_ROWS:
+            writer.write_batch(batch)
+            written += batch.num_rows
+            batch = next(following, None)
+    return batch

@@ -1,0 +1,91 @@
+"""A step: what is done with a stream of Arrow batches, in this process or in Spark's Python workers.
+
+A step knows nothing of the engine that runs it, nor of how many batches there are or where one ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fusion.types import Array, Ints
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A function from batches to batches, and the schema of the batches that it gives.
+
+    An engine may call it several times, each time with a part of the rows; after `Engine.group` no key is divided
+    between two calls. What is expensive to set up belongs in a cache of the process, since Python workers stay alive.
+    """
+
+    run: Callable[[Batches], Batches]
+    schema: pa.Schema
+    in_python: bool = False
+    """Whether it spends its time in Python code, as tokenizing and parsing do: threads would wait for each other."""
+
+    def __call__(self, batches: Batches) -> Batches:
+        return self.run(batches)
+
+
+def whole_keys(batches: Batches, keys: Sequence[str]) -> Iterator[pa.Table]:
+    """Rows sorted by some columns, cut so that no key straddles two tables."""
+    rest: pa.Table | None = None
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        if rest is not None:
+            table = pa.concat_tables([rest, table]).combine_chunks()
+        last = int(key_starts(table, keys)[-1]) if len(table) else 0
+        rest = table.slice(last)
+        if last:
+            yield table.slice(0, last)
+    if rest is not None and len(rest):
+        yield rest
+
+
+def key_starts(table: pa.Table, keys: Sequence[str]) -> Ints:
+    """The rows at which another key begins. Two nulls are the same key."""
+    if not len(table):
+        return np.empty(0, np.int64)
+    change: Array = np.zeros(len(table) - 1, np.bool_)
+    for name in keys:
+        column = table[name].combine_chunks()
+        before, after = column.slice(0, len(column) - 1), column.slice(1)
+        differ = pc.fill_null(pc.not_equal(after, before), pc.not_equal(after.is_null(), before.is_null()))
+        change |= differ.to_numpy(zero_copy_only=False)
+    return np.concatenate(([0], np.flatnonzero(change) + 1))
+
+
+SPARK_TYPES = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
+}
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """An Arrow type as Spark writes it."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"array<{spark_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'`{field.name}`: {spark_type(field.type)}' for field in kind)}>"
+    return SPARK_TYPES[kind]
+
+
+def spark_schema(schema: pa.Schema) -> str:
+    """An Arrow schema as Spark writes it."""
+    return ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
