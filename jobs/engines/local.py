@@ -187,5 +187,5 @@ def _write_file(
         while batch is not None and written < FILE_ROWS:
             writer.write_batch(batch)
             written += batch.num_rows
-            batch = next(following, None)
+            batch = next(batches, None)
     return batch
