@@ -76,6 +76,7 @@ EXTRAS = {
         "pytrec-eval-terrier>=0.5.6",
         "rank-bm25>=0.2.2",
         "ranx>=0.3.20",
+        "scikit-learn>=1.4",
         # From this one on it builds wheels without a further package.
         "setuptools>=70.1",
         "statsmodels>=0.14",

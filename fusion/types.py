@@ -1,4 +1,4 @@
-"""Array types of the arithmetic."""
+"""Array types of the arithmetic, and the precision of what is learned."""
 
 from __future__ import annotations
 
@@ -16,3 +16,9 @@ Array: TypeAlias = npt.NDArray[Any]
 
 EPS = 1e-9
 """Denominators are never smaller than this."""
+DIGITS = 9
+"""What is learned is rounded to this many significant digits, so that the last bits of a sum do not show."""
+
+
+def rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS - 1}e}")

@@ -133,8 +133,13 @@ class MatrixArithmetic:
 
     @staticmethod
     def exp(values: Floats) -> Floats:
-        raised: Floats = _exponentials(values.ravel(), LARGEST, *EXPONENTIAL)
-        return raised.reshape(values.shape)
+        return exponentials(values)
+
+
+def exponentials(values: Floats) -> Floats:
+    """e^x of every value, the same to the last bit on every machine; of what is beyond LARGEST, that of LARGEST."""
+    raised: Floats = _exponentials(values.ravel(), LARGEST, *EXPONENTIAL)
+    return raised.reshape(values.shape)
 
 
 @compiled

@@ -10,7 +10,7 @@ import numpy as np
 from fusion.compiled import compiled
 from fusion.errors import SetupError
 from fusion.models.models import LinearModel, TreeModel, tree_model
-from fusion.types import Array, Floats, Ints
+from fusion.types import Array, Floats, Ints, rounded
 
 MOST_STEPS = 30
 CLOSE = 1e-8
@@ -18,8 +18,6 @@ CLOSE = 1e-8
 NO_SPREAD = 1e-6
 """A feature whose deviation is a smaller share of its mean is constant: the rest is what summing many rows rounds off,
 and dividing by it would make an enormous coefficient."""
-DIGITS = 9
-"""Coefficients are rounded to so many significant digits: what the last bits of a sum are worth does not show."""
 
 
 class Standardized(NamedTuple):
@@ -112,10 +110,6 @@ def _plain(weights: Floats, table: Standardized, features: Sequence[str], streng
     coefficients[table.used] = weights[:-1] / table.scale
     intercept = float(weights[-1] - np.sum(weights[:-1] * table.mean / table.scale))
     return LinearModel(tuple(features), tuple(map(rounded, coefficients.tolist())), rounded(intercept), float(strength))
-
-
-def rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS - 1}e}")
 
 
 SETTINGS: dict[str, Any] = {
