@@ -19,10 +19,11 @@ from xml.etree import ElementTree
 
 from fusion.errors import ConfigError, SetupError, XmtcError, visible
 from fusion.metrics import Measure
-from jobs.nights.small_files import write_file
 from jobs.runtime.log import log
 from jobs.settings.base import Secret
 from jobs.settings.nightly import AlertSettings
+from jobs.storage.folders import output_errors
+from udfs.stores.objects import put
 
 LOOPBACK = "localhost"
 
@@ -227,7 +228,8 @@ def run_apprise(url: str, message: Mapping[str, str] | None, seconds: float = SE
 
 
 def _write_junit(path: str, summary: Summary) -> tuple[Answer, int]:
-    write_file(path, junit(summary).encode())
+    with output_errors(path):
+        put(path, junit(summary).encode())
     return Answer(True, path), 1
 
 

@@ -34,9 +34,11 @@ from jobs.settings.nightly import (
     CheckSettings,
     CostSettings,
 )
+from jobs.storage.versions import resolve
 from jobs.storage.workspace import TEST
 from udfs.judged import JUDGED_SCHEMA, judgement_digests
-from udfs.stores.addresses import local_folder
+from udfs.stores.addresses import local_folder, locate
+from udfs.stores.objects import AT_HAND, files_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -205,15 +207,10 @@ def _ages(sources: Sources) -> dict[str, float]:
         if not isinstance(source, str):
             continue
         kind, path = source_format(source)
-        local = local_folder(path) if kind != "table" else None
-        if local is not None and local.exists():
-            ages[f"{AGE}:{name}"] = (time.time() - _newest(local)) / 3600
+        files = files_below(resolve(path)) if kind != "table" and locate(path).kind in AT_HAND else []
+        if files:
+            ages[f"{AGE}:{name}"] = (time.time() - max(file.modified for file in files)) / 3600
     return ages
-
-
-def _newest(path: Path) -> float:
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    return max((file.stat().st_mtime for file in files), default=0.0)
 
 
 def checks(

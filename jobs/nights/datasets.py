@@ -29,7 +29,8 @@ from jobs.storage.stages import PACKAGES, fingerprint, input_fingerprint, run_st
 from jobs.storage.workspace import Workspace
 from udfs.judged import JUDGED_SCHEMA, judgement_digests
 from udfs.plan import JUDGED
-from udfs.stores.addresses import local_folder
+from udfs.stores.addresses import locate
+from udfs.stores.objects import AT_HAND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,11 +122,12 @@ def brought_inputs(spark: SparkSession | None, config: Config) -> dict[str, Any]
 
 
 def _of_source(spark: SparkSession | None, config: Config, source: Any) -> Any:
-    """The fingerprint of the stage that wrote it, of its bytes, or of its rows where only Spark can read it."""
+    """The fingerprint of the stage that wrote it, of its bytes (in a store, of their tags), or of its rows where only
+    Spark can read it."""
     if not isinstance(source, str) or source in ("auto", "pareto", "none"):
         return source
     kind, path = source_format(source)
-    if kind != "table" and local_folder(path) is not None:
+    if kind != "table" and locate(path).kind in AT_HAND:
         return stage_fingerprint(path.rpartition("/")[0]) or input_fingerprint(path)
     from jobs.engines.session import get_session
     from jobs.inputs.spark import read_table

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path, PurePath
@@ -19,10 +20,11 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from fusion.errors import OutputError, SetupError
-from jobs.nights.small_files import read_file, read_json, write_json
 from jobs.nights.tables import COLUMNS, EVENTS, KEYS, PARTITIONED, RUNS, FencedError, Holder
+from jobs.storage.folders import output_errors
 from udfs.stores.addresses import FILE, S3, in_volume, local_folder, locate
-from udfs.stores.clients import file_system
+from udfs.stores.clients import current_access, file_system
+from udfs.stores.objects import delete_file, exists, put, read_bytes
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -47,10 +49,9 @@ class DeltaTables:
         self.place = place.rstrip("/") if local is None else str(local.absolute())
         self._local = local is not None
         self._at = at
-        self._options: dict[str, str] = {}
-        if place.startswith(("s3:", "s3a:")):
-            self._options = {"conditional_put": "etag"}
-        elif local is not None and in_volume(local):
+        self._lease_file = f"{self.place}/{LEASE_FILE}"
+        self._options = current_access().delta(locate(place).kind)
+        if local is not None and in_volume(local):
             # Volumes cannot link files; the schedule there starts one night at a time.
             self._options = {"allow_unsafe_rename": "true"}
         self._runs: DeltaTable | None = None
@@ -189,31 +190,43 @@ class DeltaTables:
         number = runs.transaction_version(LEASE) if runs is not None else None
         if runs is None or number is None:
             return None
-        stored = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
+        stored = self._stored_holder()
         if stored is not None and stored.number >= number:
             return stored
         taken = next((entry for entry in runs.history() if "lease" in entry), None)
         return None if taken is None else Holder.of(json.loads(taken["lease"]))
 
     def beat(self, holder: Holder) -> None:
-        written = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
-        if written is not None and written.number > holder.number:
+        stored = self._stored_holder()
+        if stored is not None and stored.number > holder.number:
             raise self._fenced()
-        write_json(f"{self.place}/{LEASE_FILE}", holder.as_dict())
+        self._store(holder)
 
     def release(self, holder: Holder) -> None:
         self._runs = None
-        written = Holder.of(read_json(f"{self.place}/{LEASE_FILE}") or {})
-        if written is None or written.number <= holder.number:
-            given_back = {**holder.as_dict(), "beat": 0.0}
+        stored = self._stored_holder()
+        if stored is None or stored.number <= holder.number:
+            given_back = replace(holder, beat=0.0)
             try:
-                write_json(f"{self.place}/{LEASE_FILE}", given_back)
+                self._store(given_back)
             except OutputError:
                 if not self._local:
                     raise
                 # On a full disk, the old file makes room for the new one.
-                Path(self.place, LEASE_FILE).unlink(missing_ok=True)
-                write_json(f"{self.place}/{LEASE_FILE}", given_back)
+                delete_file(self._lease_file)
+                self._store(given_back)
+
+    def _stored_holder(self) -> Holder | None:
+        """The holder in the lease's file; None where that is missing, cut short or damaged."""
+        try:
+            with output_errors(self._lease_file):
+                return Holder.of(json.loads(read_bytes(self._lease_file) or b"{}"))
+        except (ValueError, RecursionError):
+            return None
+
+    def _store(self, holder: Holder) -> None:
+        with output_errors(self._lease_file):
+            put(self._lease_file, json.dumps(holder.as_dict()).encode())
 
     def _refusal(self, error: Exception) -> OutputError:
         """Why a commit under the lease failed: another one was taken, or the storage has trouble of its own."""
@@ -252,7 +265,7 @@ class DeltaTables:
             for name in (*COLUMNS, *EVENTS)
             if DeltaTable.is_deltatable(self._uri(name), storage_options=self._options)
         ]
-        left += [LEASE_FILE] if read_file(f"{self.place}/{LEASE_FILE}") is not None else []
+        left += [LEASE_FILE] if exists(self._lease_file) else []
         # Another night may have begun the history a moment ago.
         if left and not DeltaTable.is_deltatable(self._uri(RUNS), storage_options=self._options):
             raise OutputError(
@@ -286,7 +299,9 @@ class DeltaTables:
                 raise OutputError(f"cannot write to the history {self.place}: {error}") from None
 
     def _uri(self, name: str) -> str:
-        return f"{self.place}/{name}"
+        """A table as delta-rs names it, which does not know all schemes of S3."""
+        place = locate(self.place)
+        return f"s3://{place.path}/{name}" if place.kind == S3 else f"{self.place}/{name}"
 
     def _join_files(self, table: DeltaTable) -> None:
         """Join small files once there are many. What fails here is tried again another night."""

@@ -7,7 +7,7 @@ rerun is a further attempt; the last one that has figures counts, and the earlie
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.errors import ConfigError
+from jobs.engines.credentials import configure_storage
 from jobs.nights.tables import COLUMNS, DECISIONS, DELIVERIES, EVENTS, KEYS, RUNS, Storage, rows_of, with_keys
+from jobs.settings.config import load_config
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,10 +31,19 @@ ACCEPT, PIN = "accept", "pin"
 class History:
     """At a folder or address, or at `table:catalog.schema.prefix`: tables called prefix_runs, prefix_metrics and so on.
 
-    `at` (a time, such as "2026-03-02T06:00:00Z") shows a history of Delta tables as it was then.
+    `at` (a time, such as "2026-03-02T06:00:00Z") shows a history of Delta tables as it was then. `settings` such as
+    `storage.access_key` say how the store of the history is reached, where the environment does not.
     """
 
-    def __init__(self, place: str, spark: SparkSession | None = None, at: str | None = None) -> None:
+    def __init__(
+        self,
+        place: str,
+        spark: SparkSession | None = None,
+        at: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        if settings:
+            configure_storage(load_config(None, settings))
         self.storage: Storage
         self.place = place
         if place.startswith("table:"):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError, XmtcError, unknown_name
 from fusion.statistics.gate import Change, alarms
-from jobs.engines.credentials import job
+from jobs.engines.credentials import configure_storage, job
 from jobs.engines.errors import SPARK_ERRORS, spark_reason, unreadable
 from jobs.nights.alerts import check_alerts, send_alerts
 from jobs.nights.baseline import WATCHED_OTHERWISE, Watched, compare, watched_figures
@@ -83,18 +83,21 @@ def rerun(spark: SparkSession | None, config: Config, run_id: str, dataset: str 
 
 
 def _recorded_config(config: Config, row: Row) -> Config:
-    """The configuration of a dataset as a night had it; who is told, and where things lie, is as it is now."""
+    """The configuration of a dataset as a night had it. Who is told, where things lie and how they are reached is as it
+    is now: secrets are not recorded."""
     if row["settings"] is None:
         if row["file"] is None:
             raise ConfigError(f"{row['dataset']}: an earlier version did not record its settings: run the night again")
         return overlaid(config, row["file"])
     recorded = make_config(row["settings"], f"the history of {row['run_id']}")
     kept = {name: getattr(config.nightly, name) for name in ("alerts", "mlflow", "history", "keep", "wait", "lease")}
-    return recorded.model_copy(update={"nightly": recorded.nightly.model_copy(update=kept), "work": config.work})
+    here = {name: getattr(config, name) for name in ("work", "storage", "spark")}
+    return recorded.model_copy(update={"nightly": recorded.nightly.model_copy(update=kept), **here})
 
 
 def history_of(spark: SparkSession | None, config: Config) -> History:
     """The history that a configuration names."""
+    configure_storage(config)
     return History(config.nightly.history or Workspace.of(config).history, spark)
 
 

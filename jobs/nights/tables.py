@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -96,13 +95,14 @@ class Holder:
         return asdict(self)
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Holder | None:
+    def of(cls, values: Any) -> Holder | None:
         """None if the values do not describe a holder, as after a full disk."""
         number = int | float
         kinds = {"number": int, "run_id": str, "host": str, "pid": int, "birth": str | None, "since": str}
         kinds |= {"beat": number, "seconds": number}
-        described = values.keys() == kinds.keys() and all(isinstance(values[name], kinds[name]) for name in kinds)
-        return cls(**values) if described else None
+        if not isinstance(values, dict) or values.keys() != kinds.keys():
+            return None
+        return cls(**values) if all(isinstance(values[name], kinds[name]) for name in kinds) else None
 
 
 class FencedError(OutputError):

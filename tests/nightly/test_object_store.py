@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,12 +17,16 @@ from pathlib import Path
 
 import boto3
 import pytest
+import yaml
 
 from fusion.errors import OutputError
+from jobs.cli import main
 from jobs.nights.history import History
 from jobs.nights.lease import held_lease
 from tests.nights import Site, good_texts
 from tests.servers import server
+from udfs.stores.clients import StoreAccess, configure
+from udfs.stores.objects import put, read_bytes
 
 PLACE = "s3://nights/history"
 AT_WORK = "engine: local|up to date"
@@ -44,6 +49,24 @@ def object_store(host: str, log: Path) -> Iterator[dict[str, str]]:
             "s3", endpoint_url=address, aws_access_key_id="x", aws_secret_access_key="y", region_name="us-east-1"
         ).create_bucket(Bucket="nights")
         yield {**CREDENTIALS, "AWS_ENDPOINT_URL": address}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """A store that only settings know: nothing in the environment says where it is, or who may read it."""
+    with object_store("127.0.0.1", tmp_path / "moto.log") as environment:
+        for name in environment:
+            monkeypatch.delenv(name, raising=False)
+        # What a machine's own profile or the cloud's metadata service would say does not count either.
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+        endpoint, region = environment["AWS_ENDPOINT_URL"], environment["AWS_REGION"]
+        keys = {"access_key": environment["AWS_ACCESS_KEY_ID"], "secret_key": environment["AWS_SECRET_ACCESS_KEY"]}
+        try:
+            yield {f"storage.{name}": value for name, value in {**keys, "endpoint": endpoint, "region": region}.items()}
+        finally:
+            configure(StoreAccess())
 
 
 @pytest.fixture
@@ -71,6 +94,33 @@ def test_a_history_in_an_object_store(store: None, tmp_path: Path) -> None:
     busy = pytest.raises(OutputError, match=r"night first .* has been running")
     with held_lease(History(PLACE).storage, "first", 30), busy:
         other.run("second", nightly__history=PLACE)
+
+
+def test_two_nights_in_a_row_with_credentials_from_settings_alone(settings: dict[str, str], tmp_path: Path) -> None:
+    """Inputs, results, history, lease and pages are all in the store, as Spark's users address it."""
+    site = Site(tmp_path, good_texts(60))
+    configure(StoreAccess(**{name.removeprefix("storage."): value for name, value in settings.items()}))  # type: ignore[arg-type]
+    about = yaml.safe_load(site.dataset.read_text())
+    for name, path in about["inputs"].items():
+        about["inputs"][name] = f"s3a://nights/inputs/{name}.parquet"
+        put(about["inputs"][name], Path(path).read_bytes())
+    site.dataset.write_text(yaml.safe_dump(about))
+    configure(StoreAccess())
+    given = {**settings, "work.path": "s3a://nights/work", "grid.engine": "local"}
+    nights = [site.run(run_id, **given) for run_id in ("1", "2")]
+    assert [(night.exit_code, night.problems) for night in nights] == [(0, [])] * 2
+    assert [night.evaluated["sample"].built for night in nights] == [True, False]
+    assert nights[1].against("sample") == "1"
+    assert site.run("1", **given, nightly__checks__oldest=1e-9).exit_code == 14
+    configure(StoreAccess())
+    history = History("s3a://nights/work/history", settings=settings)
+    assert [row["run_id"] for row in history.runs()] == ["1", "2"]
+    assert json.loads(read_bytes("s3a://nights/work/nightly/2/summary.json") or b"")["exit_code"] == 0
+    # Asking about past nights, deciding about them and making one again need no more than the same settings.
+    options = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
+    for words in (["status"], ["pin", "1", "--because", "release"], ["rerun", "2"]):
+        configure(StoreAccess())
+        assert main(["nightly", *words, *options]) == 0
 
 
 def test_of_many_that_want_the_lease_one_has_it(store: None) -> None:

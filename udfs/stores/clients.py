@@ -83,6 +83,22 @@ class StoreAccess:
             settings["fs.s3a.connection.ssl.enabled"] = str(not self.endpoint.startswith("http://")).lower()
         return settings
 
+    def delta(self, kind: str) -> dict[str, str]:
+        """The options of delta-rs for a kind of store. What is not given, it finds out by itself."""
+        if kind == AZURE:
+            given = {"azure_storage_account_key": self.azure_account_key}
+            given["azure_storage_sas_token"] = self.azure_sas_token
+        elif kind == S3:
+            given = {"aws_access_key_id": self.access_key, "aws_secret_access_key": self.secret_key}
+            given |= {"aws_session_token": self.session_token, "aws_endpoint_url": self.endpoint}
+            given["aws_region"] = self.region or ("us-east-1" if self.endpoint else None)
+            given["aws_allow_http"] = "true" if (self.endpoint or "").startswith("http://") else None
+            # Two commits of the same version: the store refuses the second one.
+            given["conditional_put"] = "etag"
+        else:
+            given = {}
+        return {name: value for name, value in given.items() if value is not None}
+
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 

@@ -21,6 +21,8 @@ BLOCK = 1 << 20
 COPIES_AT_ONCE = 8
 APPEARS_WHOLE = (S3, GCS, AZURE)
 """Stores that show an object when it is complete, and need no folders. HDFS shows a file from its first byte on."""
+AT_HAND = (FILE, *APPEARS_WHOLE)
+"""Where this process can list and read files without a cluster's own client."""
 
 
 class Listed(NamedTuple):
