@@ -91,7 +91,7 @@ def evaluate(
     assert isinstance(entry, TextMetric)
     number = np.array([len(relevant) if ideal is None else ideal])
     worth = entry.worth(k or max(len(ranking), 1), JudgedTexts(number))
-    over = float(np.broadcast_to(worth.over, 1)[0])
+    over = float(np.broadcast_to(worth.over, 1)[0]) + min(worth.listed, len(ranking))
     last = len(worth.by_rank) if worth.depth is None else min(int(worth.depth[0]), len(worth.by_rank))
     ranks = [place for place, label in enumerate(ranking[:last]) if label in relevant]
     gains = [worth.by_rank[rank] * (order if worth.counts == "running" else 1) for order, rank in enumerate(ranks, 1)]

@@ -7,7 +7,7 @@ An entry lives in one file with its formula, its citation and what it reads. Imp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -206,6 +206,8 @@ class Metric:
     cutoff: CutOff = "needed"
     when: str = ""
     """When to use it, in a sentence or two."""
+    cutoffs: tuple[int, ...] = ()
+    """Of a mean over cut-offs, these; its name is that of the metric with their range: `recall@5:50:5`."""
 
 
 @dataclass(frozen=True)
@@ -235,9 +237,20 @@ class LabelMetric(Metric):
     ideal: bool = False
 
 
+class MetricRegistry(Registry[TextMetric | LabelMetric]):
+    """Metrics by name, and means over cut-offs by theirs: `recall@5:50:5`."""
+
+    def expanded(self, name: str) -> list[TextMetric | LabelMetric]:
+        metric, _, cutoffs = name.partition("@")
+        if ":" not in cutoffs or metric not in self._entries:
+            return super().expanded(name)
+        start, stop, step = map(int, cutoffs.split(":"))
+        return [replace(self._entries[metric], name=name, cutoffs=tuple(range(start, stop + 1, step)))]
+
+
 NORMALIZATIONS: Registry[Normalization] = Registry("normalization")
 FUSIONS: Registry[Fusion] = Registry("fusion")
-METRICS: Registry[TextMetric | LabelMetric] = Registry("metric")
+METRICS = MetricRegistry("metric")
 
 
 def normalization(

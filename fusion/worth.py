@@ -52,6 +52,8 @@ class Worth(NamedTuple):
     """The last rank that counts in each text, where that is not the same for all."""
     terms: Floats | None = None
     """Instead of all that, what every hit adds (hits x columns)."""
+    listed: int = 0
+    """The labels that a column lists down to this rank are added to `over`, one each."""
 
 
 class Gains(NamedTuple):

@@ -39,8 +39,14 @@ def figure(
         return float(bool(hits))
     if metric == "mrr":
         return 1 / hits[0] if hits else 0.0
+    if metric == "sample-precision":
+        return len(hits) / len(first) if first else 0.0
     if not number:
         return 0.0
+    if metric == "sample-f1":
+        return 2 * len(hits) / (len(first) + number)
+    if metric == "rp":
+        return len(hits) / min(k, number)
     if metric == "recall":
         return len(hits) / number
     if metric == "map":
@@ -59,6 +65,19 @@ def figure(
         above = sum(label in bad for label in first[: place - 1])
         total += 1 - min(above, number) / min(len(bad), number) if bad else 1
     return total / number
+
+
+def summed(
+    metric: str, k: int, ranking: Sequence[Label], relevant: Collection[Label], number: int
+) -> tuple[float, float]:
+    """What a text adds to the two sums whose ratio is a micro-averaged metric."""
+    first = ranking[:k]
+    hits = sum(label in relevant for label in first)
+    return {
+        "micro-precision": (hits, len(first)),
+        "micro-recall": (hits, number),
+        "micro-f1": (2 * hits, len(first) + number),
+    }[metric]
 
 
 def gained(

@@ -362,7 +362,7 @@ def _figures(
     if evaluation.further_measures:
         texts = view_texts(batch, evaluation, hits, relevant, gains)
         further = TextFigures(hits.view, evaluation.further_measures, texts)
-        nowhere = np.zeros((1, len(further.aspects), hits.ranks.shape[1]), np.int64)
+        nowhere = np.zeros((1, len(further.parts), hits.ranks.shape[1]), np.int64)
         values = further.of(counted, np.zeros(len(batch.texts), np.int64), nowhere)
         known = {(measure, IDEALS[i]): values[a] for a, (measure, i) in enumerate(further.aspects)}
     relevant_hits = relevant_only(hits, evaluation.rules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import repeat
 from typing import Protocol
 
@@ -12,7 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fusion.grid.grid import Grid
 from fusion.grid.hits import Hits, TieOrder
+from fusion.grid.listed import count_listed
+from fusion.kernel.texts import Scope
 from fusion.labels import ALL
 from fusion.metrics import Measure
 from fusion.registry import METRICS, Gain, TextMetric
@@ -40,6 +43,12 @@ class Evaluated(Protocol):
     def rules(self) -> Rules: ...
 
     @property
+    def grid(self) -> Grid: ...
+
+    @property
+    def scope(self) -> Scope: ...
+
+    @property
     def propensities(self) -> Propensities | None: ...
 
     @property
@@ -56,7 +65,7 @@ class ViewFigures:
         self.hit: Array = np.diff(figures.texts.first) > 0
         self._group = group
         columns = figures.texts.hits.ranks.shape[1]
-        self.sums: Ints = np.zeros((groups, len(figures.aspects), columns), np.int64)
+        self.sums: Ints = np.zeros((groups, len(figures.parts), columns), np.int64)
 
     def of(self, texts: Ints) -> Floats:
         """The figures [aspect, text, column] of some texts."""
@@ -110,9 +119,9 @@ class FurtherSums:
     def add_to_tallies(self, view: int, counted: Array) -> None:
         """Add what was asked for since `figures`."""
         figures = self._of_view.figures
-        measures = [self._evaluation.further_measures.index(measure) for measure, _ in figures.aspects]
-        ideals = [ideal for _, ideal in figures.aspects]
+        ideals = [ideal for _, ideal in figures.parts]
         for fold, tally in enumerate(self._tallies):
+            measures = [tally.measures.index(measure) for measure, _ in figures.parts]
             tally.sums[view, ideals, measures] += self._of_view.sums[fold]
             counted_here = np.flatnonzero(counted & (self._fold == fold))
             tally.ideal_sums[view, ideals, measures] += figures.ideal_sums(counted_here)
@@ -164,7 +173,9 @@ def view_texts(
         of_hits = evaluation.propensities.of(batch.fold[hits.text], batch.decode(hits.label))
         hit_gains["propensity"] = of_hits * hit_gains.get("one", np.ones(len(of_hits)))
         gains["propensity"] = of_batch.propensities(group)
-    return ViewTexts(hits, relevant, gains, hit_gains, nonrelevant, numbers)
+    groups = evaluation.layout.group_names
+    listed = partial(count_listed, batch.texts, evaluation.grid, hits.view, groups, evaluation.scope)
+    return ViewTexts(hits, relevant, gains, hit_gains, nonrelevant, numbers, listed)
 
 
 def _graded(batch: Batch, rules: Rules, hits: Hits, group: int | None) -> tuple[Hits, Hits, Ints]:

@@ -17,7 +17,7 @@ from fusion.grid.trained import Learned
 from fusion.kernel.candidates import DEFAULT, Policies
 from fusion.kernel.texts import Scope
 from fusion.labels import ALL, frequency_bands
-from fusion.metrics import LARGEST_TABLE, Measure, decisive, is_tabled, text_measures
+from fusion.metrics import LARGEST_TABLE, Measure, decisive, is_tabled, measure_parts, text_measures
 from fusion.models.strategies import Strategy
 from fusion.statistics.coverage import BANDS, UNSEEN, Coverage, joined_bands
 from fusion.statistics.label_counts import BestLabels, LabelCounts, label_sums
@@ -206,7 +206,7 @@ class EvaluationPlan:
     @property
     def k(self) -> int:
         """The deepest cut-off of the measures that hits by rank tell; 0 if there are none."""
-        return max((measure.k for measure in self.measures if is_tabled(measure, self.rules)), default=0)
+        return max((measure.deepest for measure in self.measures if is_tabled(measure, self.rules)), default=0)
 
     @cached_property
     def depth(self) -> int:
@@ -216,12 +216,12 @@ class EvaluationPlan:
     @property
     def _cutoffs(self) -> list[int]:
         """Where label frequencies are looked at."""
-        return [measure.k for measure in self.measures if 0 < measure.k <= LARGEST_TABLE] or [DEFAULT_CUTOFF]
+        return [k for k in (measure.deepest for measure in self.measures) if 0 < k <= LARGEST_TABLE] or [DEFAULT_CUTOFF]
 
     @property
     def _label_cutoff(self) -> int:
         """Where single labels are looked at."""
-        return min(decisive(self.measures).k or DEFAULT_CUTOFF, LARGEST_TABLE)
+        return min(decisive(self.measures).deepest or DEFAULT_CUTOFF, LARGEST_TABLE)
 
     @cached_property
     def further_measures(self) -> list[Measure]:
@@ -245,7 +245,8 @@ class EvaluationPlan:
         return count_keys(self.layout.retrievers)
 
     def new_tally(self) -> Tally:
-        return Tally(self.views, self._width, self.k, len(self.count_keys), self.further_measures)
+        counted = measure_parts(self.further_measures)
+        return Tally(self.views, self._width, self.k, len(self.count_keys), counted)
 
     def new_coverage(self) -> Coverage:
         assert self.details is not None

@@ -15,6 +15,7 @@ from fusion.errors import ConfigError, unknown_name
 from fusion.grid.trained import Learned
 from fusion.kernel.candidates import DEFAULT, Candidates, Policies
 from fusion.kernel.pools import Pools
+from fusion.models.models import ChosenCell
 from fusion.models.strategies import ChosenScores, Strategy
 from fusion.registry import FUSIONS, NORMALIZATIONS, Fusion, Normalization, choose
 from fusion.types import Array, Floats
@@ -96,6 +97,15 @@ class Grid:
     def _fixed(self) -> list[Column]:
         """The columns that are the same in all folds and views."""
         return self.columns[: len(self.columns) - len(self.strategies)]
+
+    def lists_of(self, view: str, fold: int) -> list[tuple[int, ...]]:
+        """By column, the retrievers whose lists are fused, by number; none: all of them. What a strategy chose may
+        differ by fold and view."""
+        models = [strategy.of(view, fold) for strategy in self.strategies.values()]
+        chosen = [
+            self.columns[self._place_of[model.cell]].lists if isinstance(model, ChosenCell) else () for model in models
+        ]
+        return [*(column.lists for column in self._fixed), *chosen]
 
     @property
     def trained(self) -> list[str]:

@@ -13,6 +13,9 @@ from fusion.metrics.hit_rate import hit_rate
 from fusion.metrics.macro_f1 import macro_f1
 from fusion.metrics.macro_precision import macro_precision
 from fusion.metrics.macro_recall import macro_recall
+from fusion.metrics.micro_f1 import micro_f1
+from fusion.metrics.micro_precision import micro_precision
+from fusion.metrics.micro_recall import micro_recall
 from fusion.metrics.mrr import mrr
 from fusion.metrics.ndcg import ndcg
 from fusion.metrics.precision import precision
@@ -20,6 +23,9 @@ from fusion.metrics.psndcg import psndcg
 from fusion.metrics.psp import psp
 from fusion.metrics.r_precision import r_precision
 from fusion.metrics.recall import recall
+from fusion.metrics.rp import rp
+from fusion.metrics.sample_f1 import sample_f1
+from fusion.metrics.sample_precision import sample_precision
 from fusion.registry import METRICS, LabelMetric, TextMetric
 from fusion.worth import Rules
 
@@ -40,7 +46,11 @@ __all__ = [
     "macro_f1",
     "macro_precision",
     "macro_recall",
+    "measure_parts",
     "metric_names",
+    "micro_f1",
+    "micro_precision",
+    "micro_recall",
     "mrr",
     "ndcg",
     "parse_measures",
@@ -49,10 +59,15 @@ __all__ = [
     "psp",
     "r_precision",
     "recall",
+    "rp",
+    "sample_f1",
+    "sample_precision",
     "text_measures",
 ]
 
 LARGEST_K = 1000
+MOST_CUTOFFS = 100
+"""That one mean may have."""
 LARGEST_TABLE = 128
 """The deepest cut-off for which hits are counted by rank and number of relevant labels; those counts grow with its
 square."""
@@ -61,7 +76,7 @@ WHOLE = 0
 
 
 class Measure(NamedTuple):
-    """A metric at a cut-off; WHOLE is none."""
+    """A metric at a cut-off; WHOLE is none. A mean over cut-offs has none, since its name has them all."""
 
     metric: str
     k: int
@@ -69,12 +84,23 @@ class Measure(NamedTuple):
     def __str__(self) -> str:
         return f"{self.metric}@{self.k}" if self.k else self.metric
 
+    @property
+    def parts(self) -> list[Measure]:
+        """What it is the mean of: the metric at each of its cut-offs, or itself."""
+        name = self.metric.partition("@")[0]
+        return [Measure(name, k) for k in METRICS[self.metric].cutoffs] or [self]
+
+    @property
+    def deepest(self) -> int:
+        """The last rank that it looks at; WHOLE: any."""
+        return self.parts[-1].k
+
 
 def decisiveness(measure: Measure) -> tuple[bool, bool, int]:
     """The greater it is, the more a measure says where one has to do: nDCG first, then depth. Only chosen cells have a
     metric of labels, so these come last."""
     of_texts = not isinstance(METRICS[measure.metric], LabelMetric)
-    return measure.metric == "ndcg", of_texts, measure.k or LARGEST_K + 1
+    return measure.metric == "ndcg", of_texts, measure.deepest or LARGEST_K + 1
 
 
 def decisive(measures: Iterable[Measure]) -> Measure:
@@ -106,10 +132,34 @@ def _parse(word: str) -> Measure:
         return Measure(name, WHOLE)
     if cutoff == "none":
         raise ConfigError(f"metric {word!r} has no cut-off: it is written {name!r}.")
+    if ":" in cut:
+        return Measure(f"{name}@{_parse_cutoffs(word, cut)}", WHOLE)
     if not (cut.isdecimal() and 1 <= int(cut) <= LARGEST_K):
         also = f" or none at all, as in {name!r}" if cutoff == "optional" else ""
         raise ConfigError(f"metric {word!r} needs a cut-off from 1 to {LARGEST_K:,}, as in '{name}@10'{also}.")
     return Measure(name, int(cut))
+
+
+def _parse_cutoffs(word: str, cutoffs: str) -> str:
+    """The range of a mean over cut-offs: `5:50:5`, which includes both ends."""
+    numbers = cutoffs.split(":")
+    expected = f"metric {word!r}: a mean over cut-offs is written FIRST:LAST:STEP, as in 'recall@5:50:5'"
+    if len(numbers) != 3 or not all(number.strip().isdecimal() for number in numbers):
+        raise ConfigError(f"{expected}.")
+    first, last, step = map(int, numbers)
+    if not (1 <= first < last <= LARGEST_K and step >= 1):
+        raise ConfigError(f"{expected}, from 1 to {LARGEST_K:,} and ascending.")
+    if (last - first) % step:
+        end = last - (last - first) % step
+        raise ConfigError(f"{expected}; no step from {first} ends at {last}, the last one before is at {end}.")
+    if (last - first) // step >= MOST_CUTOFFS:
+        raise ConfigError(f"{expected}, with at most {MOST_CUTOFFS} cut-offs.")
+    return f"{first}:{last}:{step}"
+
+
+def measure_parts(measures: Iterable[Measure]) -> list[Measure]:
+    """What has to be counted for measures: themselves, and the parts of means over cut-offs."""
+    return list(dict.fromkeys(part for measure in measures for part in measure.parts))
 
 
 def text_measures(measures: Iterable[Measure]) -> list[Measure]:
@@ -127,4 +177,4 @@ def is_tabled(measure: Measure, rules: Rules) -> bool:
     entry = METRICS[measure.metric]
     if not isinstance(entry, TextMetric) or not entry.capped or rules.ties == "expected":
         return False
-    return 0 < measure.k <= LARGEST_TABLE and not (entry.gain == "grade" and rules.graded)
+    return 0 < measure.deepest <= LARGEST_TABLE and not (entry.gain == "grade" and rules.graded)

@@ -13,7 +13,7 @@ from fusion.worth import JudgedTexts, Worth
     formula="hits / n",
     citation="C. J. van Rijsbergen. Information Retrieval. 1979.",
     when="The lists go to a second stage that cannot add labels.",
-    aliases=["r"],
+    aliases=["r", "sample-recall", "sample-r"],
 )
 def recall(k: int, texts: JudgedTexts) -> Worth:
     return Worth(np.ones(k), over=texts.relevant)

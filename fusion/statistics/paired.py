@@ -141,7 +141,7 @@ def distinct_aspects(
     """Every aspect, and the first one that has the same figures: nDCG@1 is P@1, and a measure that does not look at
     the number of relevant labels is the same under both ideals. Of a view, those that hits by rank tell come first."""
     tabled = [measure for measure in measures if is_tabled(measure, rules)]
-    k = max((measure.k for measure in tabled), default=0)
+    k = max((measure.deepest for measure in tabled), default=0)
     first: dict[tuple[str, str, bytes], Aspect] = {}
     same_as = {}
     for view in views:
@@ -206,7 +206,7 @@ class PairedSums:
         self.aspects = list(dict.fromkeys(self.same_as.values()))
         self._place = {aspect: self.aspects.index(same) for aspect, same in self.same_as.items()}
         self._tabled = [is_tabled(aspect.measure, rules) for aspect in self.aspects]
-        self._k = max((measure.k for measure in measures if is_tabled(measure, rules)), default=0)
+        self._k = max((measure.deepest for measure in measures if is_tabled(measure, rules)), default=0)
         self._columns, self._vectors, self._seed = columns, vectors, seed
         size, sizes = len(self.aspects), len(FEWEST_LABELS)
         self.queries: Ints = np.zeros((size, 1 + sizes), np.int64)

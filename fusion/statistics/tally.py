@@ -1,7 +1,5 @@
 """Hits counted as whole numbers, and the figures that follow from them.
 
-Hits counted as whole numbers, and the figures that follow from them.
-
 Where the worth of a hit depends only on its rank and on the number of relevant labels (nDCG, P), counts of hits by
 (rank, number) say it all. Of all other measures the figure of every text enters as a whole number of a small unit. Both
 add up exactly in any order, so the figures are the same to the bit however the texts were spread.
@@ -10,7 +8,7 @@ add up exactly in any order, so the figures are the same to the bit however the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -66,7 +64,7 @@ class Tally(Counts):
     n is the number of relevant labels, of the text (ideal `all`) or of the view (ideal `group`), capped at k.
     `input_counts` are further counts, one for each of the caller's keys.
     `sums[view, ideal, measure, column]` are the figures of all texts under `measures`, those that hits by rank do not
-    tell, in units; of a ratio of sums, its numerators, and `ideal_sums[view, ideal, measure]` its denominators.
+    tell, in units; of a ratio of sums, its numerators, and `ideal_sums`, of the same shape, its denominators.
     """
 
     hits: Ints
@@ -86,7 +84,7 @@ class Tally(Counts):
             queries=(len(views), len(IDEALS), k + 1),
             input_counts=(input_counts,),
             sums=(len(views), len(IDEALS), len(measures), columns),
-            ideal_sums=(len(views), len(IDEALS), len(measures)),
+            ideal_sums=(len(views), len(IDEALS), len(measures), columns),
         )
 
     def add_queries(self, view: int, relevant_all: Ints, relevant_group: Ints) -> None:
@@ -112,16 +110,27 @@ class Tally(Counts):
                     yield Figures(view, measure.metric, measure.k, ideal, queries, values)
 
     def values(self, view: int, ideal: int, measure: Measure) -> list[float | None]:
-        """The figure of every column."""
+        """The figure of every column. That of a mean over cut-offs is the mean of their figures."""
         queries = int(self.queries[view, ideal].sum())
         if measure in self.measures:
             m = self.measures.index(measure)
-            of_ideal = int(self.ideal_sums[view, ideal, m]) if is_pooled(measure) else queries * round(1 / UNIT)
+            sums = self.sums[view, ideal, m].tolist()
+            whole = [queries * round(1 / UNIT)] * len(sums)
+            of_ideal = self.ideal_sums[view, ideal, m].tolist() if is_pooled(measure) else whole
             # Python divides whole numbers of any size exactly rounded.
-            return [total / max(of_ideal, 1) for total in self.sums[view, ideal, m].tolist()]
+            return [total / max(most, 1) for total, most in zip(sums, of_ideal, strict=True)]
+        if measure.parts[0] in self.measures:
+            of_parts = [self.values(view, ideal, part) for part in measure.parts]
+            return [mean_of(of_column) for of_column in zip(*of_parts, strict=True)]
         worth = self.hits[view, ideal] * hit_weights(measure, self.k)[1:]
         # An exact sum: the same on every machine.
         return [math.fsum(of_column) / max(queries, 1) for of_column in worth.reshape(len(worth), -1).tolist()]
+
+
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """The exact mean of the figures of a mean's parts; None where there are none."""
+    figures = [value for value in values if value is not None]
+    return math.fsum(figures) / len(figures) if figures else None
 
 
 def ideals_of(measure: Measure, view: str) -> tuple[str, ...]:
@@ -137,6 +146,8 @@ def is_pooled(measure: Measure) -> bool:
 
 def hit_weights(measure: Measure, k: int) -> Floats:
     """What a hit is worth by rank (0: not retrieved, then 1 to k) and number of relevant labels (0 to k)."""
+    if len(measure.parts) > 1:
+        return np.mean([hit_weights(part, k) for part in measure.parts], axis=0)
     entry = METRICS[measure.metric]
     assert isinstance(entry, TextMetric) and entry.capped
     relevant = np.arange(k + 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 
 from fusion.compiled import compiled
 from fusion.grid.hits import Hits
-from fusion.metrics import Measure
+from fusion.metrics import Measure, measure_parts
 from fusion.registry import METRICS, Gain, TextMetric
 from fusion.statistics.tally import IDEALS, POOLED_UNIT, UNIT, ideals_of, is_pooled
 from fusion.types import Array, Floats, Int32s, Ints
@@ -38,9 +38,10 @@ def count_above(text: Ints, ranks: Int32s, tied: Int32s, first: Ints, others: In
 @compiled
 def _add_figures(  # type: ignore[no-untyped-def]
     figures, totals, texts, group, first, ranks, tied, by_rank, last, size, gain_row, gains, terms, over, row, pooled,
-    scale, place, ideal,
+    scale, place, ideal, listed, depth,
 ):  # fmt: skip
-    """The inner loops go over columns: these are many, and lie side by side. Sum s is total[row[s]], divided."""
+    """The inner loops go over columns: these are many, and lie side by side. Sum s is total[row[s]], divided: by
+    over[s], and where it has a depth also by the number of labels that a column lists down to it."""
     groups, ideals, sums, columns = totals.shape
     longest = 1
     for n in range(texts.size):
@@ -61,15 +62,24 @@ def _add_figures(  # type: ignore[no-untyped-def]
             for s in range(sums):
                 divisor = over[i, s, t]
                 # In the view of all labels nothing is divided under the second ideal.
-                if divisor == 0.0 or divisor == np.inf:
+                if (divisor == 0.0 and depth[s] == 0) or divisor == np.inf:
+                    continue
+                of_text, of_group = total[row[s]], waiting[group[t], i, s]
+                if depth[s] > 0 and not pooled[s]:
+                    for c in range(columns):
+                        # Of a text without a hit, or even without a list, nothing is added.
+                        most = max(divisor + min(listed[t, c], depth[s]), 1.0)
+                        of_group[c] += np.rint(of_text[c] * (scale[s] / most))
                     continue
                 unit = scale[s] / (1.0 if pooled[s] else divisor)
-                of_text, of_group = total[row[s]], waiting[group[t], i, s]
                 for c in range(columns):
                     of_group[c] += np.rint(of_text[c] * unit)
         for a in range(figures.shape[0]):
             divisor, of_text, of_aspect = over[ideal[a], place[a], t], total[row[place[a]]], figures[a, n]
-            if divisor > 0.0:
+            if depth[place[a]] > 0:
+                for c in range(columns):
+                    of_aspect[c] = of_text[c] / max(divisor + min(listed[t, c], depth[place[a]]), 1.0)
+            elif divisor > 0.0:
                 for c in range(columns):
                     of_aspect[c] = of_text[c] / divisor
             else:
@@ -249,6 +259,8 @@ class ViewTexts:
     """Candidates that are judged and not relevant, where a measure asks for them."""
     nonrelevant_numbers: Ints | None = None
     """The number of judged labels of each text, in the view, that are not relevant."""
+    count_listed: Callable[[], Int32s] | None = None
+    """Counts the labels that each column lists of each text [text, column], where a measure asks for them."""
 
     def judged(self, ideal: int, gain: Gain) -> JudgedTexts:
         """What a metric sees."""
@@ -309,18 +321,23 @@ class Sum(NamedTuple):
         return self.kind, self.gain, np.asarray(self.worth.by_rank, np.float64).tobytes(), own
 
 
+def _aspects(view: str, measures: Sequence[Measure]) -> list[tuple[Measure, int]]:
+    """Every measure with the number of each ideal under which its figures differ."""
+    return [(measure, i) for measure in measures for i, ideal in enumerate(IDEALS) if ideal in ideals_of(measure, view)]
+
+
 class TextFigures:
     """The figures of the texts of a batch in one view, for measures with a figure per text."""
 
     def __init__(self, view: str, measures: Sequence[Measure], texts: ViewTexts) -> None:
         self.texts = texts
-        self.aspects = [
-            (measure, i) for measure in measures for i, ideal in enumerate(IDEALS) if ideal in ideals_of(measure, view)
-        ]
+        self.aspects = _aspects(view, measures)
         """A measure, and the number of an ideal."""
+        self.parts = _aspects(view, measure_parts(measures))
+        """The same of what is counted, the parts of means over cut-offs."""
         sums: dict[tuple[Measure, int], Sum] = {}
         nothing = np.full(len(texts.relevant[0]), np.inf)
-        for measure, ideal in self.aspects:
+        for measure, ideal in self.parts:
             entry = METRICS[measure.metric]
             assert isinstance(entry, TextMetric)
             worth = entry.worth(measure.k or texts.deepest, texts.judged(ideal, entry.gain))
@@ -332,7 +349,7 @@ class TextFigures:
             )
         self._sums = list(sums.values())
         number = {key: n for n, key in enumerate(sums)}
-        places = [number.get((measure, ideal), number[measure, 0]) for measure, ideal in self.aspects]
+        places = [number.get((measure, ideal), number[measure, 0]) for measure, ideal in self.parts]
         self._place = np.array(places, np.int64).reshape(-1)
         distinct: dict[Hashable, Sum] = {}
         for summed in sorted(self._sums, key=lambda summed: summed.kind):
@@ -340,32 +357,51 @@ class TextFigures:
         rows = {key: row for row, key in enumerate(distinct)}
         self._undivided = list(distinct.values())
         self._row = np.array([rows[summed.before_division] for summed in self._sums], np.int64)
-        self._ideal = np.array([ideal for _, ideal in self.aspects], np.int64)
+        self._ideal = np.array([ideal for _, ideal in self.parts], np.int64)
+        self._depth = np.array([summed.worth.listed for summed in self._sums], np.int64)
         self._pooled = np.array([is_pooled(summed.measure) for summed in self._sums], np.bool_)
         self._scale = np.where(self._pooled, 1 / POOLED_UNIT, 1 / UNIT)
 
     def of(self, chosen: Ints, group: Ints, sums: Ints, keep: bool = True) -> Floats:
-        """The figures [aspect, text, column] of the chosen texts; none unless they are to be kept. They are also added,
-        in units, to sums[group of the text, aspect, column]; of a ratio of sums, its numerator."""
+        """The figures [aspect, text, column] of the chosen texts; none unless they are to be kept. Those of the parts
+        are also added, in units, to sums[group of the text, part, column]; of a ratio of sums, its numerator."""
         hits = self.texts.hits
         columns = hits.ranks.shape[1]
-        figures = np.empty((len(self.aspects) if keep else 0, len(chosen), columns))
+        figures = np.empty((len(self.parts) if keep else 0, len(chosen), columns))
         totals = np.zeros((len(sums), len(IDEALS), len(self._sums), columns), np.int64)
         tied = np.empty((0, 0), np.int32) if hits.tied is None else hits.tied
         add_figures(
             *(figures, totals, chosen, group, self.texts.first, hits.ranks, tied, *self._tables),
-            *(self._over, self._row, self._pooled, self._scale, self._place, self._ideal),
+            *(self._over, self._row, self._pooled, self._scale, self._place, self._ideal, self._listed, self._depth),
         )
         sums += totals[:, self._ideal, self._place]
-        return figures
+        return self._averaged(figures) if keep and self.parts != self.aspects else figures
+
+    def _averaged(self, figures: Floats) -> Floats:
+        """From the figures of the parts to those of the measures."""
+        place = {part: p for p, part in enumerate(self.parts)}
+        means = [
+            figures[[place[part, ideal] for part in measure.parts]].mean(axis=0) for measure, ideal in self.aspects
+        ]
+        return np.stack(means)
 
     def ideal_sums(self, chosen: Ints) -> Ints:
-        """The denominators of the ratios of sums over the chosen texts, in units, by aspect."""
-        sums = np.zeros(len(self.aspects), np.int64)
+        """The denominators [part, column] of the ratios of sums over the chosen texts, in units."""
+        sums = np.zeros((len(self.parts), self.texts.hits.ranks.shape[1]), np.int64)
         for a in np.flatnonzero(self._pooled[self._place]):
             over = self._over[self._ideal[a], self._place[a], chosen]
             sums[a] = np.rint(over / POOLED_UNIT).astype(np.int64).sum()
+            if depth := self._depth[self._place[a]]:
+                sums[a] += np.minimum(self._listed[chosen], depth).sum(axis=0) * round(1 / POOLED_UNIT)
         return sums
+
+    @cached_property
+    def _listed(self) -> Int32s:
+        """How many labels each column lists [text, column]; nothing where no measure asks."""
+        if not self._depth.any():
+            return np.empty((0, 0), np.int32)
+        assert self.texts.count_listed is not None
+        return self.texts.count_listed()
 
     @cached_property
     def _over(self) -> Floats:

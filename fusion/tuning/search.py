@@ -120,7 +120,7 @@ def _compositions(total: int, parts: int) -> Iterator[list[int]]:
         yield from ([first, *rest] for rest in _compositions(total - first, parts - 1))
 
 
-_TERM = re.compile(r"\s*(?:(\d+\.?\d*|\.\d+)\s*\*)?\s*([a-zA-Z][\w-]*(?:@\d+)?)\s*")
+_TERM = re.compile(r"\s*(?:(\d+\.?\d*|\.\d+)\s*\*)?\s*([a-zA-Z][\w-]*(?:@\d+(?::\d+)*)?)\s*")
 
 
 class Objective(NamedTuple):

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from fusion.cells import SINGLE, Cell
 from fusion.errors import ConfigError, unknown_name
-from fusion.metrics import Measure, label_measures, text_measures
+from fusion.metrics import Measure, label_measures, measure_parts, text_measures
 from fusion.names import split
 from fusion.registry import METRICS, TextMetric
 from fusion.statistics.label_counts import label_values
-from fusion.statistics.tally import IDEALS, Figures, Tally
+from fusion.statistics.tally import IDEALS, Figures, Tally, mean_of
 from jobs.evaluation.schemas import METRICS_SCHEMA
 from jobs.inputs.tables import Frequencies
 from jobs.settings.base import Names
@@ -52,7 +52,7 @@ def with_label_plan(evaluation: EvaluationPlan, frequencies: Frequencies, names:
     if len(chosen) > MOST_LABEL_CELLS:
         raise ConfigError(f"evaluate.label_cells: {len(chosen)} cells; at most {MOST_LABEL_CELLS} are allowed")
     singles = [cell for cell in evaluation.columns if cell.normalization == SINGLE]
-    cutoffs = tuple(sorted({measure.k for measure in measures}))
+    cutoffs = tuple(sorted({part.k for part in measure_parts(measures)}))
     plan = LabelPlan(LabelIndex(frequencies.ids), (*chosen, *singles), cutoffs)
     evaluated = evaluation.cells if text_measures(evaluation.measures) else tuple(chosen)
     return replace(evaluation, labels=plan, cells=evaluated)
@@ -94,5 +94,5 @@ def _label_figures(packed: pa.Table, tally: Tally, evaluation: EvaluationPlan) -
         width = 1 + max(evaluation.columns.values())
         of_columns = [values.get(part_name(view, column, cutoffs), {}) for column in range(width)]
         for measure in label_measures(evaluation.measures):
-            of_measure = [of_part.get((measure.metric, measure.k)) for of_part in of_columns]
+            of_measure = [mean_of(map(values_of.get, measure.parts)) for values_of in of_columns]
             yield Figures(view, measure.metric, measure.k, IDEALS[0], queries, of_measure)

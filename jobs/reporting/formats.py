@@ -30,6 +30,12 @@ METRICS = {
     "r-precision": "R-precision",
     "psp": "PSP",
     "psndcg": "PSnDCG",
+    "rp": "RP",
+    "sample-precision": "sample P",
+    "sample-f1": "sample F1",
+    "micro-precision": "micro P",
+    "micro-recall": "micro R",
+    "micro-f1": "micro F1",
     "macro-precision": "macro P",
     "macro-recall": "macro R",
     "macro-f1": "macro F1",
@@ -169,7 +175,9 @@ def cell_name(cell: Cell) -> str:
 
 
 def metric_name(metric: str) -> str:
-    return METRICS.get(metric, metric)
+    """Of a mean over cut-offs, with these: `R@5:50:5`."""
+    name, at, cutoffs = metric.partition("@")
+    return f"{METRICS.get(name, name)}{at}{cutoffs}"
 
 
 def measure_name(aspect: Aspect) -> str:

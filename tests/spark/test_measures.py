@@ -17,6 +17,7 @@ from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, whole, write_tables
 
 EVERYTHING = [f"{entry.name}@{k}" if entry.cutoff == "needed" else entry.name for entry in METRICS for k in (3, 200)]
+MEANS = ["recall@5:50:5", "rp@1:9:4", "micro-f1@3:12:3", "macro-f1@1:5:2"]
 TEXTS, FOLDS = 120, 3
 
 
@@ -37,7 +38,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     columns = [list(column) for column in zip(*folds, strict=True)]
     table = pa.table({"fold": pa.array(columns[0], pa.int32()), "text_id": columns[1], "role": columns[2]})
     pq.write_table(table, folder / "folds.parquet")
-    return {**settings, "grid.cells": ["zmuv+combmnz", "rank+combsum"], "evaluate.metrics": EVERYTHING}
+    return {**settings, "grid.cells": ["zmuv+combmnz", "rank+combsum"], "evaluate.metrics": [*EVERYTHING, *MEANS]}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_engines_give_the_same_bytes(spark: SparkSession, graded: dict[str, obje
         results[engine, partitions] = evaluate.run(None if engine == "local" else spark, chosen)
     local, *others = results.values()
     metrics = local.metrics.to_pylist()
-    assert {row["metric"] for row in metrics} == set(METRICS.names())
+    assert {row["metric"] for row in metrics} == {*METRICS.names(), *MEANS}
     assert all(0 <= row["value"] <= 1 for row in metrics)
     for other in others:
         assert other.metrics.equals(local.metrics)

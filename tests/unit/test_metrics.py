@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,24 @@ import pytest
 
 import xmtc_fusion as xf
 from fusion import reference
+from fusion.cells import Cell
+from fusion.grid.grid import Grid, cross, parse_cells
+from fusion.grid.listed import count_listed
+from fusion.kernel.texts import pool_views
 from fusion.metrics import LARGEST_K, metric_names, parse_measures
+from fusion.models.models import ChosenCell
+from fusion.models.strategies import Strategy
 from fusion.registry import METRICS, LabelMetric
 from jobs.help import make_parser
 from tests import plain_metrics as plain
-from tests.lists import RETRIEVERS, random_relevant, random_texts, whole
+from tests.lists import RETRIEVERS, random_relevant, random_texts, to_texts, whole
 
 CELLS = ["zmuv+combmnz", "rank+isr"]
 BINARY = ["precision@5", "recall@3", "recall@100", "hit-rate@1", "hit-rate@4", "mrr@2", "mrr", "map@4", "map"]
 BINARY += ["r-precision", "f1@3", "bpref", "ndcg@5", f"ndcg@{LARGEST_K}", f"precision@{LARGEST_K}"]
+BINARY += ["rp@1", "rp@5", "rp@200", "sample-precision@5", "sample-precision@50", "sample-f1@4", "sample-f1@50"]
+MEANS = ["recall@2:20:6", "ndcg@1:10:3", "ndcg@100:200:50", "rp@2:4:1", "map@2:8:2", "sample-f1@5:25:10", "mrr@2:4:2"]
+MICRO = ["micro-precision@3", "micro-precision@50", "micro-recall@3", "micro-f1@3", "micro-f1@50", "micro-f1@5:30:5"]
 QUIET = {"evaluate.details": False}
 Rankings = dict[str, list[dict[int, float]]]
 
@@ -96,20 +106,22 @@ def figures(evaluation: xf.Evaluation) -> dict[tuple[str, str, str, str, int], f
 
 @pytest.mark.parametrize("retrievers", [2, 3, 4])
 def test_binary_metrics_by_group_ideal_and_fold(retrievers: int) -> None:
+    """A mean over cut-offs is the mean of the figures at each of them."""
     sample = Sample(retrievers, retrievers=retrievers)
-    values = figures(sample.evaluate(metrics=BINARY))
+    values = figures(sample.evaluate(metrics=[*BINARY, *MEANS]))
     seen = set()
     for group in ("tail", "head", "all"):
         counted = [q for q, labels in enumerate(sample.relevant) if sample.within(labels, group)]
         for cell, lists in sample.rankings(group).items():
-            for measure in parse_measures(BINARY):
+            for measure in parse_measures([*BINARY, *MEANS]):
                 for ideal in ("all", "group") if group != "all" and METRICS[measure.metric].ideal else ("all",):
                     expected = defaultdict(list)
                     for q in counted:
                         inside = sample.within(sample.relevant[q], group)
                         number = len(inside if ideal == "group" else sample.relevant[q])
-                        value = plain.figure(*measure, plain.ranked(lists[q]), inside, number)
-                        expected[sample.folds[q]].append(value)
+                        ranking = plain.ranked(lists[q])
+                        of_parts = [plain.figure(*part, ranking, inside, number) for part in measure.parts]
+                        expected[sample.folds[q]].append(np.mean(of_parts))
                     for fold, of_texts in expected.items():
                         key = (cell, group, str(measure), ideal, fold)
                         assert values[key] == pytest.approx(np.mean(of_texts), abs=1e-11), key
@@ -118,8 +130,67 @@ def test_binary_metrics_by_group_ideal_and_fold(retrievers: int) -> None:
     assert seen == set(values)
 
 
+@pytest.mark.parametrize("scope", ["group", "joint"])
+def test_micro_averages(sample: Sample, scope: str) -> None:
+    """Printed is the ratio of sums over texts; the figure of a text is its own ratio."""
+    found = sample.evaluate(metrics=MICRO, per_query=True, settings={"grid.scope": scope})
+    values = figures(found)
+    texts = {
+        (f"{row['normalization']}+{row['fusion']}", row["label_group"], row["text_id"]): row
+        for row in found.queries.to_pylist()
+    }
+    for (cell, group, name, ideal, fold), value in values.items():
+        if scope == "joint" and group != "all":
+            ranked = [
+                [label for label in plain.ranked(scores) if sample.groups[label] == group]
+                for scores in sample.rankings("all")[cell]
+            ]
+        else:
+            ranked = [plain.ranked(scores) for scores in sample.rankings(group)[cell]]
+        (measure,) = parse_measures(name)
+        sums = {part: [0.0, 0.0] for part in measure.parts}
+        for q, labels in enumerate(sample.relevant):
+            inside = sample.within(labels, group)
+            if not inside or sample.folds[q] != fold:
+                continue
+            number = len(inside if ideal == "group" else labels)
+            own = []
+            for part in measure.parts:
+                hits, most = plain.summed(*part, ranked[q], inside, number)
+                sums[part][0] += hits
+                sums[part][1] += most
+                own.append(hits / most if most else 0)
+            of_text = texts[cell, group, q][name + ("" if ideal == "all" else "_group")]
+            assert of_text == pytest.approx(np.mean(own), abs=1e-12), (cell, group, name)
+        expected = np.mean([hits / most for hits, most in sums.values()])
+        assert value == pytest.approx(expected, abs=1e-12), (cell, group, name, ideal)
+
+
+def test_listed_labels_are_those_that_are_ranked() -> None:
+    """For any cell of any subset of the retrievers, chosen by fold or not: as many as get a score."""
+    rng = np.random.default_rng(6)
+    texts = to_texts(random_texts(rng, 30, retrievers=3), random_relevant(rng, 30))
+    texts.fold = np.arange(30) % 2
+    chosen = parse_cells("bm25+splade: zmuv+combsum")[0], parse_cells("zmuv+isr")[0]
+    strategy = Strategy({view: dict(enumerate(map(ChosenCell, chosen))) for view in ("tail", "head", "all")})
+    cells = [*cross("everything", "everything"), *chosen, *parse_cells("dense+splade: rank+rrf")]
+    grid = Grid(cells, RETRIEVERS[:3], strategies={Cell("tuned", "cell"): strategy})
+    for scope, view in product(("group", "joint"), ("tail", "head", "all")):
+        listed = count_listed(texts, grid, view, ("tail", "head"), scope)
+        scored = np.zeros_like(listed)
+        for first, block in texts.blocks():
+            for pool_view in chain(*pool_views(block, (view,), ("tail", "head"), scope, keep_all=True)):
+                source = np.repeat(pool_view.pools.source + first, np.diff(pool_view.offset))
+                for column, scores in grid.fused(pool_view.pools):
+                    np.add.at(scored[:, column], source, ~np.isnan(pool_view.take(scores)))
+                for r, position in enumerate(pool_view.pools.position):
+                    np.add.at(scored[:, len(grid.columns) + r], source, pool_view.take(position) >= 0)
+        assert (listed == scored).all() and scored.max() >= 20
+        assert view == "all" or not scored.min()
+
+
 def test_figures_of_texts_are_those_whose_mean_is_printed(sample: Sample) -> None:
-    measures = [*BINARY, "psp@3"]
+    measures = [*BINARY, *MEANS, "psp@3"]
     training = {"training": {n: [n % 50, n % 7] for n in range(60)}}
     found = sample.evaluate(metrics=measures, per_query=True, **training)
     rows = found.queries.to_pylist()
@@ -136,12 +207,13 @@ def test_figures_of_texts_are_those_whose_mean_is_printed(sample: Sample) -> Non
 
 
 def test_comparisons_are_over_the_figures_of_texts(sample: Sample) -> None:
-    measures = ["map", "mrr@10", "ndcg@5", "recall@10"]
+    measures = ["map", "mrr@10", "ndcg@5", "recall@10", "micro-f1@5", "recall@5:15:5", "rp@2:6:2"]
     settings = {"evaluate.details": True, "evaluate.randomizations": 1000}
     found = sample.evaluate(metrics=measures, per_query=True, settings=settings)
     rows = found.queries.to_pylist()
     compared = [row for row in found.details["comparisons"].to_pylist() if row["ideal"] == "all"]
-    assert {row["metric"] for row in compared} == {"map", "mrr", "ndcg", "recall"}
+    names = {"map", "mrr", "ndcg", "recall", "micro-f1", "recall@5:15:5", "rp@2:6:2"}
+    assert {row["metric"] for row in compared} == names
     for row in compared:
         name = f"{row['metric']}@{row['k']}" if row["k"] else row["metric"]
         one, other = (
@@ -312,8 +384,10 @@ def test_propensities_need_training_texts(sample: Sample) -> None:
 def test_metrics_of_labels(sample: Sample, cells: Any) -> None:
     names = [entry.name for entry in METRICS if isinstance(entry, LabelMetric)]
     measures = [f"{name}@{k}" for name in names for k in (1, 5)]
-    found = sample.evaluate(metrics=["ndcg@5", *measures], settings={"evaluate.label_cells": cells})
-    values = {key: value for key, value in figures(found).items() if key[2] in measures}
+    means = {f"{name}@1:5:4": measures[2 * n : 2 * n + 2] for n, name in enumerate(names)}
+    found = sample.evaluate(metrics=["ndcg@5", *measures, *means], settings={"evaluate.label_cells": cells})
+    every = figures(found)
+    values = {key: value for key, value in every.items() if key[2] in measures}
     chosen = ["zmuv+combmnz"] if cells == "auto" else cells
     assert {cell for cell, *_ in values} == {*chosen, *(f"single+{name}" for name in RETRIEVERS[:2])}
     for (cell, group, measure, _, fold), value in values.items():
@@ -335,6 +409,10 @@ def test_metrics_of_labels(sample: Sample, cells: Any) -> None:
             "macro-f1": [2 * hits[x] / (listed[x] + carried[x]) for x in carried],
         }[name]
         assert value == pytest.approx(np.mean(of_label), abs=1e-12), (cell, group, measure, fold)
+    for (cell, group, measure, ideal, fold), value in every.items():
+        if measure in means:
+            parts = [values[cell, group, part, ideal, fold] for part in means[measure]]
+            assert value == pytest.approx(np.mean(parts), abs=1e-12)
 
 
 def test_too_many_cells_for_labels_are_refused(sample: Sample) -> None:
@@ -354,11 +432,12 @@ def test_grades_that_are_no_numbers_are_refused(sample: Sample) -> None:
 
 
 def test_names_that_people_type() -> None:
-    typed = "MAP, mrr@10,Recall@100,hit_rate@5,P@5,R-Prec,recip_rank,success@1,F1@3,ap@7"
+    typed = "MAP, mrr@10,Recall@100,hit_rate@5,P@5,R-Prec,recip_rank,success@1,F1@3,ap@7,Micro_P@5,sample-recall@5"
     assert [str(measure) for measure in parse_measures(typed)] == [
         *("map", "mrr@10", "recall@100", "hit-rate@5", "precision@5", "r-precision", "mrr", "hit-rate@1", "f1@3"),
-        "map@7",
+        *("map@7", "micro-precision@5", "recall@5"),
     ]
+    assert parse_measures("R@5:50:5, Micro_F@1:3:1") == [("recall@5:50:5", 0), ("micro-f1@1:3:1", 0)]
     assert set(metric_names().values()) == set(METRICS.names())
     for word, message in {
         "hitrate@5": "Did you mean 'hit-rate'",
@@ -366,6 +445,14 @@ def test_names_that_people_type() -> None:
         "bpref@5": "has no cut-off: it is written 'bpref'",
         f"recall@{LARGEST_K + 1}": "from 1 to 1,000",
         "recall": "from 1 to 1,000",
+        "recall@5:50": "is written FIRST:LAST:STEP, as in 'recall@5:50:5'",
+        "recall@5:x:5": "is written FIRST:LAST:STEP",
+        "recall@5:5:5": "from 1 to 1,000 and ascending",
+        "recall@0:10:5": "from 1 to 1,000 and ascending",
+        "recall@5:50:0": "from 1 to 1,000 and ascending",
+        "recall@5:52:5": "no step from 5 ends at 52, the last one before is at 50",
+        "recall@1:1000:1": "at most 100 cut-offs",
+        "bpref@5:50:5": "has no cut-off",
     }.items():
         with pytest.raises(xf.ConfigError, match=message):
             parse_measures(word)
@@ -393,13 +480,14 @@ def test_what_contradicts_a_preset_is_refused() -> None:
 def test_the_report_takes_every_metric(sample: Sample, tmp_path: Path) -> None:
     """Also those that only some cells have, that have no cut-off, and no figure per text."""
     measures = [f"{entry.name}@5" if entry.cutoff == "needed" else entry.name for entry in METRICS]
+    measures += ["recall@2:8:2", "macro-f1@1:5:2"]
     settings = {"evaluate.details": True, "evaluate.randomizations": 100, "report.figures": False}
     training = {n: [n % 50, n % 7] for n in range(60)}
     found = sample.evaluate(metrics=measures, training=training, settings=settings)
     page = Path(found.report(str(tmp_path / "report"))).read_text()
     assert "PSnDCG" in page and "coverage" in page
     report = (tmp_path / "report" / "report.md").read_text()
-    for name in ("MAP", "MRR", "bpref", "macro F1", "R-precision"):
+    for name in ("MAP", "MRR", "bpref", "macro F1", "R-precision", "RP", "micro P", "sample F1", "R@2:8:2"):
         assert name in report
     assert "MAP@0" not in report and "map@0" not in page
     assert "MAP" in found.table() or "map" in found.table()
