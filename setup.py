@@ -116,6 +116,8 @@ setup(
         "pyspark>=4.0",
         "PyYAML>=6.0.1",
         "scipy>=1.11.1",
+        # Sums of products of matrices that do not depend on the number of threads.
+        "threadpoolctl>=3.2",
     ],
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["xmtc-fusion = jobs.cli:command"]},

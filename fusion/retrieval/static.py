@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import cos, pi
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from fusion.errors import InputError
 from fusion.retrieval.bags import Adam, Bags, backward, bag_sums, columns_of, document_frequencies, forward, joined
 from fusion.retrieval.contrastive import (
     LabelSets,
     check_collapse,
-    dense_package,
     first_dispersion,
     mean_reciprocal_rank,
     negatives,
 )
-from fusion.retrieval.projection import deterministic, unit
-from fusion.types import Ints, Singles
+from fusion.retrieval.projection import unit
+from fusion.types import EPS, Array, Ints, Singles
 
 WEIGHT_RATE, OWN_RATE = 10.0, 5.0
 """How much faster token weights and labels' own vectors learn than token vectors."""
@@ -32,6 +32,9 @@ RISE = 0.3
 """The share of the steps in which the rate rises."""
 UNSEEN = 0.1
 """What is added to a token's idf, so that one in every text still counts a little."""
+
+Pairs = tuple[Ints, Ints]
+"""The rows of texts and of labels that belong together."""
 
 
 @dataclass(frozen=True)
@@ -115,30 +118,69 @@ def inverse_frequencies(bags: Bags, tokens: int) -> Singles:
     return (np.log((texts + 1) / (document_frequencies(bags, tokens) + 1)) + UNSEEN).astype(np.float32)
 
 
-def wide_nt_xent(texts: Any, labels: Any, pairs: tuple[Any, Any], negative: Any, temperature: float) -> Any:
+class Contrasted(NamedTuple):
+    """A loss, and its gradients with respect to the vectors of texts and of labels."""
+
+    loss: float
+    by_text: Singles
+    by_label: Singles
+
+
+def wide_nt_xent(texts: Singles, labels: Singles, pairs: Pairs, negative: Array, temperature: float) -> Contrasted:
     """NT-Xent over a batch of pairs (text row, label row) whose texts are contrasted with more labels than the pairs'.
 
     As `nt_xent`, with two differences: a text is contrasted with every row of `labels`, and with each but once, however
     many pairs have it. Row i of `negative` belongs to pair i, its columns to the labels. Rows of texts and labels need
     not be normalised.
     """
-    torch = dense_package("torch")
-    normalize = torch.nn.functional.normalize
     of_text, of_label = pairs
-    logits = (normalize(texts, dim=1) @ normalize(labels, dim=1).T)[of_text] / temperature
-    right = torch.nn.functional.one_hot(of_label, len(labels)).bool()
-    square = logits[:, of_label]
-    opposed = negative[:, of_label] | torch.eye(len(of_label), dtype=torch.bool)
-    to_labels = logits.masked_fill(~(negative | right), float("-inf")).logsumexp(dim=1)
-    to_texts = square.masked_fill(~opposed, float("-inf")).logsumexp(dim=0)
-    return (to_labels + to_texts - 2 * square.diagonal()).mean() / 2
+    pair = np.arange(len(of_text))
+    text_units, label_units = unit(texts), unit(labels)
+    cosine = text_units @ label_units.T
+    logits = cosine[of_text] / np.float32(temperature)
+    positive = logits[pair, of_label]
+    contrasted = negative.copy()
+    contrasted[pair, of_label] = True
+    opposed = negative[:, of_label]
+    opposed[pair, pair] = True
+    to_labels, share_of_label = _softmax(logits, contrasted, axis=1)
+    to_texts, share_of_text = _softmax(logits[:, of_label], opposed, axis=0)
+    loss = float((to_labels + to_texts - 2 * positive).mean() / 2)
+    # By pair and label first; then the pairs of a text, and those of a label, are added up.
+    slope = share_of_label
+    slope[pair, of_label] -= 2
+    np.add.at(slope.T, of_label, share_of_text.T)
+    by_cosine = np.zeros((len(texts), len(labels)), np.float32)
+    np.add.at(by_cosine, of_text, slope)
+    by_cosine /= np.float32(2 * len(pair) * temperature)
+    return Contrasted(
+        loss,
+        through_unit(by_cosine @ label_units, texts, text_units),
+        through_unit(by_cosine.T @ text_units, labels, label_units),
+    )
+
+
+def _softmax(logits: Singles, allowed: Array, axis: int) -> tuple[Singles, Singles]:
+    """The logarithm of the sum of exponentials of allowed logits along an axis, and the share of each in that sum."""
+    masked = np.where(allowed, logits, np.float32(-np.inf))
+    highest = masked.max(axis=axis, keepdims=True)
+    shares = np.exp(masked - highest)
+    total = shares.sum(axis=axis, keepdims=True)
+    shares /= total
+    return (np.log(total) + highest).squeeze(axis), shares
+
+
+def through_unit(gradient: Singles, vectors: Singles, units: Singles) -> Singles:
+    """The gradient with respect to vectors, from that with respect to their unit vectors."""
+    length = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(EPS))
+    along = (gradient * units).sum(axis=1, keepdims=True)
+    return ((gradient - along * units) / length).astype(np.float32)
 
 
 class _Trainer:
     """The parameters of a model in training, and one step of it."""
 
     def __init__(self, start: Singles, train: Labelled, names: Bags, settings: StaticTraining) -> None:
-        self.torch = dense_package("torch")
         self.train, self.names, self.settings = train, names, settings
         self.everything = joined(train.bags, names)
         self.vectors = Adam.of(start)
@@ -154,22 +196,20 @@ class _Trainer:
         self.number += 1
         some_texts, text_row = np.unique(texts, return_inverse=True)
         some_labels = np.union1d(labels, extra)
-        label_row = np.searchsorted(some_labels, labels)
         rows = np.concatenate((some_texts, len(self.train.known) + some_labels))
         columns = columns_of(self.everything, rows, len(self.vectors.value))
-        sums = self._leaf(forward(columns, self.vectors.value, self.weights.value, len(rows)))
-        own = self._leaf(self.own.value[some_labels])
-        names = self.torch.nn.functional.normalize(sums[len(some_texts) :], dim=1)
-        mask = self.torch.from_numpy(negatives(some_labels, self.train.known.take(texts)))
-        pairs = self.torch.from_numpy(text_row), self.torch.from_numpy(label_row)
-        loss = wide_nt_xent(sums[: len(some_texts)], names + own, pairs, mask, self.settings.temperature)
-        loss.backward()
-        backward(columns, sums.grad.numpy(), self.vectors, self.weights, self.number, (rate, rate * WEIGHT_RATE))
-        self.own.step(some_labels, own.grad.numpy(), self.number, rate * OWN_RATE)
-        return float(loss.detach())
-
-    def _leaf(self, values: Singles) -> Any:
-        return self.torch.from_numpy(values).requires_grad_()
+        sums = forward(columns, self.vectors.value, self.weights.value, len(rows))
+        text_sums, name_sums = sums[: len(some_texts)], sums[len(some_texts) :]
+        names = unit(name_sums)
+        negative = negatives(some_labels, self.train.known.take(texts))
+        pairs = text_row, np.searchsorted(some_labels, labels)
+        loss, by_text, by_label = wide_nt_xent(
+            text_sums, names + self.own.value[some_labels], pairs, negative, self.settings.temperature
+        )
+        by_sums = np.vstack((by_text, through_unit(by_label, name_sums, names)))
+        backward(columns, by_sums, self.vectors, self.weights, self.number, (rate, rate * WEIGHT_RATE))
+        self.own.step(some_labels, by_label, self.number, rate * OWN_RATE)
+        return loss
 
 
 def train_static(
@@ -193,7 +233,8 @@ def train_static(
     sample = validation.bags if len(validation.known) else train.bags
     dispersed = first_dispersion(model.texts(sample), model.labels(names), where)
     mrr, losses = [_judge(model, names, validation)], list[float]()
-    with deterministic(trainer.torch):
+    # Sums of products of matrices must not depend on the number of threads.
+    with threadpool_limits(1):
         for epoch in range(1, settings.epochs + 1):
             order, total = rng.permutation(len(texts)), 0.0
             for step in range(steps):

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from threadpoolctl import threadpool_limits
 
 from fusion.errors import ConfigError, InputError
 from udfs.steps import Batches, Step, key_starts
@@ -113,7 +114,8 @@ class LocalEngine:
         """The rows that a step makes of each part, in the order of the parts."""
         call = _Call(step)
         if self.workers > 1 and not step.in_python:
-            with ThreadPoolExecutor(self.workers) as pool:
+            # The threads are those of this pool: sums must not depend on how many more a library would start.
+            with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
                 yield from _in_order(pool, call, parts, self.workers)
             return
         begin = time.monotonic()

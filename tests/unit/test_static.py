@@ -221,16 +221,28 @@ def test_the_wide_loss_by_hand() -> None:
         others = [s[text, other] for other in range(5) if negative[n, other]]
         opposed = [s[pairs[0][m], label] for m in range(4) if negative[m, label]]
         wanted += [-s[text, label] + np.log(np.exp([s[text, label], *some]).sum()) for some in (others, opposed)]
-    sides = torch.from_numpy(texts), torch.from_numpy(labels)
-    given = tuple(map(torch.from_numpy, pairs))
-    loss = static.wide_nt_xent(*sides, given, torch.from_numpy(negative), 0.5)
-    assert float(loss) == pytest.approx(np.mean(wanted), rel=1e-5)
-    distinct = torch.from_numpy(pairs[1])
-    same = static.wide_nt_xent(
-        sides[0], sides[1][distinct], (given[0], torch.arange(4)), torch.from_numpy(negative[:, pairs[1]]), 0.5
-    )
-    plain = nt_xent(sides[0][given[0]], sides[1][distinct], torch.from_numpy(negative[:, pairs[1]]), 0.5)
-    assert float(same) == pytest.approx(float(plain), rel=1e-6)
+    loss, by_text, by_label = static.wide_nt_xent(texts, labels, pairs, negative, 0.5)
+    assert loss == pytest.approx(np.mean(wanted), rel=1e-5)
+    sides = [torch.from_numpy(side).requires_grad_() for side in (texts, labels)]
+    logits = (torch.nn.functional.normalize(sides[0]) @ torch.nn.functional.normalize(sides[1]).T / 0.5)[pairs[0]]
+    right = torch.nn.functional.one_hot(torch.from_numpy(pairs[1]), 5).bool()
+    square = logits[:, pairs[1]]
+    opposed = torch.from_numpy(negative[:, pairs[1]]) | torch.eye(4, dtype=torch.bool)
+    to_labels = logits.masked_fill(~(torch.from_numpy(negative) | right), float("-inf")).logsumexp(dim=1)
+    to_texts = square.masked_fill(~opposed, float("-inf")).logsumexp(dim=0)
+    ((to_labels + to_texts - 2 * square.diagonal()).mean() / 2).backward()
+    np.testing.assert_allclose(by_text, sides[0].grad, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(by_label, sides[1].grad, rtol=1e-4, atol=1e-6)
+
+
+def test_the_wide_loss_without_further_labels_is_nt_xent() -> None:
+    rng = np.random.default_rng(4)
+    texts, labels = rng.standard_normal((4, WIDTH)), rng.standard_normal((4, WIDTH))
+    negative = rng.random((4, 4)) < 0.7
+    pair = np.arange(4)
+    same = static.wide_nt_xent(texts, labels, (pair, pair), negative, 0.5)
+    plain = nt_xent(torch.from_numpy(texts), torch.from_numpy(labels), torch.from_numpy(negative), 0.5)
+    assert same.loss == pytest.approx(float(plain), rel=1e-6)
 
 
 def test_lists_of_groups_become_lists_by_text() -> None:
