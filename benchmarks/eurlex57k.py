@@ -47,7 +47,7 @@ def main() -> None:
         "prepare.folder": arguments.folder,
         "prepare.limit": arguments.limit,
         "work.path": arguments.work,
-        "sparse.neighbours": arguments.neighbours,
+        "retrievers.bm25.neighbours": arguments.neighbours,
         "retrievers": arguments.retrievers,
     }
     config = load_config(str(CONFIG), settings)
@@ -61,7 +61,7 @@ def main() -> None:
     lists = {name: Workspace.of(config).candidate_lists(name) for name in config.retrievers}
     text = "\n".join(told(dataset, paper, weights(lists))) + "\n"
     name = "eurlex57k" if arguments.neighbours == 64 else f"eurlex57k-{arguments.neighbours}-neighbours"
-    if config.retrievers != ["bm25", "dense"]:
+    if list(config.retrievers) != ["bm25", "dense"]:
         name += "-" + "-".join(config.retrievers)
     (Path(__file__).parent / "results" / f"{name}.md").write_text(text)
     print(text)

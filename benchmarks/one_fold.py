@@ -19,8 +19,8 @@ from fusion.cells import SINGLE, Cell
 from fusion.labels import pareto_groups
 from fusion.retrieval.contrastive import Training
 from jobs.evaluation import evaluate
+from jobs.settings.bm25 import Bm25Settings
 from jobs.settings.config import load_config
-from jobs.settings.sparse import SparseSettings
 from udfs.retrieval.bm25 import LABEL, TEXT, Formula, Scoring, build_index, score_texts, tokenize_rows
 from udfs.retrieval.encode import Encoder, encode, load_encoder
 from udfs.retrieval.folds import FoldSource, read_rows, role_texts
@@ -139,7 +139,7 @@ class OneFold:
                 "label_group": pa.array(labels["label_group"].to_pylist() + [None] * size, pa.string()),
             }
         )
-        tokenizer, folder = SparseSettings().tokenizer.tokenizer, str(self.folder / "index-bm25")
+        tokenizer, folder = Bm25Settings().tokenizer.tokenizer, str(self.folder / "index-bm25")
         list(build_index(folder, Formula("texts", 1.5, 0.75), GROUPS)(tokenize_rows(tokenizer)(iter([known]))))
         search = score_texts(folder, "", 0, tokenizer, Scoring(64, "max", TOP), "bm25")
         return self._lists("bm25", search(iter(tests.select(["text_id", "text"]).combine_chunks().to_batches())))

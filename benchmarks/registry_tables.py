@@ -70,8 +70,8 @@ def retriever_tables() -> dict[str, str]:
     ]
     return {
         "retrievers": markdown(
-            ["name", "indexes", "scores", "when to use", "settings"],
-            ([f"`{x.name}`", x.indexes, x.scores, x.when, f"`{x.section}`"] for x in builtin),
+            ["name", "indexes", "scores", "when to use"],
+            ([f"`{x.name}`", x.indexes, x.scores, x.when] for x in builtin),
         ),
         "sources of retrievers": "".join(f"- `{entry.name}`: {entry.citation}.\n" for entry in builtin),
         "measured retrievers": markdown(["retriever", *_aspect_names()], rows),

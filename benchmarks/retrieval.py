@@ -92,7 +92,7 @@ def bm25(labels: int) -> dict[str, float]:
     """Build and search an index of training texts through the worker's own code."""
     import pyarrow as pa
 
-    from jobs.settings.sparse import SparseSettings
+    from jobs.settings.bm25 import Bm25Settings
     from udfs.retrieval.bm25 import LABEL, TEXT, Formula, Scoring, build_index, score_texts, tokenize_rows
 
     rng = np.random.default_rng(0)
@@ -116,7 +116,7 @@ def bm25(labels: int) -> dict[str, float]:
     )
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        tokenizer = SparseSettings().tokenizer.tokenizer
+        tokenizer = Bm25Settings().tokenizer.tokenizer
         index = build_index(folder, Formula("texts", 1.5, 0.75), ("head", "tail"))
         built = list(index(tokenize_rows(tokenizer)(iter([known]))))
         assert built[0]["documents"][0].as_py() == TEXTS

@@ -1,7 +1,7 @@
 """Each retriever alone, the best pair, all together, and what each adds to the others.
 
     python -m benchmarks.retrievers [--config conf/datasets/debtags.yaml] [--folder FOLDER] [--work FOLDER]
-                                    [--retrievers bm25,dense,static] [--set dense.max_length=64 ...]
+                                    [--retrievers bm25,dense,static] [--set retrievers.dense.max_length=64 ...]
 
 Every subset of the retrievers is fused in every way of the grid, in one pass (grid.subsets: all); with more than three
 retrievers, in nine ways. The figures are means over the folds in percent; tests are over all texts. Written to
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--folder")
     parser.add_argument("--work", default="work")
     parser.add_argument("--retrievers", default="bm25,dense,static")
-    parser.add_argument("--set", action="append", default=[], help="a further setting, such as static.epochs=3")
+    parser.add_argument("--set", action="append", default=[], help="one more setting: retrievers.static.epochs=3")
     arguments = parser.parse_args()
     settings: dict[str, Any] = {
         "work.path": arguments.work,

@@ -30,12 +30,13 @@ def steps(folder: Path, more: str = "") -> list[str]:
     dataset = f"--config {ROOT}/conf/datasets/debtags.yaml --folder {ROOT}/data/debtags"
     dataset += " --set prepare.limit=300 --set prepare.folds=2"
     lists, prepared = "candidates/bm25/lists.parquet", first / "prepared"
-    tables = f"--run texts={first}/{lists} --run labels={second}/{lists} --qrels {prepared}/samples.parquet"
+    by_labels = "candidates/bm25-labels/lists.parquet"
+    tables = f"--run texts={first}/{lists} --run labels={second}/{by_labels} --qrels {prepared}/samples.parquet"
     tables += f" --label-groups {prepared}/labels.parquet --folds {prepared}/folds.parquet"
     commands = [
         f"prepare {dataset} --work {first.parent}",
         f"retrieve_sparse {dataset} --work {first.parent}",
-        f"retrieve_sparse {dataset} --work {second.parent} --set sparse.mode=labels",
+        f"retrieve {dataset} --work {second.parent} --retrievers bm25-labels",
         f"evaluate {tables} --output {folder}/results",
         f"fuse {tables} --normalizations zmuv --fusions combmnz --output {folder}/fused",
         f"report --results {folder}/results --output {folder}/report --set report.figures=false",

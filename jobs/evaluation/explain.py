@@ -18,7 +18,6 @@ from jobs.inputs.lists import label_names, load_lists, text_excerpts
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Tables
 from jobs.settings.config import Config
-from jobs.settings.retrievers import chosen_retrievers
 from jobs.storage.stages import stage_fingerprint
 from jobs.storage.workspace import Workspace
 from udfs.fuse import TextPlan, TextScores, explain_text
@@ -67,7 +66,7 @@ def with_stages(config: Config) -> Config:
 
     finished = {
         entry.name: place.candidate_lists(entry.name)
-        for entry in chosen_retrievers(config.retrievers)
+        for entry in config.retrievers.entries()
         if stage_fingerprint(place.candidates(entry.name)) is not None
     }
     return evaluated(config, {**finished, **(config.inputs.candidates or {})})

@@ -17,7 +17,6 @@ from jobs.retrievers import driver
 from jobs.runtime.log import log
 from jobs.settings.base import OutputSettings
 from jobs.settings.config import Config
-from jobs.settings.retrievers import chosen_retrievers
 from jobs.storage.workspace import Workspace
 
 PREPARE, EVALUATE, REPORT = "prepare", "evaluate", "report"
@@ -31,7 +30,7 @@ MEANING = {
 
 def announce(config: Config, step: str) -> None:
     """Say which step of the job begins. A retriever's step has its name."""
-    indexes = {entry.name: entry.indexes for entry in chosen_retrievers(config.retrievers)}
+    indexes = {entry.name: entry.indexes for entry in config.retrievers.entries()}
     steps = [PREPARE, *indexes, EVALUATE, REPORT]
     about = MEANING.get(step) or f"{step}, which indexes {indexes[step]}"
     log(f"step {steps.index(step) + 1} of {len(steps)}: {about}")

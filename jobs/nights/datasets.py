@@ -321,7 +321,6 @@ def _configuration(config: Config) -> str:
     chosen = config.model_dump(mode="json")
     chosen["prepare"].pop("folder")
     watch = chosen["nightly"]["watch"]
-    retrieval = ("retrievers", "retriever_settings", "sparse", "dense", "static", "linear")
     tuned = ("validation_candidates", "tune") if config.nightly.watch.strategies else ()
-    sections = {name: chosen[name] for name in ("dataset", "prepare", *retrieval, "grid", "evaluate", *tuned)}
+    sections = {name: chosen[name] for name in ("dataset", "prepare", "retrievers", "grid", "evaluate", *tuned)}
     return fingerprint(json.loads(json.dumps({**sections, "watch": watch})))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import reduce
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,8 +21,8 @@ from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.engines.credentials import job
 from jobs.retrievers.stages import write_lists
 from jobs.runtime.log import Progress
+from jobs.settings.bm25 import Bm25Settings
 from jobs.settings.config import Config
-from jobs.settings.sparse import SparseSettings
 from jobs.storage.folders import ResultFolder
 from jobs.storage.stages import import_closure, input_fingerprint, run_stage, stage_folder
 from jobs.storage.workspace import LISTS, TEST, TRAIN, Workspace
@@ -41,6 +41,8 @@ from udfs.retrieval.bm25 import (
 )
 from udfs.stores.addresses import absolute
 
+LABEL_DOCUMENTS = "bm25-labels"
+"""The retriever that indexes one document per label; the other one indexes the training texts."""
 ENTRY = "jobs.retrievers.bm25"
 """This module and what it imports decide what the stages write."""
 SLICE = 50_000
@@ -50,7 +52,7 @@ SLICE = 50_000
 @job
 def run(spark: SparkSession, config: Config, retriever: str = RETRIEVER) -> str:
     """Retrieve, and return the folder of the candidates, which carry the name of the retriever."""
-    settings = config.sparse
+    settings = config.retrievers.settings(retriever, Bm25Settings)
     settings.tokenizer.tokenizer.check()
     place = Workspace.of(config)
     prepared = open_tables(spark, place.prepared, config.spark.partitions, config.validation_candidates)
@@ -82,8 +84,7 @@ def run(spark: SparkSession, config: Config, retriever: str = RETRIEVER) -> str:
 
 def run_labels(spark: SparkSession, config: Config) -> str:
     """BM25 over one document per label."""
-    settings = config.sparse.model_copy(update={"mode": "labels"})
-    return run(spark, config.model_copy(update={"sparse": settings}), "bm25-labels")
+    return run(spark, config, LABEL_DOCUMENTS)
 
 
 class FoldStages(NamedTuple):
@@ -93,20 +94,25 @@ class FoldStages(NamedTuple):
     fold: int
     index_path: str
 
+    @property
+    def mode(self) -> Literal["texts", "labels"]:
+        return "labels" if self.retriever == LABEL_DOCUMENTS else "texts"
 
-def index_stage(prepared: DatasetTables, settings: SparseSettings, stages: FoldStages) -> None:
+
+def index_stage(prepared: DatasetTables, settings: Bm25Settings, stages: FoldStages) -> None:
     """Build the index of a fold."""
     fold = stages.fold
-    formula = Formula(settings.mode, settings.k1, settings.b)
+    formula = Formula(stages.mode, settings.k1, settings.b)
     key: dict[str, Any] = {
         "prepared": prepared.fingerprint,
         "fold": fold,
-        "sparse": settings.model_dump(mode="json", include={"mode", "k1", "b", "tokenizer"}),
+        "documents": stages.mode,
+        "bm25": settings.model_dump(mode="json", include={"k1", "b", "tokenizer"}),
         "bm25s": version("bm25s"),
     }
 
     def build(folder: ResultFolder) -> dict[str, int]:
-        rows = prepared.repartitioned(index_rows(prepared, fold, settings))
+        rows = prepared.repartitioned(index_rows(prepared, fold, stages.mode))
         tokens = rows.mapInArrow(tokenize_rows(settings.tokenizer.tokenizer), ROWS_SCHEMA)
         # One worker takes all rows as a stream, in an order that no partitioning can change.
         ordered = tokens.repartition(1).sortWithinPartitions("kind", "id")
@@ -120,7 +126,7 @@ def index_stage(prepared: DatasetTables, settings: SparseSettings, stages: FoldS
             )
         if not counts["terms"]:
             raise InputError(
-                f"fold {fold}: no training text has a token; loosen sparse.tokenizer "
+                f"fold {fold}: no training text has a token; loosen retrievers.{stages.retriever}.tokenizer "
                 f"(min_length is {settings.tokenizer.min_length}), or look at samples.parquet"
             )
         return counts
@@ -128,14 +134,14 @@ def index_stage(prepared: DatasetTables, settings: SparseSettings, stages: FoldS
     run_stage(f"{stages.retriever} index of fold {fold}", stages.index_path, key, build, import_closure(ENTRY))
 
 
-def index_rows(prepared: DatasetTables, fold: int, settings: SparseSettings) -> DataFrame:
+def index_rows(prepared: DatasetTables, fold: int, mode: str) -> DataFrame:
     """What an index is made of: the labels, and the training texts of the fold. No other text gets in."""
     own_words = F.concat_ws("\n", "name", "alt_names", "description")
     nothing = F.lit(None)
     labels = prepared.labels.select(
         F.lit(LABEL).alias("kind"),
         F.col("label_id").cast("long").alias("id"),
-        (own_words if settings.mode == "labels" else nothing).cast("string").alias("text"),
+        (own_words if mode == "labels" else nothing).cast("string").alias("text"),
         nothing.cast("array<int>").alias("label_ids"),
         "label_group",
     )
@@ -150,7 +156,7 @@ def index_rows(prepared: DatasetTables, fold: int, settings: SparseSettings) -> 
 
 
 def lists_stage(
-    prepared: DatasetTables, settings: SparseSettings, stages: FoldStages, role: str, path: str, progress: Progress
+    prepared: DatasetTables, settings: Bm25Settings, stages: FoldStages, role: str, path: str, progress: Progress
 ) -> None:
     """Rank the labels for the texts that have a role in a fold, and keep the lists in the stage `path`."""
     retriever, fold, index = stages
@@ -158,7 +164,7 @@ def lists_stage(
     built = input_fingerprint(index)
     key = {
         "index": built,
-        "sparse": settings.model_dump(mode="json", include={"neighbours", "aggregation", "top"}),
+        "bm25": settings.model_dump(mode="json", include={"neighbours", "aggregation", "top"}),
     }
     texts = prepared.role_sizes[role][fold]
 

@@ -19,8 +19,9 @@ from fusion.retrieval.contrastive import dense_package
 from jobs.engines.credentials import job
 from jobs.retrievers import vectors as train_dense
 from jobs.retrievers.stages import run_folds, write_lists
-from jobs.retrievers.vectors import DenseConfig, DenseWork, Vectors, base_encoder
+from jobs.retrievers.vectors import DenseWork, Vectors, base_encoder
 from jobs.runtime.log import log
+from jobs.settings.config import Config
 from jobs.settings.dense import DenseSettings
 from jobs.storage.folders import ResultFolder, read_object
 from jobs.storage.stages import import_closure, input_fingerprint, run_stage, stage_folder
@@ -40,11 +41,11 @@ FoldVectors = Mapping[int, tuple[Vectors, Vectors]]
 
 
 @job
-def run(spark: SparkSession, config: DenseConfig) -> str:
+def run(spark: SparkSession, config: Config) -> str:
     """Retrieve, and return the folder of the candidates."""
     # Encoding takes hours; what comes after it should not fail for want of a package.
     dense_package("faiss")
-    work = train_dense.run(spark, config)
+    work = train_dense.run(spark, config, RETRIEVER)
     vectors = fold_vectors(work)
     _index_stage(work, vectors)
     _lists_stage(work, vectors)

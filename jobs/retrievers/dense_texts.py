@@ -12,7 +12,8 @@ from fusion.retrieval.contrastive import dense_package
 from jobs.retrievers import vectors as train_dense
 from jobs.retrievers.dense import FoldVectors, by_fold, fold_vectors, heads_folder, searched_texts, wanted_index
 from jobs.retrievers.stages import run_folds, write_lists
-from jobs.retrievers.vectors import DenseConfig, DenseWork
+from jobs.retrievers.vectors import DenseWork
+from jobs.settings.config import Config
 from jobs.storage.folders import ResultFolder
 from jobs.storage.stages import import_closure, input_fingerprint, run_stage, stage_folder
 from udfs.lists import LISTS_SCHEMA
@@ -25,10 +26,10 @@ ENTRY = "jobs.retrievers.dense_texts"
 """This module and what it imports decide what the stages write."""
 
 
-def run(spark: SparkSession, config: DenseConfig) -> str:
+def run(spark: SparkSession, config: Config) -> str:
     """Retrieve, and return the folder of the candidates."""
     dense_package("faiss")
-    work = train_dense.run(spark, config)
+    work = train_dense.run(spark, config, RETRIEVER)
     vectors = fold_vectors(work, train_texts=True)
     index = work.place.retriever_stage(RETRIEVER, "index")
     _index_stage(work, vectors, index)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from jobs.engines.credentials import job
 from jobs.retrievers import bm25, dense, dense_texts, learned, static
 from jobs.settings.config import Config
-from jobs.settings.retrievers import Retriever, chosen_retrievers
+from jobs.settings.retrievers import Retriever
 from jobs.storage.workspace import Workspace
 
 Work = Callable[[SparkSession, Config], str]
@@ -32,7 +32,7 @@ def run(
     """Bring all candidates up to date; the table of each retriever. `begin` is called before each of them."""
     place = Workspace.of(config)
     tables = {}
-    for entry in chosen_retrievers(config.retrievers):
+    for entry in config.retrievers.entries():
         begin(entry)
         bring_up_to_date(spark, config, entry)
         tables[entry.name] = place.candidate_lists(entry.name)

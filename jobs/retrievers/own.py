@@ -23,10 +23,10 @@ def retriever(name: str, *, indexes: str, scores: str, citation: str) -> Callabl
     """Register a function as a retriever.
 
     The function gets a `FoldTexts`: the fold's training and validation texts with their labels, the words of all
-    labels, and the settings under `retriever_settings.<name>`. It returns a function from a list of texts to a matrix
-    (texts x labels) of scores, NaN where a label is no candidate. Lists, label groups, folds, stages and partitions are
-    taken care of, and so is leakage: it never sees a test text while it learns. Lists of validation texts are what
-    fusions are tuned on, so these texts should only decide when learning stops.
+    labels, and the settings that the configuration has for its file. It returns a function from a list of texts to a
+    matrix (texts x labels) of scores, NaN where a label is no candidate. Lists, label groups, folds, stages and
+    partitions are taken care of, and so is leakage: it never sees a test text while it learns. Lists of validation
+    texts are what fusions are tuned on, so these texts should only decide when learning stops.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name) or name in TAKEN:
         raise ConfigError(f"a retriever cannot be called {name!r}: small letters, digits and hyphens, and no {TAKEN}")
@@ -35,10 +35,7 @@ def retriever(name: str, *, indexes: str, scores: str, citation: str) -> Callabl
         module = sys.modules.get(learn.__module__)
         origin = str(getattr(module, "__file__", None) or learn.__module__)
 
-        entry = Retriever(
-            name, indexes, scores, citation, section=f"retriever_settings.{name}", origin=origin, learn=learn
-        )
-        return RETRIEVERS.add(entry)
+        return RETRIEVERS.add(Retriever(name, indexes, scores, citation, origin=origin, learn=learn))
 
     return register
 

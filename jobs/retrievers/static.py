@@ -69,10 +69,11 @@ class StaticRun:
 
 def run(spark: SparkSession, config: Config, retriever: str) -> str:
     """Retrieve, and return the folder of the candidates."""
+    settings = config.retrievers.settings(retriever, StaticSettings)
     place = Workspace.of(config)
-    start = static_start(config.static)
+    start = static_start(settings)
     prepared = open_tables(spark, place.prepared, config.spark.partitions, config.validation_candidates)
-    work = StaticRun(spark, config.static, prepared, place)
+    work = StaticRun(spark, settings, prepared, place)
     _tokens_stage(work, start)
     _model_stage(work, start)
     return _lists_stage(work, retriever)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,16 +22,15 @@ from jobs.engines.credentials import job
 from jobs.retrievers.models import located_model
 from jobs.retrievers.stages import keep_reports, run_folds
 from jobs.runtime.log import Progress, log
-from jobs.settings.base import SparkSettings
+from jobs.settings.config import Config
 from jobs.settings.dense import DenseSettings
-from jobs.settings.prepare import WorkSettings
 from jobs.storage.folders import ResultFolder, remove_folder
 from jobs.storage.stages import fingerprint, import_closure, run_stage, stage_fingerprint, stage_folder
 from jobs.storage.workspace import VECTORS, Workspace
 from udfs.retrieval.encode import VECTORS_SCHEMA, Encoder, encode_texts, find_model, load_encoder, native_precision
 from udfs.retrieval.finetune import Saving, finetune
 from udfs.retrieval.folds import FoldSource
-from udfs.retrieval.vectors import train_projection
+from udfs.retrieval.vectors import RETRIEVER, train_projection
 from udfs.stores.addresses import absolute
 
 WORDS, SCRATCH = "words.parquet", "scratch"
@@ -48,21 +47,6 @@ digests of the texts and of the model are in the key."""
 LEARNING = ("udfs.retrieval.finetune", "udfs.retrieval.vectors")
 """These and what they import decide what is learnt from vectors and texts."""
 TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", "patience", "train_batch", "seed"}
-
-
-class DenseConfig(Protocol):
-    """What the dense jobs read of the configuration."""
-
-    @property
-    def dataset(self) -> str: ...
-    @property
-    def work(self) -> WorkSettings: ...
-    @property
-    def dense(self) -> DenseSettings: ...
-    @property
-    def spark(self) -> SparkSettings: ...
-    @property
-    def validation_candidates(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -102,19 +86,20 @@ class DenseWork:
 
 
 @job
-def run(spark: SparkSession, config: DenseConfig) -> DenseWork:
+def run(spark: SparkSession, config: Config, retriever: str = RETRIEVER) -> DenseWork:
     """Encode and train, unless that was done before."""
+    settings = config.retrievers.settings(retriever, DenseSettings)
     place = Workspace.of(config)
-    find_model(config.dense.model)
-    if config.dense.precision == "auto":
-        log(f"dense.precision: auto is {native_precision()} on this machine")
+    find_model(settings.model)
+    if settings.precision == "auto":
+        log(f"retrievers.{retriever}.precision: auto is {native_precision()} on this machine")
     prepared = open_tables(spark, place.prepared, config.spark.partitions, config.validation_candidates)
-    work = DenseWork(spark, config.dense, prepared, place)
-    if config.dense.train == "full":
+    work = DenseWork(spark, settings, prepared, place)
+    if settings.train == "full":
         _train_full(work)
         return work
     texts, labels = base_vectors(work)
-    if config.dense.train == "projection":
+    if settings.train == "projection":
         _train_projection(work, texts, labels)
     return replace(work, vectors=(texts, labels))
 

@@ -37,6 +37,13 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class RetrieverSettings(Section):
+    """What every retriever has."""
+
+    top: int = Field(64, ge=1)
+    """The length of the lists, per label group."""
+
+
 class Inputs(Section):
     """Where the tables are: a path, a catalog table, or a TREC file."""
 
@@ -57,8 +64,8 @@ class Inputs(Section):
 class GridSettings(Section):
     """Which cells are computed, and how."""
 
-    normalizations: Names = "all"
-    fusions: Names = "all"
+    normalizations: Names = Field(default_factory=lambda: ["all"])
+    fusions: Names = Field(default_factory=lambda: ["all"])
     cells: list[str] | None = None
     subsets: Literal["all"] | None = None
     missing_labels: Missing = "skip"
@@ -225,17 +232,6 @@ class Secret:
         # JSON is for files and people. Python's own form keeps the secret, for the next layer of settings.
         written = core_schema.plain_serializer_function_ser_schema(str, when_used="json")
         return core_schema.no_info_after_validator_function(read, text, serialization=written)
-
-
-SECRETS = ("nightly.alerts", "nightly.mlflow", "retriever_settings", "spark.conf", "storage")
-"""Sections that hold secrets, or whatever a retriever of somebody's own needs."""
-
-
-def is_secret(setting: str) -> bool:
-    """Whether what is given for a setting, by its dotted name, may be or hold a secret: also where it is given for a
-    whole section, or for the whole configuration."""
-    around = f"{setting}." if setting else ""
-    return any(f"{setting}.".startswith(f"{name}.") or name.startswith(around) for name in SECRETS)
 
 
 LONGEST = 100

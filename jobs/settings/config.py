@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, ValidationError, field_validator
 
 from fusion.errors import ConfigError, SetupError, unknown_name
 from fusion.grid.grid import Grid, chosen_fusions, chosen_normalizations
@@ -25,80 +25,18 @@ from jobs.settings.base import (
     Section,
     SparkSettings,
     checked_dataset,
-    is_secret,
 )
-from jobs.settings.dense import DenseSettings
-from jobs.settings.linear import LinearSettings
+from jobs.settings.layers import Layer, layer_of, layer_of_one, left_out, merged, origin_of
 from jobs.settings.nightly import NightlySettings
 from jobs.settings.prepare import PrepareSettings, WorkSettings
-from jobs.settings.retrievers import chosen_retrievers
+from jobs.settings.retrievers import BUILT_IN, DEFAULT, RETRIEVERS, Retrievers, is_file
 from jobs.settings.sections import ExplainSettings, LogSettings, ReportSettings, StorageSettings, TuneSettings
-from jobs.settings.sparse import SparseSettings
-from jobs.settings.static import StaticSettings
 from jobs.settings.yaml_text import parse_yaml
 from udfs.stores.addresses import has_scheme
 from udfs.stores.objects import read_bytes
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
-
-
-class Layer(NamedTuple):
-    """Settings from one place, and what that place is called in messages; the defaults have no name there."""
-
-    origin: str
-    values: Mapping[str, Any]
-
-
-def layer_of(setting: str, value: Any, origin: str) -> Layer:
-    """A layer with one setting, by its dotted name."""
-    nested = value
-    for name in reversed(setting.split(".")):
-        nested = {name: nested}
-    return Layer(origin, nested)
-
-
-def merged(layers: Sequence[Layer]) -> Any:
-    """The settings of all layers; later ones win."""
-    values: Any = {}
-    for layer in layers:
-        values = _merged(values, layer.values)
-    return values
-
-
-def origin_of(layers: Sequence[Layer], path: Sequence[str | int]) -> str:
-    """What brought the value at a path: the last layer that sets it, or several that each set something below it."""
-    origins: list[str] = []
-    before: Any = None
-    for layer in layers:
-        value = _at(layer.values, path)
-        if value is ABSENT:
-            continue
-        # A mapping is merged with a mapping, anything else replaces what was there.
-        both = isinstance(before, Mapping) and isinstance(value, Mapping)
-        origins, before = [*(origins if both else []), layer.origin], value
-    return ", ".join(dict.fromkeys(filter(None, origins)))
-
-
-ABSENT = object()
-
-
-def _at(values: Any, path: Sequence[str | int]) -> Any:
-    """What a layer says about a path: the value there, or the one above it that is no mapping."""
-    for step in path:
-        if not isinstance(values, Mapping):
-            break
-        if step not in values:
-            return ABSENT
-        values = values[step]
-    return values
-
-
-def _merged(base: Any, over: Any) -> Any:
-    """Mappings are merged, mappings of free keys too; everything else is replaced."""
-    if not (isinstance(base, dict) and isinstance(over, dict)):
-        return over
-    return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
 
 
 class Replacement(NamedTuple):
@@ -153,13 +91,8 @@ class Config(Section):
     dataset: str = "unnamed"
     work: WorkSettings = WorkSettings()
     prepare: PrepareSettings = PrepareSettings()
-    retrievers: list[str] = Field(default_factory=lambda: ["bm25", "dense"], min_length=1)
-    retriever_settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    retrievers: Retrievers = DEFAULT
     validation_candidates: bool = True
-    sparse: SparseSettings = SparseSettings()
-    dense: DenseSettings = DenseSettings()
-    static: StaticSettings = StaticSettings()
-    linear: LinearSettings = LinearSettings()
     inputs: Inputs = Inputs()
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
@@ -178,11 +111,6 @@ class Config(Section):
     def _name(cls, name: str) -> str:
         return checked_dataset(name)
 
-    @field_validator("retrievers", mode="before")
-    @classmethod
-    def _split(cls, names: object) -> object:
-        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-
     def to_yaml(self) -> str:
         """For people and files: secrets are hidden."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
@@ -191,32 +119,32 @@ class Config(Section):
 def load_config(
     path: str | None = None, settings: Mapping[str, Any] | None = None, options: Mapping[str, str] | None = None
 ) -> Config:
-    """`conf/base.yaml`, then the file at `path`, then `settings` (dotted keys), each over the one before.
+    """The defaults, then the file at `path`, then `settings` (dotted keys), each over the one before.
 
     `options` says which option of the command line gave a setting, for messages.
     """
-    layers = [Layer("", parse_yaml(_base_yaml(), "conf/base.yaml"))]
+    layers = [layer_of({"retrievers": list(DEFAULT)}, "")]
     if path is not None:
-        layers.append(Layer(path, _read(path)))
+        layers.append(layer_of(_read(path), path))
     for setting, value in (settings or {}).items():
-        layers.append(layer_of(setting, value, (options or {}).get(setting, "")))
+        layers.append(layer_of_one(setting, value, (options or {}).get(setting, "")))
     return _checked(layers)
 
 
 def overlaid(config: Config, path: str) -> Config:
     """A configuration with the file at `path` laid over it."""
-    return _checked([Layer("", config.model_dump()), Layer(path, _read(path))])
+    return _checked([layer_of(config.model_dump(), ""), layer_of(_read(path), path)])
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     """A configuration with settings (dotted keys) laid over it."""
-    changes = [layer_of(setting, value, "") for setting, value in settings.items()]
-    return _checked([Layer("", config.model_dump()), *changes])
+    changes = [layer_of_one(setting, value, "") for setting, value in settings.items()]
+    return _checked([layer_of(config.model_dump(), ""), *changes])
 
 
 def make_config(content: str | bytes, source: str) -> Config:
     """A checked configuration from YAML, or an error that names every wrong key."""
-    return _checked([Layer(source, _settings(content, source))])
+    return _checked([layer_of(_settings(content, source), source)])
 
 
 def commented_yaml(config: Config) -> str:
@@ -228,19 +156,10 @@ def _base_yaml() -> str:
     return conf_file("base.yaml").read_text(encoding="utf-8")
 
 
-def _check_retriever_settings(config: Config) -> list[str]:
-    """Settings of a retriever that is not chosen are most likely misspelt."""
-    chosen = [entry.name for entry in chosen_retrievers(config.retrievers) if entry.origin]
-    for name in config.retriever_settings:
-        if name not in chosen:
-            raise unknown_name("retriever of your own", name, chosen)
-    return chosen
-
-
 def _run_names(config: Config) -> list[str]:
     """What the runs of a dataset are called; none if only its data tell."""
     runs = list(config.inputs.candidates) if isinstance(config.inputs.candidates, dict) else []
-    made = chosen_retrievers(config.retrievers) if config.prepare.format is not None else []
+    made = config.retrievers.entries() if config.prepare.format is not None else []
     return [*runs, *(entry.name for entry in made)]
 
 
@@ -264,8 +183,7 @@ def _check_watched_groups(config: Config) -> None:
 
 
 NAMES: dict[str, Callable[[Config], object]] = {
-    "retrievers": lambda config: chosen_retrievers(config.retrievers),
-    "retriever_settings": lambda config: config.retriever_settings and _check_retriever_settings(config),
+    "retrievers": lambda config: config.retrievers.entries(),
     "grid.normalizations": lambda config: chosen_normalizations(config.grid.normalizations),
     "grid.fusions": lambda config: chosen_fusions(config.grid.fusions),
     "grid.cells": lambda config: config.grid.cells and config.grid.chosen,
@@ -284,6 +202,9 @@ NAMES: dict[str, Callable[[Config], object]] = {
 
 def _checked(layers: Sequence[Layer]) -> Config:
     """The configuration of all layers, or an error that names every wrong setting and what brought it."""
+    problems = [_line(origin, _not_chosen(name, layers)) for name, origin in left_out(layers).items()]
+    if problems:
+        raise _invalid(problems)
     try:
         config = Config.model_validate(merged(layers))
     except ValidationError as error:
@@ -297,6 +218,13 @@ def _checked(layers: Sequence[Layer]) -> Config:
     if unknown:
         raise _invalid(unknown)
     return config
+
+
+def _not_chosen(name: str, layers: Sequence[Layer]) -> str:
+    chosen = [other for other in merged(layers)["retrievers"] if other not in left_out(layers)]
+    if is_file(name) or RETRIEVERS.find(name):
+        return f"retrievers.{name}: {name} is not among the chosen retrievers, {', '.join(chosen)}; choose it as well"
+    return f"retrievers.{name}: {unknown_name('retriever', name, RETRIEVERS.names())}"
 
 
 def _invalid(lines: Iterable[str]) -> ConfigError:
@@ -347,6 +275,20 @@ def _explain(error: Mapping[str, Any], layers: Sequence[Layer]) -> str:
     return _line(origin, f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
+SECRETS = ("nightly.alerts", "nightly.mlflow", "spark.conf", "storage")
+"""Sections that hold secrets. The settings of retrievers of your own may hold some, too."""
+
+
+def is_secret(setting: str) -> bool:
+    """Whether what is given for a setting, by its dotted name, may be or hold a secret: also where it is given for a
+    whole section, or for the whole configuration."""
+    section, _, name = setting.partition(".")
+    if section == "retrievers":
+        return not any(name == entry or name.startswith(f"{entry}.") for entry in BUILT_IN)
+    around = f"{setting}." if setting else ""
+    return any(f"{setting}.".startswith(f"{name}.") or name.startswith(around) for name in SECRETS)
+
+
 def _line(origin: str, message: str) -> str:
     return f"{origin}: {message}" if origin else message
 
@@ -355,5 +297,8 @@ def setting_names(section: type[BaseModel], prefix: str = "") -> Iterable[str]:
     """Every setting, as a dotted key."""
     for name, info in section.model_fields.items():
         yield prefix + name
-        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+        if info.annotation is Retrievers:
+            for entry in RETRIEVERS:
+                yield from setting_names(entry.settings, f"{prefix}{name}.{entry.name}.")
+        elif isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             yield from setting_names(info.annotation, f"{prefix}{name}.")

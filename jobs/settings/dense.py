@@ -8,12 +8,12 @@ from pydantic import Field, field_validator, model_validator
 
 from fusion.retrieval.contrastive import Training
 from fusion.retrieval.neighbours import Aggregation
-from jobs.settings.base import Section
+from jobs.settings.base import RetrieverSettings
 
 LabelPart = Literal["name", "alt_names", "description", "train_texts"]
 
 
-class DenseSettings(Section):
+class DenseSettings(RetrieverSettings):
     """A bi-encoder: how texts and labels become vectors, how it is trained, how vectors are searched."""
 
     model: str = "bundled:minilm"
@@ -45,7 +45,6 @@ class DenseSettings(Section):
     recall_texts: int = Field(200, ge=1)
     neighbours: int = Field(64, ge=1)
     aggregation: Aggregation = "max"
-    top: int = Field(64, ge=1)
 
     @field_validator("label_text", mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""The registry of retrievers: what each indexes, how it scores, and which section holds its settings.
+"""The registry of retrievers, and the part of the configuration that chooses some of them.
 
 What brings a retriever's candidates up to date is known to `retrieve` alone: a wrong name in the configuration is
 reported without importing Spark.
@@ -8,15 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, core_schema
 
 from fusion.errors import ConfigError
 from fusion.registry import Registry
+from jobs.settings.base import RetrieverSettings
+from jobs.settings.bm25 import Bm25Settings
+from jobs.settings.dense import DenseSettings
+from jobs.settings.linear import LinearSettings
+from jobs.settings.static import StaticSettings
+
+SettingsT = TypeVar("SettingsT", bound=RetrieverSettings)
+
+
+class OwnSettings(RetrieverSettings):
+    """Of a retriever of your own: any settings, which its function reads."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 @dataclass(frozen=True)
@@ -28,8 +44,10 @@ class Retriever:
     indexes: str
     scores: str
     citation: str
-    section: str
-    """The section of the configuration that holds its settings."""
+    settings: type[RetrieverSettings] = OwnSettings
+    """The model of its settings."""
+    family: str = ""
+    """The retriever whose settings it takes over where it has none of its own."""
     when: str = ""
     """When to use it, in a sentence or two."""
     origin: str = ""
@@ -40,6 +58,9 @@ class Retriever:
 
 class RetrieverRegistry(Registry[Retriever]):
     """Retrievers by name. A file that is read again, because it has changed, replaces what it registered before."""
+
+    def find(self, name: str) -> Retriever | None:
+        return self._entries.get(name)
 
     def add(self, entry: Retriever) -> Retriever:
         earlier = self._entries.get(entry.name)
@@ -52,10 +73,10 @@ RETRIEVERS = RetrieverRegistry("retriever")
 for _entry in (
     Retriever(
         "bm25",
-        indexes="the fold's training texts (sparse.mode: labels: one document per label)",
+        indexes="the fold's training texts",
         scores="the maximum (or sum) of BM25(text, t) over the most similar training texts t that carry the label",
         citation="Robertson et al., Okapi at TREC-3, 1994",
-        section="sparse",
+        settings=Bm25Settings,
         when="Always: it needs no training and finds words that an encoder has never seen.",
     ),
     Retriever(
@@ -63,7 +84,8 @@ for _entry in (
         indexes="one document per label: its name, alternative names, description and training texts",
         scores="BM25(text, the label's document)",
         citation="Robertson et al., Okapi at TREC-3, 1994",
-        section="sparse",
+        settings=Bm25Settings,
+        family="bm25",
         when="Labels with names or descriptions that occur in texts; labels without training texts.",
     ),
     Retriever(
@@ -71,15 +93,16 @@ for _entry in (
         indexes="one vector per label: its name and the mean of its training texts",
         scores="the cosine of the text's and the label's vector",
         citation="Reimers and Gurevych, Sentence-BERT, EMNLP 2019; trained with NT-Xent, Chen et al., ICML 2020",
-        section="dense",
-        when="Beside `bm25`: it finds synonyms, and labels without training texts by their names.",
+        settings=DenseSettings,
+        when="With `bm25`: it finds synonyms, and labels without training texts by their names.",
     ),
     Retriever(
         "dense-texts",
         indexes="the vectors of the fold's training texts by the model of `dense`",
         scores="the maximum (or sum) of the cosine over the nearest training texts that carry the label",
         citation="Zhang and Zhou, ML-KNN: A lazy learning approach to multi-label learning, 2007, for the idea",
-        section="dense",
+        settings=DenseSettings,
+        family="dense",
         when="Labels whose names say little, with enough training texts.",
     ),
     Retriever(
@@ -87,7 +110,7 @@ for _entry in (
         indexes="one plane per label that training texts carry, over their TF-IDF",
         scores="the signed distance of the text to the label's plane",
         citation="Babbar and Schölkopf, DiSMEC, WSDM 2017",
-        section="linear",
+        settings=LinearSettings,
         when="Labels with dozens of training texts each; no GPU and no encoder.",
     ),
     Retriever(
@@ -95,7 +118,7 @@ for _entry in (
         indexes="one vector per label: that of its words, plus one of its own that starts at zero",
         scores="the cosine of the text's and the label's vector, plus a little for the label's frequency",
         citation="Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (StaticEmbedding); NT-Xent: Chen et al., ICML 2020",
-        section="static",
+        settings=StaticSettings,
         when="As `dense` on a machine without a GPU: it is trained in seconds.",
     ),
     Retriever(
@@ -103,17 +126,106 @@ for _entry in (
         indexes="the vectors of the fold's training texts by the model of `static`",
         scores="the maximum (or sum) of the cosine over the nearest training texts that carry the label",
         citation="Zhang and Zhou, ML-KNN: A lazy learning approach to multi-label learning, 2007, for the idea",
-        section="static",
+        settings=StaticSettings,
+        family="static",
         when="As `dense-texts`, with the vectors of `static`.",
     ),
 ):
     RETRIEVERS.add(_entry)
 
 
-def chosen_retrievers(names: Iterable[str]) -> list[Retriever]:
-    """The retrievers behind names and files, in the order given and without repetitions."""
-    chosen = [entry for name in names for entry in (load_file(name) if name.endswith(".py") else [RETRIEVERS[name]])]
-    return list({entry.name: entry for entry in chosen}.values())
+BUILT_IN = tuple(RETRIEVERS.names())
+
+
+class Retrievers(Mapping[str, RetrieverSettings]):
+    """The chosen retrievers, by name or by the file of one's own, in their order; each with its settings.
+
+    In a configuration, names with settings (`{bm25: {k1: 0.9}, tree.py: {}}`), a list of names, or names separated by
+    commas.
+    """
+
+    def __init__(self, settings: Mapping[str, RetrieverSettings]) -> None:
+        self._settings = dict(settings)
+
+    def __getitem__(self, name: str) -> RetrieverSettings:
+        return self._settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+    def __repr__(self) -> str:
+        return f"Retrievers({self._settings!r})"
+
+    def entries(self) -> list[Retriever]:
+        """The retrievers behind names and files, without repetitions."""
+        return list({entry.name: entry for name in self for entry in registered(name)}.values())
+
+    def settings(self, retriever: str, model: type[SettingsT]) -> SettingsT:
+        """The settings of a retriever, which are of this model; its defaults if it was not chosen."""
+        for name, settings in self.items():
+            if name == retriever or (is_file(name) and retriever in (entry.name for entry in registered(name))):
+                assert isinstance(settings, model), f"{retriever} has {type(settings).__name__}, not {model.__name__}"
+                return settings
+        return model()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        written = core_schema.plain_serializer_function_ser_schema(_dumped, info_arg=True)
+        return core_schema.no_info_plain_validator_function(_validated, serialization=written)
+
+
+DEFAULT = Retrievers({"bm25": Bm25Settings(), "static": StaticSettings()})
+"""What a plain installation can run."""
+
+
+def _dumped(retrievers: Retrievers, info: core_schema.SerializationInfo) -> dict[str, Any]:
+    return {name: settings.model_dump(mode=info.mode) for name, settings in retrievers.items()}
+
+
+def _validated(given: object) -> Retrievers:
+    if isinstance(given, Retrievers):
+        return given
+    choice = given_choice(given)
+    if not choice:
+        raise ValueError("name at least one retriever, as in [bm25, static] or {bm25: {k1: 0.9}, static: {}}")
+    problems, settings = [], {}
+    for name, values in choice.items():
+        entry = None if is_file(name) else RETRIEVERS.find(name)
+        model = entry.settings if entry else OwnSettings
+        family = choice.get(entry.family) if entry else None
+        if isinstance(family, dict) and isinstance(values, dict):
+            values = {**family, **values}
+        try:
+            settings[name] = model.model_validate(values)
+        except ValidationError as error:
+            problems += [{**problem, "loc": (name, *problem["loc"])} for problem in error.errors()]
+    if problems:
+        raise ValidationError.from_exception_data("retrievers", problems)  # type: ignore[arg-type]
+    return Retrievers(settings)
+
+
+def given_choice(given: object) -> dict[str, Any]:
+    """What a layer of settings says about the retrievers, as names with settings; nothing if that makes no sense."""
+    if isinstance(given, str):
+        given = [name.strip() for name in given.split(",") if name.strip()]
+    if isinstance(given, Mapping):
+        return {str(name): {} if values is None else values for name, values in given.items()}
+    if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given):
+        return {name: {} for name in given}
+    return {}
+
+
+def is_file(name: str) -> bool:
+    """Whether a retriever is named by the Python file that registers it."""
+    return name.endswith(".py")
+
+
+def registered(name: str) -> list[Retriever]:
+    """The retriever of this name, or those that a file registers."""
+    return load_file(name) if is_file(name) else [RETRIEVERS[name]]
 
 
 def load_file(path: str) -> list[Retriever]:

@@ -8,12 +8,12 @@ from pydantic import Field, field_validator
 
 from fusion.retrieval.neighbours import Aggregation
 from fusion.retrieval.static import StaticTraining
-from jobs.settings.base import Section
+from jobs.settings.base import RetrieverSettings
 
 LabelWord = Literal["name", "alt_names", "description"]
 
 
-class StaticSettings(Section):
+class StaticSettings(RetrieverSettings):
     """Token vectors and token weights: where they start, how they are trained, how labels are searched."""
 
     model: str = "bundled:minilm"
@@ -32,7 +32,6 @@ class StaticSettings(Section):
     frequency_bias: float = Field(0.01, ge=0)
     neighbours: int = Field(64, ge=1)
     aggregation: Aggregation = "max"
-    top: int = Field(64, ge=1)
 
     @field_validator("label_text", mode="before")
     @classmethod

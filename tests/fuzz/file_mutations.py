@@ -155,7 +155,7 @@ add("YAML: a list of settings", "text", REFUSED, "yaml", lambda case, text: "- a
 @mutation("YAML: ten million laughs", "text", REFUSED, "yaml")
 def _(case: Case, text: str) -> str:
     levels = [f"    l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 8)]
-    return "\n".join(["retriever_settings:", "  own:", "    l0: &l0 [x]", *levels, text])
+    return "\n".join(["retrievers:", "  own.py:", "    l0: &l0 [x]", *levels, text])
 
 
 def _text(text: str) -> Apply:

@@ -48,7 +48,7 @@ def configure(work: Path, dataset: str, **settings: Any) -> Config:
         "prepare.folds": FOLDS,
         "spark.partitions": 2,
         "retrievers": RETRIEVERS,
-        "dense.max_length": 64,
+        "retrievers.dense.max_length": 64,
         "evaluate.metrics": ["ndcg@10", "precision@1"],
         **settings,
     }

@@ -31,21 +31,16 @@ from udfs.retrieval.vectors import GroupIndex
 TOP = 5
 
 
-class DenseConfig(Config):
-    work: WorkSettings = WorkSettings()
-    dense: DenseSettings = DenseSettings()
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
     return tiny_bert(tmp_path_factory.mktemp("tiny-bert"))
 
 
-def configure(work: Path, model: Path, partitions: int = 2, **dense: Any) -> DenseConfig:
+def configure(work: Path, model: Path, partitions: int = 2, **dense: Any) -> Config:
     small = {"max_length": 16, "batch_size": 8, "chunk_texts": 70, "train_batch": 32, "top": TOP, "epochs": 3}
-    settings = DenseSettings(**{"model": str(model), **small, "learning_rate_high": 0.02, **dense})
+    settings = {"model": str(model), **small, "learning_rate_high": 0.02, **dense}
     spark = SparkSettings(partitions=partitions)
-    return DenseConfig(dataset="made", work=WorkSettings(path=str(work)), dense=settings, spark=spark)
+    return Config(dataset="made", work=WorkSettings(path=str(work)), retrievers={"dense": settings}, spark=spark)
 
 
 def built(work: Path) -> dict[str, int]:
@@ -200,7 +195,9 @@ def test_without_training(spark, model, done, tmp_path):
     assert [row[:4] for row in lists] == [row[:4] for row in done[1]]
     assert not (tmp_path / "made/dense/model").exists()
     prepared = open_tables(spark, f"{tmp_path}/made/prepared", None)
-    work = train_dense.DenseWork(spark, config.dense, prepared, Workspace(str(tmp_path), "made"))
+    work = train_dense.DenseWork(
+        spark, config.retrievers.settings("dense", DenseSettings), prepared, Workspace(str(tmp_path), "made")
+    )
     words = {row["id"]: row["text"] for row in train_dense.label_words(work).collect()}
     assert words[0] == "w000"
     assert words[5] == "w025. w026, w027. w028"

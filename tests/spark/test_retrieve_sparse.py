@@ -21,9 +21,9 @@ from fusion.retrieval.tokens import Tokenizer
 from jobs.datasets.tables import open_tables
 from jobs.retrievers import bm25
 from jobs.settings.base import SparkSettings
+from jobs.settings.bm25 import Bm25Settings
 from jobs.settings.config import Config
 from jobs.settings.prepare import WorkSettings
-from jobs.settings.sparse import SparseSettings
 
 FOLDS, TEXTS, LABELS, WORDS = 2, 80, 24, 150
 GROUP = {label: "head" if label < 5 else "tail" for label in range(LABELS)}
@@ -76,12 +76,12 @@ def write_prepared(work: Path, data: dict[str, Any], stamp: str = "one") -> None
     (folder / "stage.json").write_text(json.dumps({"stage": "prepare", "fingerprint": stamp}))
 
 
-def configure(work: Path, partitions: int | None = None, **sparse: Any) -> Config:
+def configure(work: Path, partitions: int | None = None, **bm25: Any) -> Config:
     return Config(
         dataset="made",
         work=WorkSettings(path=str(work)),
         spark=SparkSettings(partitions=partitions),
-        sparse=SparseSettings(**sparse),
+        retrievers={"bm25": bm25, "bm25-labels": {}},
     )
 
 
@@ -99,7 +99,7 @@ def lists_of(candidates: Path, role: str) -> Lists:
     assert table.schema.field("label_ids").type.value_type == pa.int32()
     assert table.schema.field("scores").type.value_type == pa.float32()
     rows = table.to_pylist()
-    assert {row["retriever"] for row in rows} == {"bm25"}
+    assert len({row["retriever"] for row in rows}) == 1
     lists = {
         (row["fold"], row["text_id"], row["label_group"]): list(zip(row["label_ids"], row["scores"], strict=True))
         for row in rows
@@ -174,7 +174,7 @@ def test_validation_texts_are_listed_from_the_same_index(spark, tmp_path, data, 
 
 def test_one_document_a_label(spark, tmp_path, data) -> None:
     write_prepared(tmp_path, data)
-    found = retrieve(spark, configure(tmp_path, mode="labels", top=7))
+    found = lists_of(Path(bm25.run(spark, configure(tmp_path, top=7), "bm25-labels")), "test")
     labels = pq.read_table(tmp_path / "made/prepared/labels.parquet").to_pylist()
     expected = {}
     for fold, roles in enumerate(data["roles"]):
@@ -215,8 +215,8 @@ def test_partitions_change_nothing(spark, tmp_path, data, done, monkeypatch) -> 
     assert index_bytes(tmp_path, 0) == index_bytes(done[0], 0)
 
 
-@pytest.mark.parametrize("mode", ["texts", "labels"])
-def test_no_test_or_validation_text_reaches_the_index(spark, tmp_path, data, done, mode: str) -> None:
+@pytest.mark.parametrize("retriever", ["bm25", "bm25-labels"])
+def test_no_test_or_validation_text_reaches_the_index(spark, tmp_path, data, done, retriever: str) -> None:
     """With all other texts and their labels changed, not a byte of the fold's index changes."""
     roles = data["roles"][0]
     changed = {
@@ -229,16 +229,16 @@ def test_no_test_or_validation_text_reaches_the_index(spark, tmp_path, data, don
         write_prepared(tmp_path / name, texts, stamp=name)
         prepared = open_tables(spark, f"{tmp_path}/{name}/made/prepared", 2)
         path = f"{tmp_path}/{name}/made/bm25/index/fold={fold}"
-        stages = bm25.FoldStages("bm25", fold, path)
-        bm25.index_stage(prepared, SparseSettings(mode=mode), stages)
+        stages = bm25.FoldStages(retriever, fold, path)
+        bm25.index_stage(prepared, Bm25Settings(), stages)
         return index_bytes(tmp_path / name, fold)
 
-    as_is = built("as-is", data, 0) if mode == "labels" else index_bytes(done[0], 0)
+    as_is = built("as-is", data, 0) if retriever == "bm25-labels" else index_bytes(done[0], 0)
     assert {"data.csc.index.npy", "vocab.index.json", "text_id.npy"} < set(as_is)
     assert built("changed", changed, 0) == as_is
     indexed = np.load(tmp_path / "changed/made/bm25/index/fold=0/text_id.npy").tolist()
     assert indexed == [t for t in range(TEXTS) if roles[t] == "train"]
-    if mode == "texts":
+    if retriever == "bm25":
         # The other fold trains on some of the changed texts, and shows it.
         assert built("other", changed, 1) != index_bytes(done[0], 1)
 

@@ -14,7 +14,7 @@ import pytest
 from fusion.errors import InputError
 from jobs.retrievers import driver
 from jobs.retrievers import vectors as train_dense
-from jobs.settings.config import Config, load_config
+from jobs.settings.config import Config, load_config, with_settings
 from jobs.settings.retrievers import RETRIEVERS
 from tests.retrieval_data import FOLDS, LABELS, TEXTS, WORDS, make_data, read_lists, tiny_bert, word, write_prepared
 from udfs.retrieval.static import LABELS as STATIC
@@ -29,19 +29,22 @@ Lists = dict[str, list[tuple[Any, ...]]]
 
 def configure(work: Path, model: Path, partitions: int = 2, **settings: Any) -> Config:
     learning = {"model": str(model), "train_batch": 32, "epochs": 3, "top": TOP, "neighbours": 20}
+    dense = {**learning, "max_length": 16, "batch_size": 8, "learning_rate_high": 0.02}
+    chosen = {
+        **{name: {} for name in NAMES[:-1]},
+        "bm25": {"top": TOP, "neighbours": 20},
+        "dense": dense,
+        "linear": {"top": TOP},
+        "static": {**learning, "max_length": 16, "learning_rate": 0.02},
+        str(OWN): {"top": TOP},
+    }
     return load_config(
         None,
         {
             "dataset": "made",
             "work.path": str(work),
             "spark.partitions": partitions,
-            "retrievers": [*NAMES[:-1], str(OWN)],
-            "retriever_settings": {"name-words": {"top": TOP}},
-            "sparse.top": TOP,
-            "sparse.neighbours": 20,
-            "linear.top": TOP,
-            "dense": {**learning, "max_length": 16, "batch_size": 8, "learning_rate_high": 0.02},
-            "static": {**learning, "max_length": 16, "learning_rate": 0.02},
+            "retrievers": chosen,
             **settings,
         },
     )
@@ -163,8 +166,8 @@ def test_what_is_done_is_not_done_again(spark, model, done, tmp_path, capfd) -> 
     assert "train static: up to date" in said
     assert "name-words model: up to date" in said
     # Longer lists need neither new tokens nor new training.
-    chosen = {"retrievers": [STATIC, str(OWN)], "static.top": 3, "retriever_settings": {"name-words": {"top": TOP}}}
-    driver.run(spark, configure(tmp_path / "work", model, **chosen))
+    config = with_settings(configure(tmp_path / "work", model), {"retrievers": [STATIC, str(OWN)]})
+    driver.run(spark, with_settings(config, {f"retrievers.{STATIC}.top": 3}))
     said = capfd.readouterr().err
     assert "train static: up to date" in said
     assert "static candidates: up to date" not in said
@@ -215,7 +218,7 @@ def test_own_retrievers_that_do_not_work(spark, model, done, tmp_path, name: str
     decorator = f"@xf.retriever('{name}', indexes='i', scores='s', citation='c')"
     file.write_text(f"import xmtc_fusion as xf\n\n\n{decorator}\ndef learn(fold):\n    {body}\n")
     shutil.copytree(done[0] / "made/prepared", tmp_path / "made/prepared")
-    config = configure(tmp_path, model, retrievers=[str(file)], retriever_settings={})
+    config = configure(tmp_path, model, retrievers=[str(file)])
     with pytest.raises(InputError, match=message):
         driver.run(spark, config)
     assert not (tmp_path / "made/candidates").exists()

@@ -158,13 +158,13 @@ def test_mixed_up_results_are_refused(tmp_path: Path) -> None:
     one = write_results(tmp_path / "a", FOLDS)
     with pytest.raises(InputError, match=r"a and .*a holds 6 .*twice|figures twice, first: fold 0"):
         read_results([one, one])
-    other = write_results(tmp_path / "b", FOLDS, sparse__k1=1.2)
-    with pytest.raises(InputError, match=r"different configurations: sparse\.k1 is 1\.5 in the first and 1\.2"):
+    other = write_results(tmp_path / "b", FOLDS, fuse__top=12)
+    with pytest.raises(InputError, match=r"different configurations: fuse\.top is 64 in the first and 12"):
         read_results([one, other])
     joint = write_results(tmp_path / "c", FOLDS, dataset="another", grid__scope="joint")
     with pytest.raises(InputError, match=r"grid\.scope is 'group' in the first and 'joint'"):
         read_results([one, joint])
-    another = write_results(tmp_path / "d", FOLDS, dataset="another", sparse__k1=1.2)
+    another = write_results(tmp_path / "d", FOLDS, dataset="another", fuse__top=12)
     assert [found.config.dataset for found in read_results([one, another])] == ["sample", "another"]
 
 

@@ -101,7 +101,8 @@ WRONG = "grid: {scope: groups, engine: windows}\nfuse: {top: 0}\nprepare: {paper
 def test_an_error_names_what_brought_the_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     file.write_text(WRONG)
-    options = ["--engine", "array", "--set", "fuse.tops=3", "--set", "fuse.top=none", "--set", "dense.epochs=0"]
+    sets = ["fuse.tops=3", "fuse.top=none", "retrievers.static.epochs=0"]
+    options = ["--engine", "array", *(word for setting in sets for word in ("--set", setting))]
     assert main(["config", "--config", str(file), *options]) == 2
     lines = capsys.readouterr().err.splitlines()[1:]
     assert len(lines) == 9
@@ -110,7 +111,7 @@ def test_an_error_names_what_brought_the_setting(capsys: pytest.CaptureFixture[s
         "--engine: grid.engine: ",
         "--set fuse.top: fuse.top: ",
         "--set fuse.tops: unknown setting 'fuse.tops'; did you mean 'fuse.top'?",
-        "--set dense.epochs: dense.epochs: ",
+        "--set retrievers.static.epochs: retrievers.static.epochs: ",
         *(f"{file}: prepare.paper.{name}: Field required" for name in ("labels", "tail_per_text", "head_per_text")),
     ]
     for beginning in beginnings:
@@ -131,9 +132,9 @@ def test_settings_of_a_section_that_do_not_fit_name_all_that_brought_them(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "my.yaml"
-    file.write_text("dense: {learning_rate_low: 0.1}\n")
-    assert main(["config", "--config", str(file), "--set", "dense.learning_rate_high=0.01"]) == 2
-    assert f"{file}, --set dense.learning_rate_high: dense: " in capsys.readouterr().err
+    file.write_text("retrievers: {dense: {learning_rate_low: 0.1}}\n")
+    assert main(["config", "--config", str(file), "--set", "retrievers.dense.learning_rate_high=0.01"]) == 2
+    assert f"{file}, --set retrievers.dense.learning_rate_high: retrievers.dense: " in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -71,12 +71,12 @@ def test_the_report_lies_with_its_results(tmp_path: Path) -> None:
 
 
 def test_nothing_is_lost_by_an_error(tmp_path: Path) -> None:
-    good, other = write_results(tmp_path / "a", FOLDS), write_results(tmp_path / "b", FOLDS, sparse__k1=1.2)
+    good, other = write_results(tmp_path / "a", FOLDS), write_results(tmp_path / "b", FOLDS, fuse__top=12)
     out = str(tmp_path / "report")
     report.run(load_config(None, {"report.results": [good], "report.figures": False, "output.path": out}))
     before = plain_files(tmp_path / "report")
     mixed = {"report.results": f"{good},{other}", "output.path": out, "output.mode": "overwrite"}
-    with pytest.raises(InputError, match=r"sparse\.k1"):
+    with pytest.raises(InputError, match=r"fuse\.top"):
         report.run(load_config(None, mixed))
     with pytest.raises(OutputError, match="exists already"):
         report.run(load_config(None, {"report.results": [good], "output.path": out}))

@@ -7,54 +7,107 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from fusion.errors import ConfigError
 from jobs.retrievers.own import retriever
-from jobs.settings.config import Config, load_config, setting_names
-from jobs.settings.retrievers import RETRIEVERS, chosen_retrievers
+from jobs.settings.config import Config, load_config, make_config, overlaid, setting_names
+from jobs.settings.dense import DenseSettings
+from jobs.settings.retrievers import RETRIEVERS, OwnSettings, registered
+from jobs.settings.static import StaticSettings
 
 ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "conf" / "datasets" / "debtags.yaml"
 OWN = ROOT / "docs" / "own_retriever.py"
 BUILT_IN = [entry for entry in RETRIEVERS if not entry.origin]
 
 
 @pytest.mark.parametrize("entry", BUILT_IN, ids=lambda entry: entry.name)
-def test_each_says_what_it_does_and_where_its_settings_are(entry) -> None:
+def test_each_says_what_it_does_and_has_settings_of_its_own(entry) -> None:
     assert entry.indexes
     assert entry.scores
     assert entry.citation
-    assert entry.section in set(setting_names(Config))
+    assert f"retrievers.{entry.name}.top" in set(setting_names(Config))
+    config = load_config(None, {"retrievers": {entry.name: {"top": 3}}})
+    assert type(config.retrievers[entry.name]) is entry.settings
+    assert config.retrievers.settings(entry.name, entry.settings).top == 3
     page = (ROOT / "docs" / "retrievers.md").read_text()
-    assert f"| `{entry.name}` | {entry.indexes} | {entry.scores} | {entry.when} | `{entry.section}` |" in page
+    assert f"| `{entry.name}` | {entry.indexes} | {entry.scores} | {entry.when} |" in page
     assert entry.citation in " ".join(page.split())
-    comment = (ROOT / "conf" / "base.yaml").read_text().split("retrievers:")[0].rpartition("\n\n")[2]
-    assert entry.name in comment.replace("\n# ", " ").replace(";", ",").replace(":", ",")
 
 
-def test_old_configurations_mean_the_same_two() -> None:
-    assert [entry.name for entry in chosen_retrievers(load_config().retrievers)] == ["bm25", "dense"]
-    demo = yaml.safe_load((ROOT / "conf" / "datasets" / "debtags.yaml").read_text())
-    assert demo["retrievers"] == ["bm25", "dense", "static"]
+def names(config: Config) -> list[str]:
+    return [entry.name for entry in config.retrievers.entries()]
+
+
+def test_a_plain_installation_can_run_the_default() -> None:
+    assert names(load_config()) == ["bm25", "static"]
+    assert names(load_config(str(DEMO))) == ["bm25", "dense", "static"]
+
+
+def test_a_list_chooses_and_leaves_the_settings(tmp_path: Path) -> None:
+    """As --retrievers does, over the file of a dataset."""
+    for given in ("static,dense", ["static", "dense"]):
+        config = load_config(str(DEMO), {"retrievers": given})
+        assert names(config) == ["static", "dense"]
+        assert config.retrievers.settings("dense", DenseSettings).precision == "auto"
+    config = load_config(str(DEMO), {"retrievers.static.epochs": 2})
+    assert names(config) == names(load_config(str(DEMO)))
+    assert config.retrievers.settings("static", StaticSettings).epochs == 2
+    again = make_config(config.to_yaml(), "config.yaml")
+    assert again == config
+    assert names(again) == names(config)
+
+
+def test_a_mapping_chooses_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("retrievers: {static: {epochs: 2}, bm25-labels: }")
+    assert names(load_config(str(file))) == ["static", "bm25-labels"]
+    assert names(overlaid(load_config(str(DEMO)), str(file))) == ["static", "bm25-labels"]
+
+
+def test_a_retriever_takes_over_the_settings_of_its_family() -> None:
+    config = load_config(None, {"retrievers": {"static": {"epochs": 2, "top": 9}, "static-texts": {"top": 5}}})
+    of_texts = config.retrievers.settings("static-texts", StaticSettings)
+    assert (of_texts.epochs, of_texts.top, of_texts.neighbours) == (2, 5, 64)
+    assert config.retrievers.settings("static", StaticSettings).top == 9
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"retrievers": {"bm25": {"k2": 1}}},
+            "unknown setting 'retrievers.bm25.k2'; did you mean 'retrievers.bm25.k1'?",
+        ),
+        ({"retrievers.bm25.k2": 1}, "unknown setting 'retrievers.bm25.k2'; did you mean 'retrievers.bm25.k1'?"),
+        ({"retrievers": {"bm25": {"tokenizer": {"stemer": "english"}}}}, "mean 'retrievers.bm25.tokenizer.stemmer'?"),
+        ({"retrievers.bm25.k1": "much"}, "retrievers.bm25.k1: Input should be a valid number"),
+        ({"retrievers": {"bm25": 3}}, "retrievers.bm25: "),
+        ({"retrievers": 3}, "retrievers: .*name at least one retriever"),
+        ({"retrievers": {}}, "retrievers: .*name at least one retriever"),
+        ({"retrievers": []}, "retrievers: .*name at least one retriever"),
+        ({"retrievers.dense.epochs": 3}, "retrievers.dense: dense is not among the chosen retrievers, bm25, static"),
+        ({"retrievers.statik.epochs": 3}, "unknown retriever 'statik'. Did you mean 'static'?"),
+        ({"retrievers.mine.py.least": 3}, "retrievers.mine.py: mine.py is not among the chosen"),
+    ],
+)
+def test_settings_that_are_not_there(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
+        load_config(None, settings)
 
 
 def test_names_are_looked_up_when_the_configuration_is_read() -> None:
-    assert load_config(None, {"retrievers": "static, bm25"}).retrievers == ["static", "bm25"]
+    assert list(load_config(None, {"retrievers": "static, bm25"}).retrievers) == ["static", "bm25"]
     with pytest.raises(ConfigError, match=r"retrievers: unknown retriever 'statik'\. Did you mean 'static'\?"):
         load_config(None, {"retrievers": ["statik"]})
-    with pytest.raises(ConfigError, match=r"retrievers: .*at least 1"):
-        load_config(None, {"retrievers": []})
 
 
 def test_a_file_of_ones_own() -> None:
-    config = load_config(None, {"retrievers": ["bm25", str(OWN)], "retriever_settings": {"name-words": {"least": 0.4}}})
-    entries = chosen_retrievers([*config.retrievers, "bm25"])
-    assert [entry.name for entry in entries] == ["bm25", "name-words"]
-    assert entries[1].origin == str(OWN)
-    with pytest.raises(
-        ConfigError, match=r"retriever_settings: unknown retriever of your own 'name-word'\. Did you mean"
-    ):
-        load_config(None, {"retrievers": [str(OWN)], "retriever_settings": {"name-word": {}}})
+    config = load_config(None, {"retrievers": ["bm25", str(OWN)], f"retrievers.{OWN}.least": 0.4})
+    assert names(config) == ["bm25", "name-words"]
+    assert config.retrievers.entries()[1].origin == str(OWN)
+    settings = config.retrievers.settings("name-words", OwnSettings)
+    assert settings.model_dump() == {"top": 64, "least": 0.4}
 
 
 ENTRY = (
@@ -65,10 +118,10 @@ ENTRY = (
 def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(ENTRY.format("changing"))
-    (first,) = chosen_retrievers([str(file)])
-    assert chosen_retrievers([str(file)]) == [first]
+    (first,) = registered(str(file))
+    assert registered(str(file)) == [first]
     file.write_text(ENTRY.format("changing") + "# more\n")
-    (second,) = chosen_retrievers([str(file)])
+    (second,) = registered(str(file))
     assert second.name == "changing"
     assert second is not first
 
@@ -76,7 +129,7 @@ def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
 def test_a_path_is_relative_to_where_one_is(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "near.py").write_text(ENTRY.format("near"))
     monkeypatch.chdir(tmp_path)
-    assert [entry.origin for entry in chosen_retrievers(["near.py"])] == [str(tmp_path / "near.py")]
+    assert [entry.origin for entry in registered("near.py")] == [str(tmp_path / "near.py")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The settings of job `retrieve_sparse`: BM25 and its tokens."""
+"""The settings of BM25 and of its tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fusion.retrieval.neighbours import Aggregation
 from fusion.retrieval.tokens import Tokenizer
-from jobs.settings.base import Section
+from jobs.settings.base import RetrieverSettings, Section
 
 
 class TokenizerSettings(Section):
@@ -24,13 +24,11 @@ class TokenizerSettings(Section):
         return Tokenizer(self.lowercase, self.stop_words, self.stemmer, self.min_length)
 
 
-class SparseSettings(Section):
-    """What BM25 indexes, how it scores, and how many labels it lists."""
+class Bm25Settings(RetrieverSettings):
+    """How BM25 reads texts, scores and adds up."""
 
-    mode: Literal["texts", "labels"] = "texts"
     k1: float = Field(1.5, ge=0)
     b: float = Field(0.75, ge=0, le=1)
     neighbours: int = Field(64, ge=1)
     aggregation: Aggregation = "max"
-    top: int = Field(64, ge=1)
     tokenizer: TokenizerSettings = TokenizerSettings()
