@@ -9,17 +9,7 @@ from pathlib import Path
 from fusion.errors import InputError
 from udfs.stores.addresses import has_scheme, locate
 from udfs.stores.clients import file_system, retried
-from udfs.text_files import GZIP, LOOKED_AT, other_encoding, wide_text
-
-PARQUET = b"PAR1"
-REFUSED = {
-    b"PK\x03\x04": "a zip archive",
-    b"BZh": "compressed by bzip2",
-    b"\xfd7zXZ": "compressed by xz",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd",
-    b"\x89HDF": "an HDF5 file",
-    b"ARROW1": "an Arrow file",
-}
+from udfs.text_files import GZIP, LOOKED_AT, NO_TEXT, PARQUET, other_encoding, wide_text
 
 
 def file_kind(path: str) -> str | None:
@@ -29,7 +19,7 @@ def file_kind(path: str) -> str | None:
         return None
     if first.startswith(PARQUET):
         return "parquet"
-    for magic, what in REFUSED.items():
+    for magic, what in NO_TEXT.items():
         if first.startswith(magic):
             raise InputError(f"{path} is {what}; expected Parquet, or a TREC file as plain text or gzip")
     if (encoding := other_encoding(first)) is not None:

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fusion.errors import InputError
-from jobs.inputs.files import PARQUET, first_bytes
+from jobs.inputs.files import first_bytes
 from jobs.inputs.sources import NUMBER, bad_lines
 from udfs.stores.addresses import locate
 from udfs.stores.clients import file_system, retried
 from udfs.stores.objects import files_below
-from udfs.text_files import read_lines
+from udfs.text_files import PARQUET, read_lines
 
 LINES_AT_ONCE = 200_000
 """Lines that are Python objects at the same time."""
