@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from fusion.compiled import compiled
 from fusion.errors import InputError
 from fusion.retrieval.bags import Adam, Bags, backward, bag_sums, columns_of, document_frequencies, forward, joined
 from fusion.retrieval.contrastive import (
@@ -116,6 +117,41 @@ def inverse_frequencies(bags: Bags, tokens: int) -> Singles:
     """What token weights start at: ln((N + 1) / (n + 1)) + 0.1 for a token in n of N training texts."""
     texts = len(bags.offset) - 1
     return (np.log((texts + 1) / (document_frequencies(bags, tokens) + 1)) + UNSEEN).astype(np.float32)
+
+
+def word_vectors(train: Bags, tokens: int, width: int, seed: int) -> Singles:
+    """What the vectors of words start at where no other model gives them: a random direction for each word, plus the
+    direction of the training texts that it is in.
+
+    With r(t) random, x(i, t) the tf-idf weights of text i as a unit vector, and d(i) the direction of the sum of
+    x(i, t) r(t), less the mean over texts:
+
+        start(t) = (r(t) + direction of sum over texts i of x(i, t) d(i)) / sqrt 2
+
+    so words of the same texts start near to each other. Kanerva, Kristoferson and Holst, "Random indexing of text
+    samples for latent semantic analysis", CogSci 2000.
+    """
+    rng = np.random.default_rng(seed)
+    random = rng.standard_normal((tokens, width), np.float32) / np.float32(np.sqrt(width))
+    weights = inverse_frequencies(train, tokens)
+    directions = unit(bag_sums(train, weights[:, None] * random))
+    directions -= directions.mean(axis=0)
+    weighted = (train.times * weights[train.token]).astype(np.float64)
+    squares = np.concatenate(([0], np.cumsum(weighted**2)))[train.offset]
+    lengths = np.sqrt(np.maximum(np.diff(squares), EPS))
+    shares = (weighted / np.repeat(lengths, np.diff(train.offset))).astype(np.float32)
+    return (random + unit(_spread(train.offset, train.token, shares, directions, tokens))) / np.float32(np.sqrt(2))
+
+
+@compiled
+def _spread(offset, token, share, directions, tokens):  # type: ignore[no-untyped-def]
+    """The sum of the directions of each token's texts."""
+    sums = np.zeros((tokens, directions.shape[1]), np.float32)
+    for i in range(offset.size - 1):
+        for e in range(offset[i], offset[i + 1]):
+            for k in range(directions.shape[1]):
+                sums[token[e], k] += share[e] * directions[i, k]
+    return sums
 
 
 class Contrasted(NamedTuple):

@@ -23,6 +23,7 @@ from fusion.retrieval.static import (
     rising_and_falling,
     train_static,
     with_bias,
+    word_vectors,
 )
 from udfs.retrieval.encode import find_model
 from udfs.retrieval.static import (
@@ -205,6 +206,18 @@ def test_the_best_epoch_is_kept(monkeypatch) -> None:
     trained = train_static(start, train, validation, names, TRAINING, "fold 0")
     # The third epoch without a better one is the last.
     assert (trained.best, len(trained.mrr)) == (2, 6)
+
+
+def test_words_of_the_same_texts_start_near_to_each_other() -> None:
+    """Words 0 and 1 are always together, word 2 is in other texts, word 3 in none. A seed gives the same bytes."""
+    token = np.tile([0, 1, 2, 4], 20).astype(np.int32)
+    bags = Bags(np.arange(0, 81, 2), token, np.ones(80, np.float32))
+    vectors = word_vectors(bags, 5, 256, 7)
+    cosine = unit(vectors) @ unit(vectors).T
+    assert cosine[0, 1] > 0.4
+    assert cosine[0, 2] < 0.1
+    assert np.isfinite(vectors).all() and vectors[3].any()
+    assert vectors.tobytes() == word_vectors(bags, 5, 256, 7).tobytes()
 
 
 def test_the_wide_loss_by_hand() -> None:
