@@ -1,4 +1,4 @@
-"""What is known about labels before any ranking: head and tail, propensities, and the figures of a dataset.
+"""What is known about labels before any ranking: their groups, propensities, and the figures of a dataset.
 
 Propensities: how likely a label that applies to a text was also given to it. Rare labels are missed more often.
 
@@ -9,11 +9,15 @@ label applications. KDD 2016.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
+from fusion.errors import ConfigError
 from fusion.types import Array, Floats
 
 TAIL, HEAD, ALL = "tail", "head", "all"
@@ -30,6 +34,81 @@ def pareto_groups(label_ids: Array, frequencies: Array, share: float = 0.2) -> A
     groups = np.full(len(label_ids), TAIL, dtype=object)
     groups[order[: head_size(len(label_ids), share)]] = HEAD
     return groups
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A label group by how many training texts carry a label: from `least` to `most`, which None leaves open."""
+
+    group: str
+    least: int
+    most: int | None
+
+    @property
+    def texts(self) -> str:
+        """`50..`, `1..49` or `0`."""
+        if self.most == self.least:
+            return str(self.least)
+        return f"{self.least}..{'' if self.most is None else self.most}"
+
+    def __str__(self) -> str:
+        return f"{self.group}: {self.texts}"
+
+
+_BOUNDS = re.compile(r"(\d+)(?:(\.\.)(\d*))?")
+
+
+def parse_bounds(groups: Mapping[str, str | int]) -> tuple[Bounds, ...]:
+    """Label groups such as `{frequent: 50.., few: 1..49, zero: 0}`, in the order given. Every number of texts from 0 on
+    is in exactly one of them."""
+    parsed = tuple(_parse_bounds(group, bounds) for group, bounds in groups.items())
+    names = [bounds.group.casefold() for bounds in parsed]
+    for bounds in parsed:
+        if not bounds.group or bounds.group != bounds.group.strip():
+            raise ConfigError(f"label group {bounds.group!r}: a name must not be empty, or begin or end with a space")
+        if bounds.group == ALL:
+            raise ConfigError(f"label group {ALL!r}: the name is that of all labels together; choose another one")
+        if names.count(bounds.group.casefold()) > 1:
+            raise ConfigError(f"label group {bounds.group!r}: the name differs from another one by capitals alone")
+    ascending = sorted(parsed, key=lambda bounds: bounds.least)
+    if not ascending:
+        raise ConfigError("label groups by bounds: there are none; write them as {frequent: 50.., few: 1..49, zero: 0}")
+    if ascending[0].least > 0:
+        below = Bounds("", 0, ascending[0].least - 1).texts
+        raise ConfigError(
+            f"label groups by bounds: no group has labels of {below} texts; '{ascending[0]}' is the lowest"
+        )
+    for lower, upper in pairwise(ascending):
+        if lower.most is None or lower.most >= upper.least:
+            raise ConfigError(f"label groups by bounds: '{lower}' and '{upper}' overlap at {upper.least} texts")
+        if lower.most + 1 < upper.least:
+            gap = Bounds("", lower.most + 1, upper.least - 1).texts
+            raise ConfigError(f"label groups by bounds: no group has labels of {gap} texts ('{lower}', '{upper}')")
+    if ascending[-1].most is not None:
+        above = f"'{ascending[-1].group}: {ascending[-1].least}..'"
+        raise ConfigError(
+            f"label groups by bounds: no group has labels of more than {ascending[-1].most} texts: {above}?"
+        )
+    return parsed
+
+
+def _parse_bounds(group: str, bounds: str | int) -> Bounds:
+    match = _BOUNDS.fullmatch(str(bounds).replace(" ", ""))
+    if match is None or isinstance(bounds, bool):
+        raise ConfigError(f"label group {group!r}: {bounds!r} is not a range; write 50.. or 1..49, or 0 for one number")
+    least = int(match[1])
+    most = least if match[2] is None else int(match[3]) if match[3] else None
+    if most is not None and most < least:
+        raise ConfigError(f"label group {group!r}: {bounds!r} ends below its beginning")
+    return Bounds(str(group), least, most)
+
+
+def bounded_groups(frequencies: Array, groups: Sequence[Bounds]) -> Array:
+    """The group of each label, from the number of training texts that carry it."""
+    ascending = sorted(groups, key=lambda bounds: bounds.least)
+    names = np.array([bounds.group for bounds in ascending], dtype=object)
+    least = [bounds.least for bounds in ascending]
+    return np.asarray(names[np.searchsorted(least, np.asarray(frequencies), side="right") - 1])
 
 
 def frequency_bands(label_ids: Array, frequencies: Array, bands: int = 10) -> Array:
