@@ -96,7 +96,7 @@ setup(
     package_dir={"": ".", CONF: "conf"},
     package_data={
         **{name: ["py.typed"] for name in PACKAGES},
-        CONF: ["*.yaml", "datasets/*.yaml", "paper/*", "schedules/*"],
+        CONF: ["*.yaml", "datasets/*.yaml", "paper/*", "published/*", "schedules/*"],
         "jobs.reporting": ["assets/*"],
         "jobs.engines": ["*.properties"],
     },

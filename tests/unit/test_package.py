@@ -59,7 +59,8 @@ def test_the_wheel_claims_no_name_but_ours(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert tops == {"fusion", "jobs", "udfs", "xmtc_fusion"}
-    shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "conf").rglob("*.yaml")} | {"conf/paper/results.csv"}
+    shipped = {str(path.relative_to(ROOT)) for kind in ("*.yaml", "*.csv") for path in (ROOT / "conf").rglob(kind)}
+    assert {"conf/paper/results.csv", "conf/published/eurlex57k.csv"} < shipped
     assert {f"xmtc_fusion/{name}" for name in shipped} | {"xmtc_fusion/py.typed"} <= set(names)
     modules = {str(path.relative_to(ROOT)) for top in tops for path in (ROOT / top).rglob("*.py")}
     assert modules <= set(names)

@@ -1,0 +1,151 @@
+"""Figures that others have published for a dataset, next to ours, with what is needed to judge a comparison."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fusion.errors import InputError
+from fusion.labels import ALL
+from fusion.metrics import WHOLE, Measure, parse_measures
+from fusion.registry import METRICS
+from jobs.reporting.model import Aspect
+from jobs.settings.config import conf_file
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+COLUMNS = ("dataset", "split", "label_group", "system", "year", "metric", "value", "citation", "note")
+PUBLISHED = "published"
+"""The split that is the published training and test part."""
+COMPARABLE = (
+    "Ours are of the published test part, as theirs: the figures compare as far as the texts (length, parts, features) "
+    "and the label set are the same."
+)
+NOT_COMPARABLE = (
+    "Ours are means over folds of all texts, theirs are of the published test part: they show what to expect, and do "
+    "not compare. Training texts, label groups and frequencies differ."
+)
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """One figure of a system; without a cut-off, a metric is that of assigned sets of labels."""
+
+    dataset: str
+    split: str
+    label_group: str
+    system: str
+    year: int
+    metric: Measure
+    value: float
+    """A share of 1."""
+    citation: str
+    note: str
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """A line of the table: one of our cells, or a published system with its year and where its figures are from."""
+
+    name: str
+    values: tuple[float | None, ...]
+    """By the metrics of the table; None where there is no such figure."""
+    year: int | None = None
+    source: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        return self.year is None
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """The figures of one label group: ours first, then others' by year."""
+
+    label_group: str
+    metrics: tuple[Measure, ...]
+    rows: tuple[PublishedRow, ...]
+
+
+def published_tables(dataset: str, ours: Mapping[str, Mapping[Aspect, float]]) -> list[PublishedTable]:
+    """By label group, all labels first. `ours`: the figures of some cells by their names. Others rank the labels of a
+    group among themselves, so ours are those whose ideal ranking is made of the group alone."""
+    by_group: dict[str, list[PublishedFigure]] = defaultdict(list)
+    for figure in published_figures(dataset):
+        by_group[figure.label_group].append(figure)
+    return [_table(group, by_group[group], ours) for group in sorted(by_group, key=lambda group: group != ALL)]
+
+
+def comparability(split: str) -> str:
+    """What a reader of the tables must know, from the split that our figures are of."""
+    return COMPARABLE if split == PUBLISHED else NOT_COMPARABLE
+
+
+def _table(group: str, figures: list[PublishedFigure], ours: Mapping[str, Mapping[Aspect, float]]) -> PublishedTable:
+    metrics = tuple(sorted({figure.metric for figure in figures}, key=_place))
+    rows = []
+    for name, figures_of_cell in ours.items():
+        mine = tuple(figures_of_cell.get(_aspect(group, metric)) for metric in metrics)
+        if any(value is not None for value in mine):
+            rows.append(PublishedRow(name, mine))
+    systems: dict[tuple[int, str], dict[Measure, PublishedFigure]] = defaultdict(dict)
+    for figure in figures:
+        systems[figure.year, figure.system][figure.metric] = figure
+    for (year, system), of_system in sorted(systems.items()):
+        values = tuple(of_system[metric].value if metric in of_system else None for metric in metrics)
+        sources = dict.fromkeys(f"{figure.citation}. {figure.note}." for figure in of_system.values())
+        rows.append(PublishedRow(system, values, year, " ".join(sources)))
+    return PublishedTable(group, metrics, tuple(rows))
+
+
+def _aspect(group: str, metric: Measure) -> Aspect:
+    by_group = group != ALL and METRICS[metric.metric].ideal
+    return Aspect(group, *metric, "group" if by_group else ALL)
+
+
+def _place(metric: Measure) -> tuple[bool, bool, str, int]:
+    """nDCG first, and what is said of assigned sets last."""
+    return metric.k == WHOLE, metric.metric != "ndcg", *metric
+
+
+def published_figures(dataset: str) -> tuple[PublishedFigure, ...]:
+    """Those in the file of conf/published that a dataset's name begins with, in any case; none without such a file."""
+    name = dataset.casefold()
+    for file in _files():
+        stem = file.name.removesuffix(".csv")
+        if name == stem or name.startswith(f"{stem}-"):
+            return tuple(_read(file))
+    return ()
+
+
+def _files() -> list[Traversable]:
+    folder: Traversable = conf_file(f"{PUBLISHED}/README.md").parent  # type: ignore[attr-defined]
+    return sorted((file for file in folder.iterdir() if file.name.endswith(".csv")), key=lambda file: file.name)
+
+
+def _read(file: Traversable) -> Iterator[PublishedFigure]:
+    with file.open(encoding="utf-8") as stream:
+        rows = csv.DictReader(stream)
+        if tuple(rows.fieldnames or ()) != COLUMNS:
+            raise InputError(f"conf/published/{file.name}: expected the columns {', '.join(COLUMNS)}")
+        for row in rows:
+            where = f"conf/published/{file.name}, line {rows.line_num}"
+            try:
+                value, year = float(row["value"]) / 100, int(row["year"])
+            except ValueError as error:
+                raise InputError(f"{where}: value and year must be numbers: {error}") from None
+            if not 0 <= value <= 1:
+                raise InputError(f"{where}: {row['value']} is not a figure in percent")
+            metric = _metric(row["metric"])
+            texts = (row["dataset"], row["split"], row["label_group"], row["system"])
+            yield PublishedFigure(
+                *texts, year=year, metric=metric, value=value, citation=row["citation"], note=row["note"]
+            )
+
+
+def _metric(name: str) -> Measure:
+    return parse_measures(name)[0] if "@" in name else Measure(METRICS[name].name, WHOLE)

@@ -1,0 +1,87 @@
+"""Published figures next to ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fusion.errors import XmtcError
+from fusion.metrics import Measure
+from jobs.reporting import published
+from jobs.reporting.model import Aspect
+from jobs.reporting.published import PublishedTable, comparability, published_figures, published_tables
+
+CONF = Path(__file__).parents[2] / "conf"
+FILES = sorted((CONF / "published").glob("*.csv"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_figure_is_a_figure_and_has_a_source(path: Path) -> None:
+    """One file per dataset that has a configuration; no figure stands there twice."""
+    figures = published_figures(path.stem)
+    keys = {(figure.split, figure.label_group, figure.system, figure.metric) for figure in figures}
+    assert len(keys) == len(figures) > 2
+    assert {figure.dataset.casefold() for figure in figures} == {path.stem}
+    assert yaml.safe_load((CONF / "datasets" / path.name).with_suffix(".yaml").read_text())["dataset"] == path.stem
+    for figure in figures:
+        assert 0.1 < figure.value < 1 and 2000 < figure.year < 2030
+        assert figure.citation and figure.note and figure.system and figure.split == "published"
+
+
+def test_ours_come_first_and_others_by_year() -> None:
+    ours = {
+        "zmuv+combmnz": {
+            Aspect("all", "ndcg", 5): 0.8,
+            Aspect("few", "rp", 5, "group"): 0.5,
+            Aspect("few", "rp", 5): 0.1,
+        },
+        "bm25 alone": {Aspect("all", "map", 0): 0.4},
+    }
+    every, *groups = published_tables("EURLEX57K-published", ours)
+    assert every.label_group == "all" and {table.label_group for table in groups} == {"frequent", "few"}
+    first, *others = every.rows
+    assert first.is_ours and first.name == "zmuv+combmnz" and value(every, "zmuv+combmnz", "ndcg", 5) == 0.8
+    assert "bm25 alone" not in {row.name for row in every.rows}, "it has none of these figures"
+    assert value(every, "zmuv+combmnz", "rp", 5) is None
+    assert [row.year for row in others] == sorted(row.year or 0 for row in others)
+    assert value(every, "BERT-base", "ndcg", 5) == pytest.approx(0.823)
+    assert value(every, "BERT-base", "micro-f1", 0) == pytest.approx(0.732)
+    assert every.metrics[0] == Measure("ndcg", 5) and every.metrics[-1].k == 0
+    assert all("ACL 2019" in row.source for row in others if row.name == "BERT-base")
+    (few,) = (table for table in groups if table.label_group == "few")
+    assert value(few, "zmuv+combmnz", "rp", 5) == 0.5, "ranked and counted within the group"
+
+
+def value(table: PublishedTable, name: str, metric: str, k: int) -> float | None:
+    (row,) = (row for row in table.rows if row.name == name)
+    return row.values[table.metrics.index(Measure(metric, k))]
+
+
+def test_datasets_without_published_figures_have_no_tables() -> None:
+    for dataset in ("debtags", "eurlex", "eurlex57", "eurlex57kx", "unnamed"):
+        assert published_tables(dataset, {}) == []
+
+
+def test_only_the_published_split_compares() -> None:
+    assert "do not compare" in comparability("folds").replace("do\nnot", "do not")
+    assert "the figures compare" in comparability("published")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("dataset,value\nx,1\n", "expected the columns dataset, split"),
+        ("x,published,all,a,2019,precision@5,68x,c,n\n", r"broken\.csv, line 2: value and year must be numbers"),
+        ("x,published,all,a,2019,precision@5,687,c,n\n", "line 2: 687 is not a figure in percent"),
+        ("x,published,all,a,2019,precison@5,68,c,n\n", "Did you mean 'precision'"),
+        ("x,published,all,a,2019,f2,68,c,n\n", "unknown metric 'f2'"),
+    ],
+)
+def test_broken_files_are_refused(content: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = "" if content.startswith("dataset") else ",".join(published.COLUMNS) + "\n"
+    (tmp_path / "broken.csv").write_text(header + content)
+    monkeypatch.setattr(published, "_files", lambda: [tmp_path / "broken.csv"])
+    with pytest.raises(XmtcError, match=message):
+        published_figures("broken")
