@@ -19,13 +19,14 @@ import pyarrow.parquet as pq
 
 from fusion import NORMALIZATIONS
 from fusion.cells import Cell
+from fusion.metrics import Aspect
 from jobs.engines.session import get_session
 from jobs.evaluation import pipeline as pipeline
 from jobs.evaluation.result import read_results
 from jobs.reporting import report as report_job
-from jobs.reporting.dataset import Dataset, Report
-from jobs.reporting.judge import assemble, paper_figures
-from jobs.reporting.model import Aspect, PaperFigures
+from jobs.reporting.dataset import DatasetReport, Report
+from jobs.reporting.judge import paper_figures
+from jobs.reporting.model import PaperFigures
 from jobs.reporting.printing import markdown
 from jobs.reporting.tables import gain_table, grid_tables
 from jobs.settings.config import load_config
@@ -54,7 +55,7 @@ def main() -> None:
     pipeline.run(get_session(config.spark), config)
     report_job.run(config)
 
-    dataset = assemble(read_results([f"{arguments.work}/{config.dataset}/results"])[0], "folds", 0.05)
+    dataset = DatasetReport(read_results([f"{arguments.work}/{config.dataset}/results"])[0], "folds", 0.05)
     ours = {aspect: {row.cell: row.values[aspect].mean for row in dataset.rows} for aspect in dataset.aspects}
     paper = paper_figures("Eurlex-4K", ours)
     assert paper is not None
@@ -81,10 +82,10 @@ def weights(candidates: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def told(dataset: Dataset, paper: PaperFigures, weights: list[str]) -> list[str]:
+def told(dataset: DatasetReport, paper: PaperFigures, weights: list[str]) -> list[str]:
     """The benchmark's tables in Markdown."""
-    report = Report("EURLEX57K", (dataset,), "folds", 0.05, dataset.version)
-    lines = [f"# EURLEX57K: {dataset.queries['all']:,} texts, {len(dataset.folds)} folds, 60 cells", ""]
+    report = Report("EURLEX57K", (dataset,), "folds", 0.05, dataset.result.version)
+    lines = [f"# EURLEX57K: {dataset.texts['all']:,} texts, {len(dataset.folds)} folds, 60 cells", ""]
     lengths = {of.label_group: of.candidates for of in dataset.agreement}
     told = (f"{group}: " + ", ".join(f"{name} {n:.1f}" for name, n in of.items()) for group, of in lengths.items())
     lines += [f"Mean length of the lists. {'; '.join(told)}.", ""]
@@ -101,7 +102,7 @@ def told(dataset: Dataset, paper: PaperFigures, weights: list[str]) -> list[str]
     return lines
 
 
-def _line(dataset: Dataset, paper: PaperFigures, aspect: Aspect) -> str:
+def _line(dataset: DatasetReport, paper: PaperFigures, aspect: Aspect) -> str:
     values = {row.cell: row.values[aspect] for row in dataset.rows if not row.single}
     best = next(cell for cell, value in values.items() if value.best)
     by_folds = {cell for cell, value in values.items() if value.bold}

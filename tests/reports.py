@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, product
@@ -14,15 +15,16 @@ from scipy import special, stats
 
 from fusion.cells import SINGLE, Cell
 from fusion.grid.grid import Grid
-from fusion.metrics import Measure
+from fusion.metrics import Aspect, Measure
 from fusion.registry import FUSIONS
 from fusion.statistics.significance import sign_change_p, wilson_interval
-from jobs.reporting.dataset import Dataset, Report
+from jobs.evaluation.result import Result
+from jobs.evaluation.schemas import METRICS_SCHEMA
+from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.formats import shown_cell
-from jobs.reporting.judge import compared_aspects, deciding_test
+from jobs.reporting.judge import Judged, compared_aspects, deciding_test, verdict_of
 from jobs.reporting.model import (
     Agreement,
-    Aspect,
     Band,
     BandTest,
     Comparison,
@@ -34,7 +36,8 @@ from jobs.reporting.model import (
     Value,
 )
 from jobs.reporting.night_data import DatasetNight, NightVerdict, WatchedChange
-from jobs.reporting.recommend import rankings, recommendation, verdict_of
+from jobs.reporting.recommend import rankings, recommendation
+from jobs.settings.config import load_config
 from jobs.settings.sections import Test
 
 DATASETS = {"Eurlex-4K": 19_314, "Wiki10-31K": 20_762, "Amazon-670K": 643_474, "AmazonCat-13K": 1_493_021}
@@ -80,16 +83,14 @@ def sample_report(
         for i, (name, texts) in enumerate(list(DATASETS.items())[:datasets])
     ]
     kept = tuple(
-        Dataset(
-            **{
-                **vars(dataset),
-                "paper": dataset.paper if paper else None,
-                "bands": dataset.bands if bands else {},
-                "recommendation": dataset.recommendation if bands else _without_slices(dataset.recommendation),
-                "pairs": dataset.pairs if bands else {},
-                "rankings": dataset.rankings if bands else (),
-                "agreement": dataset.agreement if agreement else (),
-            }
+        with_parts(
+            dataset,
+            paper=dataset.paper if paper else None,
+            bands=dataset.bands if bands else {},
+            recommendation=dataset.recommendation if bands else _without_slices(dataset.recommendation),
+            pairs=dataset.pairs if bands else {},
+            rankings=dataset.rankings if bands else (),
+            agreement=dataset.agreement if agreement else (),
         )
         for dataset in made
     )
@@ -132,7 +133,7 @@ def _dataset(
     folds: tuple[int, ...],
     missing: tuple[int, ...],
     test: Test,
-) -> Dataset:
+) -> DatasetReport:
     rng = np.random.default_rng([seed, number])
     groups = tuple(dict.fromkeys(aspect.label_group for aspect in aspects))
     queries = {group: int(texts * {"tail": 0.52, "head": 0.99}.get(group, 1)) for group in groups}
@@ -143,32 +144,48 @@ def _dataset(
     gains = tuple(_gain(aspect, table[aspect], values[aspect], queries[aspect.label_group], test) for aspect in aspects)
     bands = _bands(rng, groups, quality, texts)
     pairs = _pairs(aspects, table, queries)
-    return Dataset(
-        name=name,
+    judged = Judged(values, _against_single(table, queries), list(gains))
+    sizes = {"text labels": _text_sizes(aspects, table)}
+    return with_parts(
+        DatasetReport(_result(name, texts), test, ALPHA),
         test=test,
         folds=folds,
         missing_folds=missing,
-        queries=queries,
+        texts=queries,
         aspects=aspects,
+        values=values,
         rows=rows,
         gains=gains,
-        recommendation=recommendation(
-            *(values, gains, _against_single(table, queries), bands),
-            {"text labels": _text_sizes(aspects, table)},
-            test,
-            ALPHA,
-        ),
+        recommendation=recommendation(judged, bands, sizes, test, ALPHA),
         bands=bands,
         unseen=None,
         pairs=pairs,
         rankings=rankings(values, pairs, ALPHA),
         agreement=tuple(_agreement(group, aspects, table) for group in groups),
         paper=_paper(rng, aspects, table),
-        input_counts={"judged_texts": texts, "empty_lists:dense": texts // 5, "nonpositive_lists:bm25": 0},
+        examples=(),
+        labels=(),
+        strategies=(),
+        additions=(),
+    )
+
+
+def with_parts(dataset: DatasetReport, **parts: object) -> DatasetReport:
+    """The same report with some of its parts as they are given, instead of computed from the result."""
+    other = copy(dataset)
+    vars(other).update(parts)
+    return other
+
+
+def _result(name: str, texts: int) -> Result:
+    """Where the made-up figures come from."""
+    return Result(
+        load_config(None, {"dataset": name}),
+        METRICS_SCHEMA.empty_table(),
+        {"judged_texts": texts, "empty_lists:dense": texts // 5, "nonpositive_lists:bm25": 0},
         sources=(f"results/{name.lower()}/metrics", f"results/{name.lower()}/query_metrics"),
-        evaluated="2024-03-01 04:12:09",
         version="0.3.0+g1a2b3c4",
-        config=f"dataset: {name.lower()}\nretrievers: [bm25, dense]\nnormalizations: all\nfusions: all\nseed: 42\n",
+        evaluated="2024-03-01 04:12:09",
     )
 
 

@@ -7,11 +7,13 @@ from itertools import product
 from typing import Any
 
 from fusion.cells import Cell
+from fusion.metrics import Aspect
 from fusion.models.strategies import CELL, LAMBDAMART, LOGISTIC, WEIGHTS
-from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.judge import compared_aspects
-from jobs.reporting.model import Aspect, Band, Comparison, Row, Value
-from jobs.reporting.strategies import OVERALL, read_strategies
+from jobs.reporting.judge_findings import OVERALL, read_strategies
+from jobs.reporting.model import Band, Comparison, Row, Value
+from tests.reports import with_parts
 
 GAIN = {CELL: 0.0, WEIGHTS: 0.001, LOGISTIC: 0.008, LAMBDAMART: 0.012}
 """What each strategy has above zmuv+combmnz, as a share of 1."""
@@ -72,7 +74,7 @@ def curve_rows(folds: tuple[int, ...], groups: list[str], base: dict[str, float]
     return rows
 
 
-def _dataset(dataset: Dataset) -> Dataset:
+def _dataset(dataset: DatasetReport) -> DatasetReport:
     of_base = next(row for row in dataset.rows if row.cell == BASE).values
     rows = (*dataset.rows, *(Row(cell, {c: _moved(v, GAIN[cell]) for c, v in of_base.items()}) for cell in STRATEGIES))
     values = {aspect: {row.cell: row.values[aspect] for row in rows} for aspect in dataset.aspects}
@@ -83,8 +85,9 @@ def _dataset(dataset: Dataset) -> Dataset:
     groups = list(dict.fromkeys(aspect.label_group for aspect in dataset.aspects))
     base = {group: values[Aspect(group, "ndcg", 10)][BASE].mean for group in groups}
     choices, curve = (make(dataset.folds, groups, base) for make in (choice_rows, curve_rows))
-    return replace(
+    return with_parts(
         dataset,
+        values=values,
         rows=rows,
         pairs=pairs if dataset.pairs else {},
         bands={group: tuple(map(_band, bands)) for group, bands in dataset.bands.items()},

@@ -13,11 +13,11 @@ import pyarrow as pa
 from fusion.grid.grid import Grid
 from fusion.grid.hits import Hits, find_hits
 from fusion.labels import ALL
-from fusion.metrics import Measure, text_measures
+from fusion.metrics import Aspect, Measure, text_measures
 from fusion.registry import METRICS
 from fusion.statistics.coverage import Coverage, common_candidates
 from fusion.statistics.label_counts import ENTRIES, BestLabels
-from fusion.statistics.paired import Aspect, PairedSums, Watch
+from fusion.statistics.paired import PairedSums, Watch
 from fusion.statistics.signs import blocks_of, text_fingerprints
 from fusion.statistics.tally import IDEALS, Tally, hit_weights
 from fusion.statistics.text_figures import TextFigures
@@ -187,7 +187,7 @@ class Counter:
         watches = [] if self.examples is None else [self.examples.watch(hits.view)]
         if self.evaluation.decisive is not None:
             self.lengths[hits.view].count(batch.length[counted])
-            aspect = Aspect(hits.view, self.evaluation.decisive, ALL)
+            aspect = Aspect(hits.view, *self.evaluation.decisive)
             watches.append(Watch(aspect, self.lengths[hits.view], batch.length))
             self.sums.add(hits, counted, relevant, lists.block, lists.prints, watches, further)
 

@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.labels import ALL
-from fusion.metrics import Measure
-from fusion.statistics.paired import Aspect, Watch
+from fusion.metrics import Aspect, Measure
+from fusion.statistics.paired import Watch
 from fusion.statistics.watchers import NOBODY, Extremes
 from fusion.types import Int32s, Ints
 from udfs.lists import Layout
@@ -66,7 +65,7 @@ class ExampleTexts:
 
     def watch(self, view: str) -> Watch:
         """What sees the figures of the batch in a view."""
-        return Watch(Aspect(view, self._measure, ALL), self._extremes[view], self._numbers)
+        return Watch(Aspect(view, *self._measure), self._extremes[view], self._numbers)
 
     def end(self) -> None:
         """Keep what the batch has to offer."""

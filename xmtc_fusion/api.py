@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from jobs.evaluation import evaluate as evaluate_job
 from jobs.evaluation import explain as explain_job
 from jobs.evaluation import fuse as fuse_job
 from jobs.evaluation.examples import ExplainedText
+from jobs.inputs.engines import LOCAL, choose_engine
 from jobs.inputs.sources import Kind, Sources, folds_source, groups_source, judgements_source, kind_of, runs_source
 from jobs.settings.config import Config, load_config, with_settings
 from jobs.storage.folders import result_folder
@@ -92,7 +94,17 @@ def evaluate(
     }
     resolved = _configured(config, {**_given(chosen), **(settings or {})})
     sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
-    return Evaluation(evaluate_job.compute(spark, resolved, sources), resolved)
+    return _evaluated(spark, resolved, sources)
+
+
+def _evaluated(spark: SparkSession | None, config: Config, sources: Sources) -> Evaluation:
+    engine = choose_engine(config, sources, spark)
+    detailed = partial(evaluate_job.evaluated, engine, config, sources)
+    if not (config.evaluate.details and engine.name == LOCAL and sources.in_memory):
+        return Evaluation(detailed(), config)
+    # The figures alone take a fraction of the time; what the tables need is counted when somebody asks for them.
+    figures = config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"details": False})})
+    return Evaluation(evaluate_job.evaluated(engine, figures, sources), config, detailed)
 
 
 def _sources_of(config: Config, judgements: Any, runs: Any, label_groups: Any, folds: Any, training: Any) -> Sources:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from fusion.cells import SINGLE, Cell
 from fusion.errors import unknown_name
 from fusion.labels import ALL
 from fusion.metrics import Measure, parse_measures
+from fusion.statistics.significance import best_of, mean_std
 from jobs.evaluation.result import Result
 from jobs.settings.base import OutputSettings
 from jobs.settings.config import Config
@@ -22,13 +24,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from jobs.reporting.dataset import Dataset
+    from fusion.metrics import Aspect
+    from jobs.reporting.dataset import DatasetReport
     from jobs.reporting.dataset import Report as ReportData
-    from jobs.reporting.model import Aspect, Value
+    from jobs.reporting.model import Value
 
 
-class Best(NamedTuple):
-    """The best cell of a measure, beside the better single retriever."""
+@dataclass(frozen=True)
+class Best:
+    """The best cell of a metric, next to the best single retriever."""
 
     cell: Cell
     mean: float
@@ -36,22 +40,40 @@ class Best(NamedTuple):
     """Over the folds; None for one fold."""
     retriever: str
     retriever_mean: float
+    _verdict: Callable[[], str] = field(repr=False, compare=False)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the cell is better than the retriever, which is tested when it is asked for."""
+        return self._verdict()
 
     def __str__(self) -> str:
-        return f"{self.cell} {100 * self.mean:.1f} ({self.retriever} alone {100 * self.retriever_mean:.1f})"
+        from jobs.reporting.formats import short_name
+
+        alone = f"{self.retriever} alone {100 * self.retriever_mean:.1f}"
+        return f"{short_name(self.cell)} {100 * self.mean:.1f} ({alone}): {self.verdict}"
 
 
 class Evaluation:
     """The figures of every cell and of every retriever alone, with what is needed to compare them."""
 
-    def __init__(self, result: Result, config: Config) -> None:
-        self._result = result
-        self.config = config
+    def __init__(self, result: Result, config: Config, detailed: Callable[[], Result] | None = None) -> None:
+        """`detailed` counts what the tables of the report need, where `result` comes without them."""
+        self._figures = replace(result, config=config)
+        self._detailed = detailed
+
+    @property
+    def config(self) -> Config:
+        return self._figures.config
+
+    @cached_property
+    def _result(self) -> Result:
+        return replace(self._detailed(), config=self.config) if self._detailed else self._figures
 
     @property
     def metrics(self) -> pa.Table:
         """One row per figure: fold, normalization, fusion, label_group, metric, k, ideal, value, queries."""
-        return self._result.metrics
+        return self._figures.metrics
 
     @property
     def details(self) -> Mapping[str, pa.Table]:
@@ -61,7 +83,7 @@ class Evaluation:
     @property
     def queries(self) -> Any:
         """Every text's figures, if `per_query` was set."""
-        return self._result.queries
+        return self._figures.queries
 
     @property
     def input_counts(self) -> dict[str, int]:
@@ -71,20 +93,26 @@ class Evaluation:
     @property
     def engine(self) -> str:
         """The engine that did the work."""
-        return self._result.engine
+        return self._figures.engine
 
     def to_pandas(self) -> pd.DataFrame:
         """The metrics as a pandas table."""
         return self.metrics.to_pandas()
 
     def best(self, measure: str | None = None, label_group: str = ALL) -> Best:
-        """The best cell by a measure, by default the deepest nDCG."""
+        """The best cell by a metric, by default the deepest nDCG."""
         aspect = self._aspect(measure, label_group)
-        values = {row.cell: row.values[aspect] for row in self._dataset.rows if aspect in row.values}
-        fused = {cell: value for cell, value in values.items() if cell.normalization != SINGLE}
-        singles = {cell: value for cell, value in values.items() if cell.normalization == SINGLE}
-        cell, single = (max(group, key=lambda cell: group[cell].mean) for group in (fused, singles))
-        return Best(cell, fused[cell].mean, fused[cell].std, single.fusion, singles[single].mean)
+        means = {cell: mean_std([*folds.values()]) for cell, folds in self._figures.figures[aspect].items()}
+        singles = {cell: mean for cell, mean in means.items() if cell.normalization == SINGLE}
+        cell = best_of({cell: mean.mean for cell, mean in means.items() if cell not in singles})
+        single = best_of({cell: mean.mean for cell, mean in singles.items()})
+        std = means[cell].std if len(self._figures.figures[aspect][cell]) > 1 else None
+        return Best(cell, means[cell].mean, std, single.fusion, singles[single].mean, partial(self._verdict, aspect))
+
+    def _verdict(self, aspect: Aspect) -> str:
+        from jobs.reporting.formats import verdict
+
+        return verdict(next(gain.verdict for gain in self._dataset.gains if gain.aspect == aspect))
 
     def table(self) -> str:
         """For each label group the retrievers and the best cells, and whether the best one is better, as text."""
@@ -122,15 +150,16 @@ class Evaluation:
         return f"{path}/{job.PAGE}"
 
     def __repr__(self) -> str:
-        groups = ", ".join(f"{texts:,} texts ({group})" for group, texts in self._dataset.queries.items())
-        return f"<Evaluation of {len(self._dataset.rows)} cells and retrievers: {groups}>"
+        groups = ", ".join(f"{texts:,} texts ({group})" for group, texts in self._figures.texts.items())
+        cells = {cell for cells in self._figures.figures.values() for cell in cells}
+        return f"<Evaluation of {len(cells)} cells and retrievers: {groups}>"
 
     def _repr_html_(self) -> str:
         """The retrievers and the best cells, for notebooks."""
-        return "".join(self._group_html(group) for group in self._dataset.queries)
+        return "".join(self._group_html(group) for group in self._figures.texts)
 
     def _group_html(self, group: str, best: int = 10) -> str:
-        aspects = [aspect for aspect in self._dataset.aspects if aspect.label_group == group and aspect.ideal == ALL]
+        aspects = [aspect for aspect in self._figures.figures if aspect.label_group == group and aspect.ideal == ALL]
         decisive = self._aspect(None, group)
         rows = sorted(
             (row for row in self._dataset.rows if decisive in row.values), key=lambda row: -row.values[decisive].mean
@@ -143,29 +172,17 @@ class Evaluation:
             + "</tr>"
             for row in shown
         ]
-        texts = f"{self._dataset.queries[group]:,} texts, in percent"
+        texts = f"{self._figures.texts[group]:,} texts, in percent"
         return (
             f"<table><caption>{escape(group)} labels, {texts}</caption><thead><tr><th>normalization</th>"
             f"<th>fusion</th>{header}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
         )
 
     @cached_property
-    def _dataset(self) -> Dataset:
-        from jobs.evaluation.result import Results
-        from jobs.reporting.judge import assemble
+    def _dataset(self) -> DatasetReport:
+        from jobs.reporting.dataset import DatasetReport
 
-        result = self._result
-        stored = Results(
-            (),
-            self.config,
-            result.metrics,
-            result.details,
-            result.input_counts,
-            __version__,
-            "now",
-            tuple(result.notes),
-        )
-        return assemble(stored, self.config.report.test, self.config.report.alpha)
+        return DatasetReport(self._result, self.config.report.test, self.config.report.alpha)
 
     @property
     def _report(self) -> ReportData:
@@ -175,13 +192,13 @@ class Evaluation:
         return Report(settings.title, (self._dataset,), settings.test, settings.alpha, __version__)
 
     def _aspect(self, measure: str | None, label_group: str) -> Aspect:
-        from jobs.reporting.tables import decisive
-
-        groups = list(self._dataset.queries)
+        groups = dict.fromkeys(aspect.label_group for aspect in self._figures.figures)
         if label_group not in groups:
-            raise unknown_name("label group", label_group, groups)
-        aspects = [aspect for aspect in self._dataset.aspects if aspect.label_group == label_group]
+            raise unknown_name("label group", label_group, list(groups))
+        aspects = [aspect for aspect in self._figures.figures if aspect.label_group == label_group]
         if measure is None:
+            from jobs.reporting.model import decisive
+
             return decisive(aspects)
         wanted: Measure = parse_measures(measure)[0]
         for aspect in aspects:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 from fusion.errors import ConfigError, unknown_name
+from fusion.labels import ALL
 from fusion.metrics.average_precision import average_precision
 from fusion.metrics.bpref import bpref
 from fusion.metrics.coverage import coverage
@@ -33,6 +34,7 @@ from fusion.worth import Rules
 __all__ = [
     "LARGEST_K",
     "WHOLE",
+    "Aspect",
     "Measure",
     "average_precision",
     "bpref",
@@ -94,6 +96,22 @@ class Measure(NamedTuple):
     def deepest(self) -> int:
         """The last rank that it looks at; WHOLE: any."""
         return self.parts[-1].k
+
+
+class Aspect(NamedTuple):
+    """One column of figures: a metric of a label group, and which labels make the ideal ranking."""
+
+    label_group: str
+    metric: str
+    k: int
+    ideal: str = ALL
+
+    @property
+    def measure(self) -> Measure:
+        return Measure(self.metric, self.k)
+
+    def __str__(self) -> str:
+        return f"{self.label_group} {self.measure} {self.ideal}"
 
 
 def decisiveness(measure: Measure) -> tuple[bool, bool, int]:

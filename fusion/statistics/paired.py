@@ -23,7 +23,7 @@ import numpy as np
 from fusion.compiled import compiled
 from fusion.grid.hits import Hits
 from fusion.labels import ALL
-from fusion.metrics import Measure, is_tabled
+from fusion.metrics import Aspect, Measure, is_tabled
 from fusion.statistics.significance import ManyPaired, Paired, paired_t_of_many_sums, paired_t_of_sums
 from fusion.statistics.signs import randomization_p
 from fusion.statistics.tally import IDEALS, hit_weights, ideals_of
@@ -124,17 +124,6 @@ FEWEST_LABELS = (1, 2, 3, 6, 11)
 """Texts are told apart by their number of relevant labels: 1, 2, 3 to 5, 6 to 10, 11 and more."""
 
 
-class Aspect(NamedTuple):
-    """What is compared: a measure of a view under an ideal."""
-
-    view: str
-    measure: Measure
-    ideal: str
-
-    def __str__(self) -> str:
-        return f"{self.view} {self.measure} {self.ideal}"
-
-
 def distinct_aspects(
     views: Sequence[str], measures: Sequence[Measure], rules: Rules = PLAIN_RULES
 ) -> dict[Aspect, Aspect]:
@@ -149,11 +138,11 @@ def distinct_aspects(
             for measure in tabled:
                 weights = hit_weights(measure, k)[:, 1:]
                 depends = bool((weights != weights[:, :1]).any())
-                aspect = Aspect(view, measure, ideal)
+                aspect = Aspect(view, *measure, ideal)
                 same_as[aspect] = first.setdefault((view, ideal if depends else "", weights.tobytes()), aspect)
         for measure in measures:
             if measure not in tabled:
-                same_as |= {(aspect := Aspect(view, measure, ideal)): aspect for ideal in ideals_of(measure, view)}
+                same_as |= {(aspect := Aspect(view, *measure, ideal)): aspect for ideal in ideals_of(measure, view)}
     return same_as
 
 
@@ -233,7 +222,7 @@ class PairedSums:
         those of the view. `block` and `prints` are the block and the fingerprint of each text. `watches` see the
         figures of an aspect on the way; `further` has the figures of aspects that hits by rank do not tell."""
         self._forget()
-        here = [a for a, aspect in enumerate(self.aspects) if aspect.view == hits.view]
+        here = [a for a, aspect in enumerate(self.aspects) if aspect.label_group == hits.view]
         of_view = slice(here[0], here[-1] + 1)
         size = np.searchsorted(FEWEST_LABELS, relevant[0], side="right")
         if further is not None:
@@ -284,10 +273,10 @@ class PairedSums:
     @cached_property
     def _weights(self) -> dict[str, tuple[Floats, Ints]]:
         """By view: what a hit is worth [aspect, number of relevant labels, rank] in units, and which number counts."""
-        of: dict[str, list[Aspect]] = {aspect.view: [] for aspect in self.aspects}
+        of: dict[str, list[Aspect]] = {aspect.label_group: [] for aspect in self.aspects}
         for aspect, tabled in zip(self.aspects, self._tabled, strict=True):
             if tabled:
-                of[aspect.view].append(aspect)
+                of[aspect.label_group].append(aspect)
         shape = (-1, self._k + 1, self._k + 1)
         return {
             view: (

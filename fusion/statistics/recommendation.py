@@ -16,30 +16,30 @@ from typing import Generic, TypeVar
 from fusion.cells import SINGLE, Cell
 from fusion.errors import InputError
 
-Aspect = TypeVar("Aspect", bound=Hashable)
+AspectT = TypeVar("AspectT", bound=Hashable)
 DECIMALS = 9
 """Regrets that differ by less are equal: figures that are equal on paper differ in their last bits."""
 
 
 @dataclass(frozen=True)
-class Recommendation(Generic[Aspect]):
+class Recommendation(Generic[AspectT]):
     """The recommended cell, and what it is chosen from."""
 
     cell: Cell
     mean_regret: float
     worst_regret: float
-    worst_aspect: Aspect
+    worst_aspect: AspectT
     """Where the worst regret is; of equal ones, the first aspect."""
     tied: tuple[Cell, ...]
     """Other cells with the same losses, mean regret and worst regret, in the order of the grid."""
-    lost: tuple[Aspect, ...]
+    lost: tuple[AspectT, ...]
     """The aspects in which a single retriever is better."""
-    winners: dict[Aspect, tuple[Cell, ...]]
+    winners: dict[AspectT, tuple[Cell, ...]]
     """The best cells of each aspect."""
-    regrets: dict[Cell, dict[Aspect, float]]
+    regrets: dict[Cell, dict[AspectT, float]]
 
 
-def recommend(figures: Mapping[Aspect, Mapping[Cell, float]]) -> Recommendation[Aspect]:
+def recommend(figures: Mapping[AspectT, Mapping[Cell, float]]) -> Recommendation[AspectT]:
     """From shares of 1 by aspect (those of ideal `all`) and cell, in the order of the grid. Single retrievers are what
     cells must not lose to, and are not recommended themselves; neither is a cell that some aspect lacks."""
     fused = {
@@ -81,7 +81,7 @@ def recommend(figures: Mapping[Aspect, Mapping[Cell, float]]) -> Recommendation[
     )
 
 
-def _lost(cell: Cell, figures: Mapping[Aspect, Mapping[Cell, float]]) -> tuple[Aspect, ...]:
+def _lost(cell: Cell, figures: Mapping[AspectT, Mapping[Cell, float]]) -> tuple[AspectT, ...]:
     """The aspects in which a single retriever is better than the cell."""
 
     def behind(cells: Mapping[Cell, float]) -> float:

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from fusion.cells import SINGLE, Cell
 from fusion.labels import ALL
-from fusion.metrics import Measure, text_measures
+from fusion.metrics import Aspect, text_measures
 from fusion.names import print_subset
-from fusion.statistics.paired import FEWEST_LABELS, Aspect, PairedSums
+from fusion.statistics.paired import FEWEST_LABELS, PairedSums
 from fusion.statistics.significance import ManyPaired, best_of
-from fusion.statistics.tally import IDEALS
 from fusion.statistics.watchers import FEWEST_WORDS, LengthSums, most_words
 from fusion.types import Ints
+from jobs.evaluation.result import Folds, figures_of
 from jobs.evaluation.schemas import (
     ADDITIONS_SCHEMA,
     BLOCK_SUMS_SCHEMA,
@@ -35,20 +35,20 @@ from udfs.plan import EvaluationPlan
 
 def comparisons(sums: PairedSums, metrics: pa.Table, evaluation: EvaluationPlan) -> pa.Table:
     """Every cell and single retriever against the best cell of each aspect, and against the retrievers."""
-    values: dict[Aspect, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in metrics.to_pylist():
-        aspect = Aspect(row["label_group"], Measure(row["metric"], row["k"]), row["ideal"])
-        if row["value"] is not None and aspect in sums.same_as:
-            values[aspect][Cell(row["normalization"], row["fusion"])].append(row["value"])
+    tested = {aspect: cells for aspect, cells in figures_of(metrics).items() if aspect in sums.same_as}
 
     def groups() -> Iterator[dict[str, Any]]:
-        for aspect, cells in values.items():
-            fused = {cell: sum(folds) / len(folds) for cell, folds in cells.items() if cell.normalization != SINGLE}
+        for aspect, cells in tested.items():
+            fused = {cell: _mean(folds) for cell, folds in cells.items() if cell.normalization != SINGLE}
             others = [best_of(fused), *(cell for cell in cells if cell.normalization == SINGLE)]
             chosen = [(cell, other) for other, cell in product(others, cells) if cell != other]
             yield _compared(sums, evaluation, aspect, chosen)
 
     return table_of_groups(groups(), COMPARISONS_SCHEMA)
+
+
+def _mean(folds: Folds) -> float:
+    return sum(folds.values()) / len(folds)
 
 
 def pairs(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
@@ -83,7 +83,7 @@ def text_lengths(lengths: Mapping[str, LengthSums], evaluation: EvaluationPlan) 
     def groups() -> Iterator[dict[str, Any]]:
         for view, sums in lengths.items():
             assert evaluation.decisive is not None
-            aspect = Aspect(view, evaluation.decisive, IDEALS[0])
+            aspect = Aspect(view, *evaluation.decisive)
             for band in np.flatnonzero(sums.queries).tolist():
                 described = {**_described(aspect), "fewest": FEWEST_WORDS[band], "most": most_words(band)}
                 compare, mean = partial(sums.compare, band), partial(sums.mean, band)
@@ -116,7 +116,7 @@ def _beside_retrievers(
 
 def _aspects_of_all(evaluation: EvaluationPlan) -> list[Aspect]:
     measures = text_measures(evaluation.measures)
-    return [Aspect(view, measure, IDEALS[0]) for view, measure in product(evaluation.views, measures)]
+    return [Aspect(view, *measure) for view, measure in product(evaluation.views, measures)]
 
 
 def _compared(
@@ -136,8 +136,7 @@ def _compared(
 
 
 def _described(aspect: Aspect) -> dict[str, Any]:
-    measure = aspect.measure
-    return {"label_group": aspect.view, "metric": measure.metric, "k": measure.k, "ideal": aspect.ideal}
+    return aspect._asdict()
 
 
 def _tested(test: ManyPaired) -> dict[str, Any]:
@@ -152,7 +151,7 @@ def block_sums(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
 
     def rows() -> Iterator[dict[str, Any]]:
         for view, measure in product(evaluation.views, text_measures(evaluation.measures)):
-            by_column = sums.block_sums(Aspect(view, measure, IDEALS[0])).T
+            by_column = sums.block_sums(Aspect(view, *measure)).T
             for column, sharing in cells.items():
                 yield {
                     "label_group": view,
@@ -171,7 +170,7 @@ def block_texts(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
     def rows() -> Iterator[dict[str, Any]]:
         # Every measure of texts has the same texts.
         for view, measure in product(evaluation.views, text_measures(evaluation.measures)[:1]):
-            texts, prints = sums.texts_of_blocks(Aspect(view, measure, IDEALS[0]))
+            texts, prints = sums.texts_of_blocks(Aspect(view, *measure))
             yield {"label_group": view, "texts": texts, "fingerprints": prints}
 
     return table_of(rows(), BLOCK_TEXTS_SCHEMA)
@@ -188,22 +187,18 @@ class Addition(NamedTuple):
 
 def additions(metrics: pa.Table, evaluation: EvaluationPlan, sums: PairedSums | None) -> pa.Table:
     """One row per addition, label group and measure, under the ideal `all`; tested over texts where sums are given."""
-    values: dict[tuple[str, Measure], dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in metrics.to_pylist():
-        if row["value"] is not None and row["ideal"] == ALL:
-            figures = values[row["label_group"], Measure(row["metric"], row["k"])]
-            figures[Cell(row["normalization"], row["fusion"])].append(row["value"])
+    figures = {aspect: cells for aspect, cells in figures_of(metrics).items() if aspect.ideal == ALL}
     made = list(_found(evaluation))
 
     def rows() -> Iterator[dict[str, Any]]:
-        for (view, measure), figures in values.items():
-            means = {cell: sum(folds) / len(folds) for cell, folds in figures.items()}
+        for aspect, cells in figures.items():
+            means = {cell: _mean(folds) for cell, folds in cells.items()}
             for addition in made:
                 value, without = means[addition.cell], means[addition.without]
                 yield {
-                    "label_group": view,
-                    "metric": measure.metric,
-                    "k": measure.k,
+                    "label_group": aspect.label_group,
+                    "metric": aspect.metric,
+                    "k": aspect.k,
                     "normalization": addition.cell.scaling,
                     "fusion": addition.cell.fusion,
                     "retriever": addition.retriever,
@@ -211,7 +206,7 @@ def additions(metrics: pa.Table, evaluation: EvaluationPlan, sums: PairedSums | 
                     "value": value,
                     "others_value": without,
                     "difference": value - without,
-                    **_tested_addition(addition, Aspect(view, measure, ALL), evaluation, sums),
+                    **_tested_addition(addition, aspect, evaluation, sums),
                 }
 
     return table_of(rows(), ADDITIONS_SCHEMA)

@@ -176,7 +176,7 @@ def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning =
         details = _tables(packed, counted, metrics, evaluation, frequencies, engine, sources)
     if config.grid.subsets or any(cell.subset for cell in grid.cells):
         details["additions"] = additions(metrics, evaluation, counted.sums if details else None)
-    return Result(metrics, input_counts, details, queries, engine.name)
+    return Result(config, metrics, input_counts, details, queries=queries, engine=engine.name)
 
 
 def _counted(
@@ -220,7 +220,7 @@ def write(result: Result, folder: ResultFolder) -> None:
         folder.write_table(name, table, as_csv=name not in NOT_AS_CSV)
     about: dict[str, Any] = {"version": __version__, "input_counts": result.input_counts}
     if result.notes:
-        about["notes"] = result.notes
+        about["notes"] = list(result.notes)
     folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
     if isinstance(result.queries, pa.Table):
         folder.write_parquet(QUERY_METRICS, result.queries)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,11 +12,12 @@ import pyarrow.compute as pc
 from fusion.cells import SINGLE, Cell
 from fusion.errors import InputError
 from fusion.labels import ALL
-from fusion.metrics import Measure, decisive
+from fusion.metrics import Aspect, decisive
 from fusion.statistics.paired import UNIT
 from fusion.statistics.recommendation import recommend
 from fusion.statistics.significance import best_of, mean_std
 from fusion.statistics.watchers import OUTCOMES
+from jobs.evaluation.result import figures_of
 from jobs.evaluation.schemas import EXAMPLES_SCHEMA, table_of
 from jobs.inputs.lists import label_names, text_excerpts
 from jobs.inputs.sources import Sources
@@ -25,9 +25,6 @@ from jobs.inputs.tables import Tables
 from udfs.examples import Kept
 from udfs.fuse import TextPlan, TextScores, column_names, explain_text
 from udfs.plan import EvaluationPlan
-
-Aspect = tuple[str, Measure]
-"""A label group and a measure of the paper's protocol."""
 
 
 class Chosen(NamedTuple):
@@ -44,7 +41,7 @@ def chosen_cells(metrics: pa.Table, evaluation: EvaluationPlan) -> dict[str, Cho
     measure = decisive(evaluation.measures)
     chosen = {}
     for group in evaluation.views:
-        cells = means.get((group, measure), {})
+        cells = means.get(Aspect(group, *measure), {})
         fused = {cell: mean for cell, mean in cells.items() if cell.normalization != SINGLE}
         singles = {cell: mean for cell, mean in cells.items() if cell.normalization == SINGLE}
         if fused and singles:
@@ -61,14 +58,12 @@ def _recommended(means: Mapping[Aspect, Mapping[Cell, float]]) -> Cell | None:
 
 def _means(metrics: pa.Table) -> dict[Aspect, dict[Cell, float]]:
     """Over the folds, by the paper's protocol."""
-    values: dict[Aspect, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in metrics.to_pylist():
-        cell = Cell(row["normalization"], row["fusion"])
-        # What strategies do differs by fold; one cell is to be shown.
-        if row["ideal"] == ALL and row["value"] is not None and not cell.is_strategy:
-            aspect = row["label_group"], Measure(row["metric"], row["k"])
-            values[aspect][cell].append(row["value"])
-    return {aspect: {cell: mean_std(folds).mean for cell, folds in cells.items()} for aspect, cells in values.items()}
+    # What strategies do differs by fold; one cell is to be shown.
+    return {
+        aspect: {cell: mean_std([*folds.values()]).mean for cell, folds in cells.items() if not cell.is_strategy}
+        for aspect, cells in figures_of(metrics).items()
+        if aspect.ideal == ALL
+    }
 
 
 SHOWN = 10

@@ -1,15 +1,19 @@
-"""The result of an evaluation: in memory, and read back from its folder after checks."""
+"""The result of an evaluation: just made, or read back from its folder after checks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fusion import __version__
+from fusion.cells import Cell
 from fusion.errors import ConfigError, InputError
+from fusion.metrics import Aspect
 from jobs.evaluation.schemas import DETAILS, METRICS_SCHEMA, RUN_FILE
 from jobs.settings.config import Config, make_config
 from jobs.storage.folders import CONFIG_FILE, check_whole, modified, read_object, read_parquet, read_text
@@ -18,51 +22,69 @@ from jobs.storage.workspace import Workspace
 from udfs.plan import UNSEEN_PAIRS
 from udfs.stores.objects import children
 
-
-@dataclass
-class Result:
-    """The metrics (one row per figure), counts about the input, and the tables beside them."""
-
-    metrics: pa.Table
-    input_counts: dict[str, int]
-    """By the keys of `udfs.plan`."""
-    details: dict[str, pa.Table] = field(default_factory=dict)
-    """The tables for the report, by name; empty if not asked for."""
-    queries: Any = None
-    """Every text's figures, if asked for: a table of the engine's kind."""
-    engine: str = ""
-    model: str | None = None
-    """The text of the model file, where fusions were tuned."""
-    notes: list[str] = field(default_factory=list)
-    """What readers of the figures should know."""
-
-
 NOT_COMPARED = ("log", "output", "spark", "work")
 """Sections of the configuration that do not change figures."""
 FIGURE = ["fold", "normalization", "fusion", "label_group", "metric", "k", "ideal"]
 """What identifies a row of the metrics."""
 
+Folds = dict[int, float]
+Figures = dict[Aspect, dict[Cell, Folds]]
+
+
+def figures_of(metrics: pa.Table) -> Figures:
+    """The metrics by aspect, cell and fold, without what is not known: aspects and cells in the order of the table."""
+    figures: Figures = {}
+    names = ("label_group", "metric", "k", "ideal", "normalization", "fusion", "fold", "value")
+    for *aspect, normalization, fusion, fold, value in zip(*(metrics[name].to_pylist() for name in names), strict=True):
+        if value is not None:
+            cells = figures.setdefault(Aspect(*aspect), {})
+            cells.setdefault(Cell(normalization, fusion), {})[fold] = value
+    return figures
+
 
 @dataclass
-class Results:
-    """The metrics of one dataset, from one folder or several."""
+class Result:
+    """The figures of one dataset: just evaluated, or read from one folder or several."""
 
-    sources: tuple[str, ...]
     config: Config
     metrics: pa.Table
-    details: Mapping[str, pa.Table]
+    """One row per figure."""
     input_counts: dict[str, int]
-    version: str
-    evaluated: str
-    notes: tuple[str, ...] = ()
+    """Counts about the input, by the keys of `udfs.plan`."""
+    details: dict[str, pa.Table] = field(default_factory=dict)
+    """The tables for the report, by name; empty if not asked for."""
+    notes: Sequence[str] = ()
     """What readers of the figures should know."""
+    queries: Any = None
+    """Every text's figures, if asked for: a table of the engine's kind."""
+    engine: str = ""
+    model: str | None = None
+    """The text of the model file, where fusions were tuned."""
+    sources: tuple[str, ...] = ()
+    """The folders that it was read from."""
+    version: str = __version__
+    evaluated: str = "now"
+    """When the metrics were written (UTC)."""
+
+    @cached_property
+    def figures(self) -> Figures:
+        return figures_of(self.metrics)
 
     @property
     def folds(self) -> tuple[int, ...]:
         return tuple(sorted(self.metrics["fold"].unique().to_pylist()))
 
+    @property
+    def texts(self) -> dict[str, int]:
+        """The texts that count, by label group."""
+        counted = self.metrics.group_by(["fold", "label_group"]).aggregate([("queries", "max")])
+        texts: dict[str, int] = dict.fromkeys(self.metrics["label_group"].unique().to_pylist(), 0)
+        for row in counted.to_pylist():
+            texts[row["label_group"]] += row["queries_max"]
+        return texts
+
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """Of a table beside the metrics; none where the results do not hold it."""
+        """Of a table next to the metrics; none where the result does not hold it."""
         return self.details[table].to_pylist() if table in self.details else []
 
     @property
@@ -81,11 +103,11 @@ class Results:
         return tuple(fold for fold in expected if fold not in self.folds)
 
 
-def read_results(paths: Sequence[str]) -> list[Results]:
+def read_results(paths: Sequence[str]) -> list[Result]:
     """One item per dataset, in the order given. Folders of one dataset hold different folds of the same thing."""
     if not paths:
         raise ConfigError("no results: give --results FOLDER, or set report.results")
-    by_dataset: dict[str, list[Results]] = {}
+    by_dataset: dict[str, list[Result]] = {}
     for path in paths:
         # One version of each folder, whatever is written meanwhile.
         with one_view():
@@ -98,7 +120,7 @@ def read_results(paths: Sequence[str]) -> list[Results]:
     return [_joined(parts) for parts in by_dataset.values()]
 
 
-def _read(path: str) -> Results:
+def _read(path: str) -> Result:
     path = path.rstrip("/")
     check_whole(path)
     text = read_text(f"{path}/{CONFIG_FILE}")
@@ -112,15 +134,15 @@ def _read(path: str) -> Results:
     _check_metrics(metrics, f"{path}/metrics.parquet")
     details = {name: _table(f"{path}/{name}.parquet", schema) for name, schema in DETAILS.items()}
     about = read_object(f"{path}/{RUN_FILE}")
-    return Results(
-        (path,),
+    return Result(
         config,
         metrics,
-        {name: table for name, table in details.items() if table is not None},
         about.get("input_counts", {}),
-        about.get("version", "unknown"),
-        modified(f"{path}/metrics.parquet"),
-        tuple(about.get("notes", ())),
+        {name: table for name, table in details.items() if table is not None},
+        about.get("notes", ()),
+        sources=(path,),
+        version=about.get("version", "unknown"),
+        evaluated=modified(f"{path}/metrics.parquet"),
     )
 
 
@@ -131,7 +153,7 @@ def _table(path: str, schema: pa.Schema) -> pa.Table | None:
     missing = [name for name in schema.names if name not in table.column_names]
     if missing:
         raise InputError(
-            f"{path} lacks the column {missing[0]!r}; it has {', '.join(table.column_names)}. Results of another "
+            f"{path} lacks the column {missing[0]!r}; it has {', '.join(table.column_names)}. Result of another "
             "version have to be evaluated again"
         )
     return table.select(schema.names).cast(schema)
@@ -155,7 +177,7 @@ def _check_metrics(metrics: pa.Table, path: str) -> None:
         raise InputError(f"{path} holds {len(twice):,} figures twice, first: {where}")
 
 
-def _joined(parts: list[Results]) -> Results:
+def _joined(parts: list[Result]) -> Result:
     """Folders of one dataset as one."""
     first = parts[0]
     if len(parts) == 1:
@@ -167,12 +189,11 @@ def _joined(parts: list[Results]) -> Results:
     input_counts = {key: sum(part.input_counts.get(key, 0) for part in parts) for key in first.input_counts}
     sources = tuple(source for part in parts for source in part.sources)
     # Comparisons text by text were made within each folder; they do not add up.
-    return Results(
-        sources, first.config, metrics, {}, input_counts, first.version, max(part.evaluated for part in parts)
-    )
+    last = max(part.evaluated for part in parts)
+    return Result(first.config, metrics, input_counts, sources=sources, version=first.version, evaluated=last)
 
 
-def _check_same(one: Results, other: Results, settings: Iterable[str]) -> None:
+def _check_same(one: Result, other: Result, settings: Iterable[str]) -> None:
     for name in settings:
         a, b = _setting(one.config, name), _setting(other.config, name)
         if a != b:
@@ -183,7 +204,7 @@ def _check_same(one: Results, other: Results, settings: Iterable[str]) -> None:
             )
 
 
-def setting_differences(one: Results, other: Results, left_out: Iterable[str]) -> list[tuple[str, Any, Any]]:
+def setting_differences(one: Result, other: Result, left_out: Iterable[str]) -> list[tuple[str, Any, Any]]:
     """The settings that differ, with both values, but for some sections."""
     sections = [name for name in Config.model_fields if name not in set(left_out)]
     return [

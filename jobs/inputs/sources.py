@@ -98,6 +98,11 @@ class Sources:
         groups = None if self.groups_word else self.label_groups
         yield from (source for source in (self.judgements, groups, self.folds, self.training) if source is not None)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether nothing has to be read from elsewhere."""
+        return all(isinstance(source, pa.Table) for source in self.all())
+
     def paths(self) -> Iterator[str]:
         """Those that are files or folders."""
         for source in self.all():

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.cells import SINGLE, Cell
-from fusion.metrics import Measure
+from fusion.metrics import Aspect, Measure
 from fusion.statistics.gate import Change, Sums, change
 from fusion.statistics.paired import UNIT
 from fusion.types import Bools, Ints
 from jobs.reporting.formats import watched_name
-from jobs.reporting.model import Aspect
 
 CELL = ["normalization", "fusion", "label_group"]
 ABSENT = np.iinfo(np.int64).min

@@ -8,10 +8,10 @@ from typing import Any
 
 from fusion.cells import Cell
 from fusion.errors import ConfigError
+from fusion.metrics import Aspect
 from jobs.nights.history import ACCEPT, PIN, History, Row
 from jobs.nights.night import OK
 from jobs.reporting.formats import percent, plain, watched_name
-from jobs.reporting.model import Aspect
 
 NIGHTS = 14
 """Nights that `status` shows."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fusion.cells import Cell
+from fusion.metrics import Aspect
 from fusion.statistics.gate import Change
 from jobs.nights.baseline import DROPPED, EMPTY, LOST, NEW_CELL, NEW_GROUP, NEW_METRIC, UNTESTED, Watched
 from jobs.nights.checks import Check, Counted
@@ -16,7 +17,7 @@ from jobs.nights.drift import Moved, Quantity, drift_rows
 from jobs.nights.history import Row
 from jobs.reporting import night as words
 from jobs.reporting.formats import count, percent
-from jobs.reporting.model import Aspect, Comparison
+from jobs.reporting.model import Comparison
 from jobs.reporting.night_data import AbsentDataset, DataMove, DatasetNight, NightVerdict, WatchedChange
 
 OK, REGRESSION, MISSING, DRIFT = "ok", "regression", "missing dataset", "data drift"

@@ -9,10 +9,10 @@ from string import Template
 from typing import Any
 
 from fusion.cells import Cell
+from fusion.metrics import Aspect
 from jobs.nights.history import History
 from jobs.reporting.formats import aspect_name, count, interval, percent, watched_name
 from jobs.reporting.html import asset, night_html
-from jobs.reporting.model import Aspect
 from jobs.reporting.night_data import NightVerdict
 from jobs.settings.nightly import NightlySettings
 from jobs.storage.folders import escape

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, get_args
+from typing import get_args
 
 from fusion.cells import SINGLE, TUNED, Cell
 from fusion.labels import ALL
 from fusion.statistics.coverage import FEWEST_PAIRS
-from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.formats import (
     MINUS,
     NOTHING,
@@ -29,8 +29,8 @@ from jobs.reporting.formats import (
     verdict,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.model import OF_TEXTS, By, LabelChange, Recommendation, Slice, Standing, Verdict
-from jobs.reporting.tables import Entry, Table, group_order, tested
+from jobs.reporting.model import OF_TEXTS, By, LabelChange, Recommendation, Slice, Standing, Verdict, group_order
+from jobs.reporting.tables import Entry, Table, tested
 
 REGRET_RULE = (
     "of the cells that lose to a single retriever in the fewest aspects (a label group and a measure), the one with "
@@ -44,7 +44,7 @@ MODEL_RULE = (
 )
 
 
-def headline(dataset: Dataset) -> str:
+def headline(dataset: DatasetReport) -> str:
     """One sentence: what to deploy, by how much, tied with what, and where it loses."""
     recommendation = dataset.recommendation
     if recommendation is None:
@@ -92,10 +92,15 @@ def labels_of(group: str) -> str:
     return f"{group} labels"
 
 
-def facts(dataset: Dataset) -> str:
+def facts(dataset: DatasetReport) -> str:
     """What the sentence is about: the dataset, the date, texts and folds."""
-    texts = dataset.queries.get(ALL) or max(dataset.queries.values(), default=0)
-    parts = [dataset.name, dataset.evaluated.partition(" ")[0], count(texts, "text"), count(len(dataset.folds), "fold")]
+    texts = dataset.texts.get(ALL) or max(dataset.texts.values(), default=0)
+    parts = [
+        dataset.name,
+        dataset.result.evaluated.partition(" ")[0],
+        count(texts, "text"),
+        count(len(dataset.folds), "fold"),
+    ]
     return " \N{MIDDLE DOT} ".join(parts)
 
 
@@ -165,7 +170,7 @@ def _range(low: int, high: int | None) -> str:
     return f"up to {count(high)}" if low <= 1 and high > 1 else span(low, high)
 
 
-def loss_lines(dataset: Dataset) -> list[str]:
+def loss_lines(dataset: DatasetReport) -> list[str]:
     """A line per label group: where the recommended cell loses to a single retriever, or that it nowhere does."""
     lines = []
     for standing in dataset.recommendation.standings if dataset.recommendation else ():
@@ -211,7 +216,7 @@ SLICE_TABLES: tuple[By, ...] = ("frequency", *OF_TEXTS)
 """What there is a table of slices by; labels without a training text stand in that of frequencies."""
 
 
-def slice_table(dataset: Dataset, standing: Standing, by: By) -> Table | None:
+def slice_table(dataset: DatasetReport, standing: Standing, by: By) -> Table | None:
     """The recommended cell beside each single retriever, from the rarest labels or the smallest texts on."""
     kinds = ("unseen", "frequency") if by == "frequency" else (by,)
     slices = [part for part in standing.slices if part.by in kinds]
@@ -247,7 +252,7 @@ def slice_table(dataset: Dataset, standing: Standing, by: By) -> Table | None:
     )
 
 
-def winners_table(dataset: Dataset) -> Table | None:
+def winners_table(dataset: DatasetReport) -> Table | None:
     """The recommended cell beside the winner in each aspect."""
     recommendation = dataset.recommendation
     if recommendation is None:
@@ -283,7 +288,7 @@ def standing_line(standing: Standing) -> str:
     return f"{said}{bracket}{reason}"
 
 
-def tie_line(dataset: Dataset, standing: Standing) -> str:
+def tie_line(dataset: DatasetReport, standing: Standing) -> str:
     """How the recommended cell stands among the others, and which test says so. The mean ranks are tested over texts,
     so what that test says stands beside a test over folds."""
     if not standing.value.bold:
@@ -298,7 +303,7 @@ def tie_line(dataset: Dataset, standing: Standing) -> str:
     return f"{line}; the t-test over texts (mean ranks) ties it with {ties}"
 
 
-def _others_in_ranks(dataset: Dataset, standing: Standing) -> int | None:
+def _others_in_ranks(dataset: DatasetReport, standing: Standing) -> int | None:
     """Distinct fusions that the mean ranks join with the cell; None without mean ranks."""
     for ranking in dataset.rankings:
         if ranking.label_group == standing.aspect.label_group:
@@ -316,21 +321,7 @@ NO_TRAINING_TEXTS = (
 )
 
 
-def read_labels(rows: Iterable[Mapping[str, Any]]) -> tuple[LabelChange, ...]:
-    """The rows of the table `labels`."""
-    names = ("outcome", "label_id", "name", "pairs", "k", "found", "retriever_found", "watched", "most_unwatched")
-    return tuple(
-        LabelChange(
-            row["label_group"],
-            Cell(row["normalization"], row["fusion"]),
-            row["retriever"],
-            *(row[name] for name in names),
-        )
-        for row in rows
-    )
-
-
-def label_tables(dataset: Dataset) -> Iterator[tuple[str, Table]]:
+def label_tables(dataset: DatasetReport) -> Iterator[tuple[str, Table]]:
     """One table per label group and retriever, with a title: the labels helped, then those hurt. All labels come first,
     and the best retriever."""
     standings = dataset.recommendation.standings if dataset.recommendation else ()
@@ -383,7 +374,7 @@ def _bound(changes: list[LabelChange]) -> str:
     )
 
 
-def unseen_lines(dataset: Dataset) -> list[str]:
+def unseen_lines(dataset: DatasetReport) -> list[str]:
     """A line per label group: the pairs whose label has no training text, and who finds them all the same."""
     recommendation = dataset.recommendation
     if recommendation is None or not dataset.bands:
@@ -395,7 +386,7 @@ def unseen_lines(dataset: Dataset) -> list[str]:
     return [line for standing in recommendation.standings for line in _unseen_line(dataset, standing)]
 
 
-def _unseen_line(dataset: Dataset, standing: Standing) -> Iterator[str]:
+def _unseen_line(dataset: DatasetReport, standing: Standing) -> Iterator[str]:
     group = standing.aspect.label_group
     band = (dataset.unseen or {}).get(group)
     if band is None:

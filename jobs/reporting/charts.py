@@ -13,11 +13,12 @@ import numpy as np
 from fusion.cells import SINGLE, Cell
 from fusion.errors import SetupError, visible
 from fusion.labels import ALL
-from jobs.reporting.dataset import Dataset, Report
+from fusion.metrics import Aspect
+from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.findings import Contribution
 from jobs.reporting.formats import ANY, cell_name, count, measure_name, objective_name, percent, span
-from jobs.reporting.model import Agreement, Aspect, Ranking, Row, Share, Value
-from jobs.reporting.tables import aspects_by_group, decisive, distinct_rows, file_names
+from jobs.reporting.model import Agreement, Ranking, Row, Share, Value, decisive
+from jobs.reporting.tables import aspects_by_group, distinct_rows, file_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +70,7 @@ def new_chart(width: float, height: float, **subplots: Any) -> tuple[Figure, Seq
     return chart, chart.subplots(squeeze=False, **subplots).ravel()
 
 
-def draw_curve(dataset: Dataset) -> Figure:
+def draw_curve(dataset: DatasetReport) -> Figure:
     """A panel per label group; every strategy is a line with its colour, mark and dashes."""
     groups = [group for group in dataset.strategies if group.curve]
     cells = list(dict.fromkeys(cell for group in groups for cell in group.curve))
@@ -137,7 +138,7 @@ def save(chart: Figure, suffix: Literal["svg", "png"]) -> bytes:
     return written.getvalue()
 
 
-def _drawings(dataset: Dataset) -> Iterator[tuple[str, Callable[[], Figure]]]:
+def _drawings(dataset: DatasetReport) -> Iterator[tuple[str, Callable[[], Figure]]]:
     aspects = aspects_by_group(dataset)
     files = file_names(aspects)
     if any(in_grid(row) for row in dataset.rows):
@@ -161,7 +162,7 @@ def _drawings(dataset: Dataset) -> Iterator[tuple[str, Callable[[], Figure]]]:
             yield f"agreement-{files[group]}", partial(_agreement, dataset, agreement, aspects[group])
 
 
-def _best(dataset: Dataset, aspect: Aspect) -> tuple[Cell, Value] | None:
+def _best(dataset: DatasetReport, aspect: Aspect) -> tuple[Cell, Value] | None:
     of_aspect = ((row.cell, row.values[aspect]) for row in dataset.rows if aspect in row.values)
     return next(((cell, value) for cell, value in of_aspect if value.best), None)
 
@@ -171,7 +172,7 @@ def in_grid(row: Row) -> bool:
     return not row.single and not row.cell.subset and not row.cell.is_strategy
 
 
-def _grid(dataset: Dataset, group: str, aspects: list[Aspect]) -> Figure:
+def _grid(dataset: DatasetReport, group: str, aspects: list[Aspect]) -> Figure:
     """A heat map of the decisive measure, and one of the first place, each with the bar of its colours."""
     precisions = [aspect for aspect in aspects if aspect.metric == "precision"]
     shown = list(dict.fromkeys([decisive(aspects), *precisions[:1]]))
@@ -188,7 +189,7 @@ def _grid(dataset: Dataset, group: str, aspects: list[Aspect]) -> Figure:
     return chart
 
 
-def _heat_map(chart: Figure, ax: Axes, dataset: Dataset, aspect: Aspect, normalizations: list[str]) -> None:
+def _heat_map(chart: Figure, ax: Axes, dataset: DatasetReport, aspect: Aspect, normalizations: list[str]) -> None:
     """What is the same under every normalisation fills its whole column, once."""
     from matplotlib import cm, colormaps, colors
     from matplotlib.patches import Rectangle
@@ -228,7 +229,7 @@ def _heat_map(chart: Figure, ax: Axes, dataset: Dataset, aspect: Aspect, normali
     bar.outline.set_visible(False)
 
 
-def _ranks(dataset: Dataset, ranking: Ranking) -> Figure:
+def _ranks(dataset: DatasetReport, ranking: Ranking) -> Figure:
     """The cells by their mean rank; a bar on the right joins those that are not told apart."""
     shown = ranking.cells[:RANKS_SHOWN]
     names = [cell_name(ranked.cell) for ranked in shown]
@@ -252,7 +253,7 @@ def _ranks(dataset: Dataset, ranking: Ranking) -> Figure:
     return chart
 
 
-def _gain(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
+def _gain(dataset: DatasetReport, aspects: dict[str, list[Aspect]]) -> Figure:
     """The best fusion against the best single retriever, by measure and label group."""
     gains = {gain.aspect: gain for gain in dataset.gains}
     measures = list(dict.fromkeys(measure_name(aspect) for of_group in aspects.values() for aspect in of_group))
@@ -284,7 +285,7 @@ def _gain(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
     return chart
 
 
-def _frequency(dataset: Dataset, aspects: dict[str, list[Aspect]]) -> Figure:
+def _frequency(dataset: DatasetReport, aspects: dict[str, list[Aspect]]) -> Figure:
     """Single retrievers and the recommended cell, from the rarest labels to the most frequent, with intervals."""
     groups = [group for group in aspects if dataset.bands.get(group)]
     k = max(k for group in groups for band in dataset.bands[group] for of in band.found.values() for k in of)
@@ -327,7 +328,7 @@ def _band_line(ax: Axes, number: int, cell: Cell, shares: Sequence[Share], aside
     )  # fmt: skip
 
 
-def _additions(dataset: Dataset, group: str, contributions: list[Contribution]) -> Figure:
+def _additions(dataset: DatasetReport, group: str, contributions: list[Contribution]) -> Figure:
     """What each retriever adds to the others, and to every subset of them."""
     names = [visible(one.to_most.retriever) for one in contributions]
     chart, (ax,) = new_chart(ONE_COLUMN, 0.9 + 0.2 * len(names))
@@ -352,7 +353,7 @@ def _additions(dataset: Dataset, group: str, contributions: list[Contribution]) 
     return chart
 
 
-def _agreement(dataset: Dataset, agreement: Agreement, aspects: list[Aspect]) -> Figure:
+def _agreement(dataset: DatasetReport, agreement: Agreement, aspects: list[Aspect]) -> Figure:
     """What each retriever finds, with others and alone; and the best fusions beside what any could reach."""
     ceilings = [aspect for aspect in aspects if aspect in agreement.ceiling and _best(dataset, aspect)]
     retrievers = list(agreement.found)

@@ -11,14 +11,14 @@ import numpy as np
 
 from fusion.cells import Cell
 from fusion.errors import InputError
+from fusion.metrics import Aspect
 from fusion.statistics.paired import UNIT
 from fusion.statistics.significance import BlockChange, block_changes, holm, same_texts
 from fusion.types import Array, Ints
-from jobs.evaluation.result import NOT_COMPARED, Results, read_results, setting_differences
-from jobs.reporting.dataset import Dataset
+from jobs.evaluation.result import NOT_COMPARED, Result, read_results, setting_differences
+from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import count, shown_cell
-from jobs.reporting.judge import assemble
-from jobs.reporting.model import Aspect, Outcome, Row
+from jobs.reporting.model import Outcome, Row
 from jobs.reporting.tables import aspects_by_group, distinct_rows
 from jobs.settings.base import EvaluateSettings
 from jobs.settings.sections import Test
@@ -64,7 +64,7 @@ class Side:
 
     name: str
     """What tells its folder from the other's."""
-    dataset: Dataset
+    dataset: DatasetReport
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,16 @@ def side_by_side(paths: Sequence[str], title: str, test: Test, alpha: float, ver
             f"{after.config.dataset!r}: only results of one dataset can be compared"
         )
     names = short_names(*paths)
-    sides = [Side(name, assemble(results, test, alpha)) for name, results in zip(names, (before, after), strict=True)]
+    sides = [
+        Side(name, DatasetReport(result, test, alpha)) for name, result in zip(names, (before, after), strict=True)
+    ]
     texts: dict[str, CommonTexts] = {}
     changes: list[Change] = []
     rows = [{row.cell: row for row in distinct_rows(side.dataset)} for side in sides]
-    sums = [_block_sums(results) for results in (before, after)]
+    sums = [_block_sums(result) for result in (before, after)]
     known = set(sides[0].dataset.aspects)
     for group, aspects in aspects_by_group(sides[1].dataset).items():
-        counted = [side.dataset.queries.get(group, 0) for side in sides]
+        counted = [side.dataset.texts.get(group, 0) for side in sides]
         blocks = _common_blocks(before, after, group)
         texts[group] = CommonTexts(counted[0], counted[1], int(blocks.texts.sum()), blocks.refused)
         for aspect in aspects:
@@ -147,20 +149,20 @@ def short_names(one: str, other: str) -> tuple[str, str]:
     return "/".join(parts[0]), "/".join(parts[1])
 
 
-def _block_texts(results: Results, group: str) -> tuple[Ints, Ints]:
+def _block_texts(result: Result, group: str) -> tuple[Ints, Ints]:
     """How many texts each sign block has, and their fingerprints; empty where the results hold none."""
-    for row in results.rows("block_texts"):
+    for row in result.rows("block_texts"):
         if row["label_group"] == group:
             return np.array(row["texts"], np.int64), np.array(row["fingerprints"], np.int64)
     return np.empty(0, np.int64), np.empty(0, np.int64)
 
 
-def _common_blocks(before: Results, after: Results, group: str) -> CommonBlocks:
-    sides = [_block_texts(results, group) for results in (before, after)]
-    for results, (texts, _) in zip((before, after), sides, strict=True):
+def _common_blocks(before: Result, after: Result, group: str) -> CommonBlocks:
+    sides = [_block_texts(result, group) for result in (before, after)]
+    for result, (texts, _) in zip((before, after), sides, strict=True):
         if not len(texts):
             return CommonBlocks.none(
-                f"{results.sources[0]} holds no sums by sign block; evaluate it again, with evaluate.details true "
+                f"{result.sources[0]} holds no sums by sign block; evaluate it again, with evaluate.details true "
                 "and evaluate.randomizations above 0"
             )
     if len(sides[0][0]) != len(sides[1][0]):
@@ -208,11 +210,11 @@ def _changes(
     ]
 
 
-def _block_sums(results: Results) -> BlockSums:
+def _block_sums(result: Result) -> BlockSums:
     """The sums by sign block of each distinct result, by label group, metric and k."""
-    if "block_sums" not in results.details:
+    if "block_sums" not in result.details:
         return {}
-    table = results.details["block_sums"]
+    table = result.details["block_sums"]
     sums = table["sums"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
     by_aspect: BlockSums = defaultdict(dict)
     for number, row in enumerate(table.drop_columns(["sums"]).to_pylist()):

@@ -24,9 +24,9 @@ from jobs.reporting.formats import (
 )
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.html import asset, table_html
-from jobs.reporting.model import Comparison
+from jobs.reporting.model import Comparison, decisive, group_order
 from jobs.reporting.printing import escaped, folded, markdown
-from jobs.reporting.tables import Entry, Table, decisive, group_order
+from jobs.reporting.tables import Entry, Table
 from jobs.storage.folders import as_table, csv_cells, escape
 
 SHOWN = 10
@@ -110,8 +110,9 @@ def notes(compared: SideBySide) -> list[str]:
         lines += [f"Only in {side.name}: {joined([cell_name(cell) for cell in only])}."] if only else []
     different = [name for name, _, _ in compared.settings]
     lines.append(f"Settings that differ: {joined(different)}." if different else "No setting differs.")
-    if compared.before.dataset.version != compared.after.dataset.version:
-        lines.append(f"The code differs, too: {compared.before.dataset.version} and {compared.after.dataset.version}.")
+    before, after = (side.dataset.result.version for side in (compared.before, compared.after))
+    if before != after:
+        lines.append(f"The code differs, too: {before} and {after}.")
     return lines
 
 
@@ -138,7 +139,9 @@ def _text_notes(compared: SideBySide) -> Iterator[str]:
 
 def sides(compared: SideBySide) -> str:
     """What was compared."""
-    parts = [f"{side.name} ({side.dataset.evaluated.partition(' ')[0]})" for side in (compared.before, compared.after)]
+    parts = [
+        f"{side.name} ({side.dataset.result.evaluated.partition(' ')[0]})" for side in (compared.before, compared.after)
+    ]
     return f"{compared.after.dataset.name} \N{MIDDLE DOT} {' beside '.join(parts)}"
 
 
@@ -251,8 +254,9 @@ def changes_csv(compared: SideBySide) -> str:
 def run_lines(side: Side) -> str:
     """Where one of the results comes from."""
     dataset = side.dataset
-    texts = ", ".join(f"{count(number, 'text')} ({group} labels)" for group, number in dataset.queries.items())
-    return f"{side.name}: {', '.join(dataset.sources)}, {dataset.evaluated} UTC, version {dataset.version}; {texts}"
+    texts = ", ".join(f"{count(number, 'text')} ({group} labels)" for group, number in dataset.texts.items())
+    result = dataset.result
+    return f"{side.name}: {', '.join(result.sources)}, {result.evaluated} UTC, version {result.version}; {texts}"
 
 
 def change_page(compared: SideBySide) -> str:

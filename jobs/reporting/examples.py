@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
-from fusion.cells import Cell
 from fusion.statistics.watchers import HELPED, OUTCOMES
 from jobs.evaluation.examples import FUSED, RELEVANT
-from jobs.reporting.dataset import Dataset
-from jobs.reporting.findings import Example, ExampleLabel, ExampleList
+from jobs.reporting.dataset import DatasetReport
+from jobs.reporting.findings import Example, ExampleLabel
 from jobs.reporting.formats import MINUS, cell_name, measure_name, percent, points
-from jobs.reporting.model import Aspect
-from jobs.reporting.tables import Entry, Table, group_order
+from jobs.reporting.model import group_order
+from jobs.reporting.tables import Entry, Table
 
 SHOWN = 5
 """Texts of each kind and label group; the table `examples` of the results may have more."""
@@ -38,34 +35,7 @@ class GroupExamples:
         return f"{self.label_group} labels: {sides}, by {measure_name(first.aspect)} of the text"
 
 
-def read_examples(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]:
-    """The rows of the table `examples`, list by list, as texts."""
-    lists: dict[tuple[str, str, int], list[ExampleList]] = {}
-    texts: dict[tuple[str, str, int], Mapping[str, Any]] = {}
-    for row in rows:
-        key = row["label_group"], row["outcome"], row["place"]
-        names = row["label_names"] or [""] * len(row["label_ids"])
-        labels = zip(row["label_ids"], names, row["scores"], row["relevant"], strict=True)
-        texts[key] = row
-        lists.setdefault(key, []).append(ExampleList(row["list"], tuple(ExampleLabel(*label) for label in labels)))
-    return tuple(
-        Example(
-            Aspect(row["label_group"], row["metric"], row["k"]),
-            row["outcome"],
-            row["place"],
-            row["text_id"],
-            row["excerpt"],
-            Cell(row["normalization"], row["fusion"]),
-            row["retriever"],
-            row["value"],
-            row["retriever_value"],
-            tuple(lists[key]),
-        )
-        for key, row in texts.items()
-    )
-
-
-def shown_examples(dataset: Dataset) -> list[GroupExamples]:
+def shown_examples(dataset: DatasetReport) -> list[GroupExamples]:
     """Those that a report shows, by label group, all labels first."""
     groups = []
     names = dict.fromkeys(example.aspect.label_group for example in dataset.examples)

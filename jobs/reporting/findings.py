@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fusion.cells import Cell
-from jobs.reporting.model import Aspect, Comparison, Value, Verdict
+from fusion.metrics import Aspect
+from jobs.reporting.model import Comparison, Value, Verdict
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import re
 from fusion.cells import SINGLE, Cell
 from fusion.errors import visible
 from fusion.labels import ALL
+from fusion.metrics import Aspect
 from fusion.names import print_subset
 from fusion.registry import FUSIONS
-from jobs.reporting.model import Aspect, Comparison, Value, Verdict
+from jobs.reporting.model import Comparison, Value, Verdict
 from jobs.settings.sections import Test
 from udfs.plan import EMPTY_LISTS, JUDGED, NONPOSITIVE_LISTS, UNJUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES, split_key
 
@@ -172,6 +173,12 @@ def cell_name(cell: Cell) -> str:
         lists = f"{print_subset(cell.subset)}: " if cell.subset else ""
         return visible(f"{lists}{cell.fusion} (any normalisation)")
     return visible(str(cell))
+
+
+def short_name(cell: Cell) -> str:
+    """A cell without a normalisation that its fusion does not read."""
+    lists = f"{print_subset(cell.subset)}: " if cell.subset else ""
+    return visible(f"{lists}{cell.fusion}" if reads_ranks(cell) else str(cell))
 
 
 def metric_name(metric: str) -> str:

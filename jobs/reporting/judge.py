@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import csv
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from fusion.cells import SINGLE, Cell
 from fusion.labels import ALL
+from fusion.metrics import Aspect
 from fusion.registry import FUSIONS
 from fusion.statistics.significance import best_of, holm, mean_std, paired_t, winners
-from jobs.evaluation.result import Results
-from jobs.reporting.additions import read_additions
-from jobs.reporting.answer import read_labels
-from jobs.reporting.dataset import Dataset
-from jobs.reporting.examples import read_examples
+from jobs.evaluation.result import Folds, Result
 from jobs.reporting.formats import shown_cell
-from jobs.reporting.model import Agreement, Aspect, By, Comparison, Gain, PaperFigures, Row, Value
-from jobs.reporting.recommend import frequency_bands, rankings, recommendation, unseen_labels, verdict_of
-from jobs.reporting.strategies import read_strategies
-from jobs.reporting.tables import decisive
+from jobs.reporting.model import (
+    Agreement,
+    Comparison,
+    Evidence,
+    Gain,
+    Outcome,
+    PaperFigures,
+    Value,
+    Verdict,
+    decisive,
+)
 from jobs.settings.config import conf_file
 from jobs.settings.sections import Test
 
@@ -60,7 +63,9 @@ def sound(cell: Cell) -> bool:
     return cell.fusion != "condorcet" and not (cell.normalization == "borda" and FUSIONS[cell.fusion].reads == "ranks")
 
 
-Folds = dict[int, float]
+Key = TypeVar("Key", bound=Hashable)
+Values = Mapping[Aspect, Mapping[Cell, Value]]
+Pairs = Mapping[Aspect, Mapping[tuple[Cell, Cell], Comparison]]
 ByTexts = Mapping[tuple[Aspect, Cell, Cell], dict[str, Any]]
 """Comparisons text by text: of a cell against another in an aspect."""
 
@@ -73,11 +78,13 @@ class Judged(NamedTuple):
     gains: list[Gain]
 
 
-def _judged(figures: Mapping[Aspect, Mapping[Cell, Folds]], by_texts: ByTexts, test: Test, alpha: float) -> Judged:
+def judged(result: Result, test: Test, alpha: float) -> Judged:
+    """Every figure with its tests."""
+    by_texts = _by_texts(result)
     values: dict[Aspect, dict[Cell, Value]] = {}
     against_single: dict[Aspect, dict[Cell, Comparison]] = {}
     gains = []
-    for aspect, cells in figures.items():
+    for aspect, cells in result.figures.items():
         means = {cell: mean_std(list(folds.values())).mean for cell, folds in cells.items()}
         fused = {cell: mean for cell, mean in means.items() if cell.normalization != SINGLE}
         best = best_of(fused)
@@ -86,7 +93,7 @@ def _judged(figures: Mapping[Aspect, Mapping[Cell, Folds]], by_texts: ByTexts, t
         if singles:
             # The best of many cells is best by luck, too: it is tested as one of them.
             single = best_of(singles)
-            against = _corrected({cell: _compared(aspect, cells, cell, single, by_texts) for cell in fused})
+            against = corrected({cell: _compared(aspect, cells, cell, single, by_texts) for cell in fused}, shown_cell)
             against_single[aspect] = against
             verdict = verdict_of(against[best], len(cells[best]), test, alpha)
             alone = {cell.fusion: values[aspect][cell] for cell in singles}
@@ -94,76 +101,19 @@ def _judged(figures: Mapping[Aspect, Mapping[Cell, Folds]], by_texts: ByTexts, t
     return Judged(values, against_single, gains)
 
 
-def assemble(results: Results, test: Test, alpha: float) -> Dataset:
-    """All figures of a dataset."""
-    test = deciding_test(test, len(results.folds))
-    figures = _figures(results)
-    values, against_single, gains = _judged(figures, _by_texts(results), test, alpha)
-    named = dict.fromkeys(cell for of_aspect in values.values() for cell in of_aspect)
-    rows = [
-        Row(cell, {aspect: of_aspect[cell] for aspect, of_aspect in values.items() if cell in of_aspect})
-        for cell in named
-    ]
-    means_of = {aspect: {cell: value.mean for cell, value in of_aspect.items()} for aspect, of_aspect in values.items()}
-    bands, unseen = frequency_bands(results), unseen_labels(results)
-    pairs = _pairs(results, figures)
-    sizes: dict[By, list[dict[str, Any]]] = {
-        "text labels": results.rows("text_sizes"),
-        "text words": results.rows("text_lengths"),
-    }
-    choices = results.rows("choices")
-    recommended = recommendation(values, gains, against_single, bands, sizes, test, alpha, unseen, choices)
-    return Dataset(
-        name=results.config.dataset,
-        test=test,
-        folds=results.folds,
-        missing_folds=results.missing_folds,
-        queries=_queries(results),
-        aspects=tuple(figures),
-        rows=tuple(sorted(rows, key=lambda row: not row.single)),
-        gains=tuple(gains),
-        recommendation=recommended,
-        bands=bands,
-        unseen=unseen,
-        pairs=pairs,
-        rankings=rankings(values, pairs, alpha),
-        agreement=_agreement(results),
-        paper=paper_figures(results.config.dataset, means_of),
-        input_counts=results.input_counts,
-        sources=results.sources,
-        evaluated=results.evaluated,
-        version=results.version,
-        config=results.config.to_yaml(),
-        examples=read_examples(results.rows("examples")),
-        labels=read_labels(results.rows("labels")),
-        strategies=read_strategies(choices, results.rows("learning_curve"), values, pairs, test, alpha),
-        notes=results.notes,
-        additions=read_additions(results.rows("additions"), figures, recommended, test, alpha),
-    )
-
-
 def deciding_test(test: Test, folds: int) -> Test:
     """One fold is no sample of folds: there the texts decide, whatever was asked for."""
     return "queries" if folds == 1 and test == "folds" else test
 
 
-def _figures(results: Results) -> dict[Aspect, dict[Cell, Folds]]:
-    figures: dict[Aspect, dict[Cell, Folds]] = defaultdict(lambda: defaultdict(dict))
-    for row in results.metrics.to_pylist():
-        if row["value"] is not None:
-            aspect = Aspect(row["label_group"], row["metric"], row["k"], row["ideal"])
-            figures[aspect][Cell(row["normalization"], row["fusion"])][row["fold"]] = row["value"]
-    return figures
-
-
-def _by_texts(results: Results) -> ByTexts:
+def _by_texts(result: Result) -> ByTexts:
     return {
         (
             Aspect(row["label_group"], row["metric"], row["k"], row["ideal"]),
             Cell(row["normalization"], row["fusion"]),
             Cell(row["against_normalization"], row["against_fusion"]),
         ): row
-        for row in results.rows("comparisons")
+        for row in result.rows("comparisons")
     }
 
 
@@ -171,7 +121,8 @@ def _values(
     aspect: Aspect, cells: Mapping[Cell, Folds], best: Cell, by_texts: ByTexts, test: Test, alpha: float
 ) -> dict[Cell, Value]:
     against = {cell: _compared(aspect, cells, cell, best, by_texts) for cell in cells if cell != best}
-    against = _corrected(against)
+    # A fusion that reads ranks is one hypothesis, not one per normalisation.
+    against |= corrected({cell: c for cell, c in against.items() if cell.normalization != SINGLE}, shown_cell)
     bold = winners({cell: c.p(test) for cell, c in against.items() if cell.normalization != SINGLE}, best, alpha)
     values = {}
     for cell, folds in cells.items():
@@ -193,35 +144,49 @@ def _compared(aspect: Aspect, cells: Mapping[Cell, Folds], cell: Cell, other: Ce
     return Comparison(row["difference"], row["low"], row["high"], row["effect"], *tests, row["queries"])
 
 
-def _corrected(against: dict[Cell, Comparison]) -> dict[Cell, Comparison]:
-    """Holm's correction of the tests over texts. A fusion that reads ranks is one hypothesis, not one per
-    normalisation."""
-    fused = {cell: comparison for cell, comparison in against.items() if cell.normalization != SINGLE}
-    queries = holm({shown_cell(cell): c.p_queries for cell, c in fused.items() if c.p_queries is not None})
-    signs = holm({shown_cell(cell): c.p_randomization for cell, c in fused.items() if c.p_randomization is not None})
-    corrected = {
-        cell: replace(c, p_queries=queries.get(shown_cell(cell)), p_randomization=signs.get(shown_cell(cell)))
-        for cell, c in fused.items()
+def corrected(
+    compared: Mapping[Key, Comparison], alike: Callable[[Key], object] = lambda key: key
+) -> dict[Key, Comparison]:
+    """Holm's correction of the tests over texts, for comparisons that are made together; those of which `alike` is the
+    same are one hypothesis."""
+
+    def of(test: Test) -> dict[object, float]:
+        made = {alike(key): each.p(test) for key, each in compared.items()}
+        return holm({key: p for key, p in made.items() if p is not None})
+
+    queries, signs = of("queries"), of("randomization")
+    return {
+        key: replace(each, p_queries=queries.get(alike(key)), p_randomization=signs.get(alike(key)))
+        for key, each in compared.items()
     }
-    return {**against, **corrected}
 
 
-def _queries(results: Results) -> dict[str, int]:
-    counted = results.metrics.group_by(["fold", "label_group"]).aggregate([("queries", "max")])
-    texts: dict[str, int] = dict.fromkeys(results.metrics["label_group"].unique().to_pylist(), 0)
-    for row in counted.to_pylist():
-        texts[row["label_group"]] += row["queries_max"]
-    return texts
+def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> Verdict:
+    """Folds alone are too few to trust: the texts must say the same. One fold leaves the texts alone to decide. Where
+    only some tests find a difference, or only the 95% interval that a reader sees, the verdict says that."""
+    tests: tuple[Test, ...] = ("folds", "queries") if folds > 1 else (test,)
+    higher = comparison.difference > 0
+    finds: dict[Evidence, bool] = {}
+    for each in tests:
+        p = comparison.p(each)
+        if p is None:
+            return Verdict("not tested", folds, comparison.texts, higher)
+        finds[each] = p < alpha
+    if all(finds.values()):
+        return Verdict("better" if higher else "worse", folds, comparison.texts, higher)
+    low, high = comparison.low, comparison.high
+    finds["interval"] = low is not None and high is not None and (low > 0 or high < 0)
+    found_by, missed_by = (tuple(test for test, found in finds.items() if found is wanted) for wanted in (True, False))
+    outcome: Outcome = "tests disagree" if found_by else "not told apart"
+    return Verdict(outcome, folds, comparison.texts, higher, found_by, missed_by)
 
 
-def _pairs(
-    results: Results, figures: Mapping[Aspect, Mapping[Cell, Folds]]
-) -> dict[Aspect, dict[tuple[Cell, Cell], Comparison]]:
+def compared_pairs(result: Result) -> Pairs:
     """Any two distinct results in the aspects that a page shows; cells that share one stand under the first of them."""
     comparisons: dict[Aspect, dict[tuple[Cell, Cell], Comparison]] = {
-        aspect: {} for aspect in compared_aspects(figures)
+        aspect: {} for aspect in compared_aspects(result.figures)
     }
-    for row in results.rows("pairs"):
+    for row in result.rows("pairs"):
         aspect = Aspect(row["label_group"], row["metric"], row["k"], row["ideal"])
         one, other = (
             Cell(row["normalization"], row["fusion"]),
@@ -229,7 +194,7 @@ def _pairs(
         )
         if aspect in comparisons:
             effect = row["difference"] / row["deviation"] if row["deviation"] else None
-            of_folds = _compared(aspect, figures[aspect], one, other, {}).p_folds
+            of_folds = _compared(aspect, result.figures[aspect], one, other, {}).p_folds
             tests = of_folds, row["p"], row["p_randomization"]
             moved = row["difference"], row["low"], row["high"], effect
             comparisons[aspect][one, other] = Comparison(*moved, *tests, row["queries"])
@@ -247,9 +212,9 @@ def compared_aspects(aspects: Iterable[Aspect]) -> list[Aspect]:
     return shown
 
 
-def _agreement(results: Results) -> tuple[Agreement, ...]:
+def agreement_of(result: Result) -> tuple[Agreement, ...]:
     groups: dict[str, Agreement] = {}
-    for row in results.rows("agreement"):
+    for row in result.rows("agreement"):
         group, quantity, value = row["label_group"], row["quantity"], row["value"]
         here = groups.setdefault(group, Agreement(group, {}, {}, {}, {}, 0.0, {}))
         if quantity == "overlap":

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from fusion.cells import SINGLE, Cell
-from fusion.metrics import Measure
+from fusion.labels import ALL, HEAD, TAIL
+from fusion.metrics import Aspect, decisiveness
 from jobs.settings.sections import Test
-
-if TYPE_CHECKING:
-    pass
-
 
 Evidence = Test | Literal["interval"]
 """A test, or the 95% interval over the texts, which is not corrected for other comparisons."""
 Outcome = Literal["better", "worse", "not told apart", "tests disagree", "not tested"]
 
 
-class Aspect(NamedTuple):
-    """A view, a measure and an ideal, by their names in the metrics."""
+def decisive(aspects: Iterable[Aspect]) -> Aspect:
+    """The aspect that ranks the cells where one has to do: the deepest nDCG, by the paper's protocol."""
+    return max(aspects, key=lambda aspect: (aspect.ideal == ALL, *decisiveness(aspect.measure)))
 
-    label_group: str
-    metric: str
-    k: int
-    ideal: str = "all"
 
-    @property
-    def measure(self) -> Measure:
-        return Measure(self.metric, self.k)
+def group_order(group: str) -> int:
+    """Tail, head, other groups, all labels."""
+    return {TAIL: 0, HEAD: 1, ALL: 3}.get(group, 2)
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def night_report(report: Report, night: NightVerdict) -> Report:
     says what to look at."""
     datasets = report.datasets
     if night.exit_code:
-        datasets = tuple(replace(one, recommendation=None, look_at=look_at(night, one.name)) for one in datasets)
+        datasets = tuple(one.in_doubt(look_at(night, one.name)) for one in datasets)
     return replace(report, night=night, datasets=datasets)
 
 

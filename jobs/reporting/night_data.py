@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusion.cells import Cell
-from jobs.reporting.model import Aspect, Comparison
+from fusion.metrics import Aspect
+from jobs.reporting.model import Comparison
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from typing import Any
 
 from fusion.cells import SINGLE, Cell
 from fusion.errors import visible
+from fusion.metrics import Aspect
 from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting import sections
-from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.findings import GroupStrategies
 from jobs.reporting.formats import TEST_NAMES, TESTS, cell_name, objective_name, shown_cell, verdict
 from jobs.reporting.html import asset, night_html
-from jobs.reporting.model import Agreement, Aspect, Band, Comparison, Gain, PaperFigures, Ranking, Row, Share, Value
+from jobs.reporting.model import Agreement, Band, Comparison, Gain, PaperFigures, Ranking, Row, Share, Value
 from jobs.reporting.recommend import corrected_band_p
 from jobs.reporting.sections import (
     ADDITIONS_LINK,
@@ -53,7 +54,7 @@ _DIGITS = 6
 class _Rows:
     """The rows of a page: each distinct result once. Others refer to them by their numbers."""
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: DatasetReport) -> None:
         self.rows = distinct_rows(dataset)
         self._number = {row.cell: i for i, row in enumerate(self.rows)}
 
@@ -130,7 +131,7 @@ def _report(report: Report, left_out: int) -> dict[str, Any]:
     }
 
 
-def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
+def _dataset(dataset: DatasetReport, left_out: int) -> dict[str, Any]:
     """What refers to a cell has the number of its row; what refers to an aspect has its number in `aspects`."""
     rows = _Rows(dataset)
     fixed = [row.cell for row in dataset.rows if not row.single and not row.cell.is_strategy]
@@ -141,7 +142,7 @@ def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
         "test": dataset.test,
         "folds": folds,
         "warnings": warnings(dataset),
-        "queries": dataset.queries,
+        "queries": dataset.texts,
         "aspects": dataset.aspects,
         "normalizations": list(dict.fromkeys(cell.normalization for cell in fixed)),
         "fusions": list(dict.fromkeys(cell.fusion for cell in fixed)),
@@ -161,7 +162,7 @@ def _dataset(dataset: Dataset, left_out: int) -> dict[str, Any]:
     }
 
 
-def _row(row: Row, dataset: Dataset, folds: tuple[int, ...], tests: bool) -> dict[str, Any]:
+def _row(row: Row, dataset: DatasetReport, folds: tuple[int, ...], tests: bool) -> dict[str, Any]:
     return {
         "normalization": row.cell.normalization,
         "fusion": row.cell.fusion,
@@ -190,7 +191,7 @@ def _comparison(comparison: Comparison) -> list[float | None]:
     return [*(_number(figure, 4) for figure in moved), *(_number(p, 2) for p in tests)]
 
 
-def _gain(gain: Gain, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
+def _gain(gain: Gain, dataset: DatasetReport, rows: _Rows) -> dict[str, Any]:
     """The figures themselves stand in the rows."""
     return {
         "aspect": dataset.aspects.index(gain.aspect),
@@ -228,7 +229,7 @@ def _share(share: Share) -> list[float | None]:
     return [_number(end) for end in (share.value, share.low, share.high)]
 
 
-def _pairs(aspect: Aspect, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
+def _pairs(aspect: Aspect, dataset: DatasetReport, rows: _Rows) -> dict[str, Any]:
     pairs = dataset.pairs[aspect].items()
     return {
         "aspect": dataset.aspects.index(aspect),
@@ -245,7 +246,7 @@ def _ranking(ranking: Ranking, rows: _Rows) -> dict[str, Any]:
     }
 
 
-def _agreement(agreement: Agreement, dataset: Dataset) -> dict[str, Any]:
+def _agreement(agreement: Agreement, dataset: DatasetReport) -> dict[str, Any]:
     return {
         "label_group": agreement.label_group,
         "candidates": {name: _number(length) for name, length in agreement.candidates.items()},
@@ -268,7 +269,7 @@ def _curves(group: GroupStrategies) -> dict[str, Any]:
     }
 
 
-def _paper(paper: PaperFigures, dataset: Dataset, rows: _Rows) -> dict[str, Any]:
+def _paper(paper: PaperFigures, dataset: DatasetReport, rows: _Rows) -> dict[str, Any]:
     """Under the first of the cells that share a result stand the paper's figures of that cell."""
     first = {rows.of(row.cell): row.cell for row in reversed(dataset.rows)}
 

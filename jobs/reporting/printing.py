@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from fusion.labels import ALL
+from fusion.metrics import Aspect
 from jobs.reporting import night as words
 from jobs.reporting.additions import ADDITIONS_TITLE, additions_table
 from jobs.reporting.answer import (
@@ -28,10 +29,9 @@ from jobs.reporting.answer import (
     unseen_lines,
     winners_table,
 )
-from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.examples import EXAMPLES_TITLE, SIGN, example_lists, example_title, outcome_title, shown_examples
 from jobs.reporting.formats import MINUS, NOTHING, aspect_name, count, input_count_text
-from jobs.reporting.model import Aspect
 from jobs.reporting.night_data import NightVerdict
 from jobs.reporting.strategies import (
     STRATEGIES_TITLE,
@@ -73,7 +73,7 @@ LATEX |= {sign: f"{{{sign}}}" for sign in "[*"}
 LATEX |= {MINUS: "$-$", NOTHING: "--", BEST: "underlined"}
 
 
-def dataset_csv(dataset: Dataset) -> str:
+def dataset_csv(dataset: DatasetReport) -> str:
     """One line per cell, shares of 1 in full precision: tail_ndcg@10_mean, tail_ndcg@10_std and so on."""
     aspects: dict[Aspect, str] = {}
     for aspect in dataset.aspects:
@@ -136,7 +136,7 @@ def _tex_entry(entry: Entry) -> str:
     return (rf"\underline{{{mean}}}" if entry.best else mean) + bracket + rest
 
 
-def dataset_latex(report: Report, dataset: Dataset) -> str:
+def dataset_latex(report: Report, dataset: DatasetReport) -> str:
     """The tables of a dataset, for \\input in an article."""
     name = file_names(other.name for other in report.datasets)[dataset.name]
     tables = [*grid_tables(report, dataset), *([gain_table(report, dataset)] if dataset.gains else [])]
@@ -200,7 +200,7 @@ def _night(night: NightVerdict) -> list[str]:
     return [*parts, "".join(f"- {escaped(note)}\n" for note in words.notes(night))]
 
 
-def _dataset_markdown(report: Report, dataset: Dataset, charts: Mapping[str, str]) -> list[str]:
+def _dataset_markdown(report: Report, dataset: DatasetReport, charts: Mapping[str, str]) -> list[str]:
     parts = [f"## {escaped(dataset.name)}"]
     parts += [f"> [!WARNING]\n> {escaped(warning)}" for warning in warnings(dataset)]
     parts += _answer_markdown(dataset)
@@ -221,14 +221,22 @@ def _dataset_markdown(report: Report, dataset: Dataset, charts: Mapping[str, str
         alike = ", ".join(f"{aspect_name(aspect)} {rank:.2f}" for aspect, rank in ranks)
         parts += ["### Beside the paper", f"Rank correlation of the fusions with {dataset.paper.table}: {alike}."]
         parts += folded("Fusion by fusion", map(markdown, paper_tables(dataset)))
-    counted = {input_count_text(key): number for key, number in dataset.input_counts.items() if number}
+    counted = {input_count_text(key): number for key, number in dataset.result.input_counts.items() if number}
     counts = "".join(f"- {count(number)} {escaped(text)}\n" for text, number in counted.items())
-    sources = ", ".join(code_span(source) for source in dataset.sources)
-    run = f"Metrics of {dataset.evaluated} UTC, by version {escaped(dataset.version)}, read from {sources}."
-    return [*parts, "### What was run", run, counts, *folded("Configuration", [fenced(dataset.config, "yaml")])]
+    sources = ", ".join(code_span(source) for source in dataset.result.sources)
+    run = (
+        f"Metrics of {dataset.result.evaluated} UTC, by version {escaped(dataset.result.version)}, read from {sources}."
+    )
+    return [
+        *parts,
+        "### What was run",
+        run,
+        counts,
+        *folded("Configuration", [fenced(dataset.config, "yaml")]),
+    ]
 
 
-def _answer_markdown(dataset: Dataset) -> list[str]:
+def _answer_markdown(dataset: DatasetReport) -> list[str]:
     """The recommended cell beside each aspect's winner, and where it loses."""
     if dataset.recommendation is None:
         return []
@@ -251,7 +259,7 @@ def _answer_markdown(dataset: Dataset) -> list[str]:
     return parts
 
 
-def _strategies_markdown(dataset: Dataset) -> list[str]:
+def _strategies_markdown(dataset: DatasetReport) -> list[str]:
     """What was chosen and learned on validation texts, and what that gives on test texts."""
     if not dataset.strategies:
         return []
@@ -263,7 +271,7 @@ def _strategies_markdown(dataset: Dataset) -> list[str]:
     return [*parts, *folded("By label frequency", map(markdown, band_tables(dataset)))]
 
 
-def _examples_markdown(dataset: Dataset) -> list[str]:
+def _examples_markdown(dataset: DatasetReport) -> list[str]:
     """The texts most helped and most hurt, each folded, with its lists side by side."""
     if not dataset.examples:
         return []

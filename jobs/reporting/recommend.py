@@ -13,18 +13,18 @@ import numpy as np
 from fusion.cells import SINGLE, Cell
 from fusion.errors import InputError
 from fusion.labels import ALL
+from fusion.metrics import Aspect
 from fusion.statistics.coverage import FEWEST_PAIRS
 from fusion.statistics.recommendation import recommend
 from fusion.statistics.significance import holm, ranked_groups, wilson_interval
-from jobs.evaluation.result import Results
+from jobs.evaluation.result import Result
 from jobs.reporting.formats import measure_name, shown_cell
+from jobs.reporting.judge import Judged, verdict_of
 from jobs.reporting.model import (
-    Aspect,
     Band,
     BandTest,
     By,
     Comparison,
-    Evidence,
     Gain,
     Outcome,
     RankedCell,
@@ -35,36 +35,37 @@ from jobs.reporting.model import (
     Standing,
     Value,
     Verdict,
+    decisive,
+    group_order,
 )
-from jobs.reporting.tables import decisive, group_order
 from jobs.settings.sections import Test
 
 
-def frequency_bands(results: Results) -> dict[str, tuple[Band, ...]]:
+def frequency_bands(result: Result) -> dict[str, tuple[Band, ...]]:
     """By label group, from the rarest labels to the most frequent."""
     return {
         group: tuple(joined([bands[number] for number in sorted(bands) if number]))
-        for group, bands in _numbered(results).items()
+        for group, bands in _numbered(result).items()
     }
 
 
-def unseen_labels(results: Results) -> dict[str, Band] | None:
+def unseen_labels(result: Result) -> dict[str, Band] | None:
     """By label group, the pairs whose label has no training text; None where the results do not know."""
-    if not results.knows_training:
+    if not result.knows_training:
         return None
-    return {group: bands[0] for group, bands in _numbered(results).items() if 0 in bands}
+    return {group: bands[0] for group, bands in _numbered(result).items() if 0 in bands}
 
 
-def _numbered(results: Results) -> dict[str, dict[int, Band]]:
+def _numbered(result: Result) -> dict[str, dict[int, Band]]:
     """The bands of each label group by their numbers."""
     groups: dict[str, dict[int, Band]] = defaultdict(dict)
-    for row in results.rows("bands"):
+    for row in result.rows("bands"):
         bands = groups[row["label_group"]]
         if row["band"] not in bands:
             bands[row["band"]] = Band(row["rarest"], row["commonest"], row["labels"], row["pairs"], {}, {})
         share = Share(round(row["value"] * row["pairs"]), row["value"], row["low"], row["high"])
         bands[row["band"]].found.setdefault(Cell(row["normalization"], row["fusion"]), {})[row["k"]] = share
-    for row in results.rows("band_tests"):
+    for row in result.rows("band_tests"):
         tests = groups[row["label_group"]][row["band"]].tests
         key = Cell(row["normalization"], row["fusion"]), row["retriever"]
         tests.setdefault(key, {})[row["k"]] = BandTest(row["more"], row["fewer"], row["p"])
@@ -155,40 +156,20 @@ def _outcome(difference: float, p: float | None, alpha: float) -> Outcome:
     return "better" if difference > 0 else "worse"
 
 
-def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> Verdict:
-    """Folds alone are too few to trust: the texts must say the same. One fold leaves the texts alone to decide. Where
-    only some tests find a difference, or only the 95% interval that a reader sees, the verdict says that."""
-    tests: tuple[Test, ...] = ("folds", "queries") if folds > 1 else (test,)
-    higher = comparison.difference > 0
-    finds: dict[Evidence, bool] = {}
-    for each in tests:
-        p = comparison.p(each)
-        if p is None:
-            return Verdict("not tested", folds, comparison.texts, higher)
-        finds[each] = p < alpha
-    if all(finds.values()):
-        return Verdict("better" if higher else "worse", folds, comparison.texts, higher)
-    low, high = comparison.low, comparison.high
-    finds["interval"] = low is not None and high is not None and (low > 0 or high < 0)
-    found_by, missed_by = (tuple(test for test, found in finds.items() if found is wanted) for wanted in (True, False))
-    outcome: Outcome = "tests disagree" if found_by else "not told apart"
-    return Verdict(outcome, folds, comparison.texts, higher, found_by, missed_by)
-
-
 def recommendation(
-    values: Mapping[Aspect, Mapping[Cell, Value]],
-    gains: Sequence[Gain],
-    against_single: Mapping[Aspect, Mapping[Cell, Comparison]],
+    judged: Judged,
     bands: Mapping[str, Sequence[Band]],
     sizes: Mapping[By, Sequence[Mapping[str, Any]]],
     test: Test,
     alpha: float,
+    *,
     unseen: Mapping[str, Band] | None = None,
     choices: Sequence[Mapping[str, Any]] = (),
 ) -> Recommendation | None:
     """What the rows of the table `choices` say is deployed; without any, by losses to single retrievers and mean regret
     over all aspects of the paper's protocol. `sizes`: the rows of text_sizes and text_lengths; `unseen`: by label
     group, the pairs whose label has no training text."""
+    values, against_single, gains = judged
     means = {
         aspect: {cell: value.mean for cell, value in of_aspect.items()}
         for aspect, of_aspect in values.items()

@@ -11,8 +11,7 @@ from jobs.evaluation.result import read_results
 from jobs.reporting import charts, printing
 from jobs.reporting.compare import SideBySide, side_by_side
 from jobs.reporting.compare_words import change_markdown, change_page, changes_csv
-from jobs.reporting.dataset import Report
-from jobs.reporting.judge import assemble
+from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.page import page
 from jobs.reporting.tables import file_names
 from jobs.runtime.log import log
@@ -73,7 +72,7 @@ def assembled(config: Config) -> Report:
     """All that the configured results have to show."""
     settings = config.report
     every = read_results(settings.results or [Workspace.of(config).results])
-    datasets = tuple(assemble(results, settings.test, settings.alpha) for results in every)
+    datasets = tuple(DatasetReport(result, settings.test, settings.alpha) for result in every)
     return Report(settings.title, datasets, settings.test, settings.alpha, __version__)
 
 

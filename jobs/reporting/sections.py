@@ -23,7 +23,7 @@ from jobs.reporting.answer import (
     unseen_lines,
     winners_table,
 )
-from jobs.reporting.dataset import Dataset, Report
+from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.examples import (
     EXAMPLES_TITLE,
     SIGN,
@@ -59,7 +59,7 @@ LOSSES_SHOWN = 2
 """Losses that a card tells; the table below has all."""
 
 
-def answer(dataset: Dataset) -> str:
+def answer(dataset: DatasetReport) -> str:
     """One sentence, what it is about, and a card per label group."""
     warned = "".join(f'<p class="warning">\N{WARNING SIGN} {escape(text)}</p>' for text in warnings(dataset))
     recommendation = dataset.recommendation
@@ -77,13 +77,13 @@ def answer(dataset: Dataset) -> str:
     )
 
 
-def _card(standing: Standing, dataset: Dataset) -> str:
+def _card(standing: Standing, dataset: DatasetReport) -> str:
     group = standing.aspect.label_group
     sides = {standing.cell: standing.value}
     if standing.best != standing.cell:
         sides[standing.best] = standing.best_value
     sides |= {Cell(SINGLE, name): value for name, value in standing.singles.items()}
-    texts = count(dataset.queries.get(group, 0), "text")
+    texts = count(dataset.texts.get(group, 0), "text")
     outcome = standing.verdict.outcome if standing.verdict else "not tested"
     sign = SIGNS.get(outcome, "")
     losses = sorted(standing.losses, key=lambda loss: loss.share - loss.of_single)
@@ -129,7 +129,7 @@ def _bars(sides: dict[Cell, Value], chosen: Cell) -> str:
     return f'<table class="sides"><tbody>{"".join(lines)}{axis}</tbody></table>'
 
 
-def losses(dataset: Dataset) -> str:
+def losses(dataset: DatasetReport) -> str:
     """Where the recommended cell loses, in words, and every tested slice as tables."""
     if dataset.recommendation is None:
         return ""
@@ -145,7 +145,7 @@ def losses(dataset: Dataset) -> str:
     return f"<article><h3>{escape(dataset.name)}: {name} beside each retriever alone</h3>{shown}{every}</article>"
 
 
-def labels(dataset: Dataset) -> str:
+def labels(dataset: DatasetReport) -> str:
     """The labels most helped and most hurt, one table per label group and retriever; the first one open."""
     parts: list[str] = []
     for title, table in label_tables(dataset):
@@ -156,7 +156,7 @@ def labels(dataset: Dataset) -> str:
     )
 
 
-def tables(report: Report, dataset: Dataset) -> str:
+def tables(report: Report, dataset: DatasetReport) -> str:
     """Every figure, for readers without a script."""
     rows = distinct_rows(dataset)
     grids = [table_html(table, dataset.name) for table in grid_tables(report, dataset, rows)]
@@ -169,16 +169,16 @@ def reading(report: Report) -> str:
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in items) + "</dl>"
 
 
-def run_card(dataset: Dataset) -> str:
+def run_card(dataset: DatasetReport) -> str:
     """Where the figures come from."""
     facts = {
-        "metrics from": "<br>".join(map(escape, dataset.sources)),
-        "evaluated (UTC)": escape(dataset.evaluated),
-        "code": escape(dataset.version),
+        "metrics from": "<br>".join(map(escape, dataset.result.sources)),
+        "evaluated (UTC)": escape(dataset.result.evaluated),
+        "code": escape(dataset.result.version),
         "folds": ", ".join(map(str, dataset.folds)),
-        "texts that count": ", ".join(f"{escape(group)} {count(texts)}" for group, texts in dataset.queries.items()),
+        "texts that count": ", ".join(f"{escape(group)} {count(texts)}" for group, texts in dataset.texts.items()),
     }
-    facts |= {escape(input_count_text(key)): count(number) for key, number in dataset.input_counts.items()}
+    facts |= {escape(input_count_text(key)): count(number) for key, number in dataset.result.input_counts.items()}
     pairs = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts.items())
     warned = "".join(f' <span class="warning">\N{WARNING SIGN} {escape(text)}</span>' for text in warnings(dataset))
     config = f'<details><summary>Configuration</summary><pre tabindex="0">{escape(dataset.config)}</pre></details>'
@@ -188,7 +188,7 @@ def run_card(dataset: Dataset) -> str:
 EXAMPLES_LINK = '<a href="#examples">Single texts</a> '
 
 
-def examples_section(datasets: Sequence[Dataset], left_out: bool) -> str:
+def examples_section(datasets: Sequence[DatasetReport], left_out: bool) -> str:
     """The whole section; nothing where no dataset has examples. `left_out`: say only that there are some."""
     shown = [dataset for dataset in datasets if dataset.examples]
     if not shown:
@@ -206,7 +206,7 @@ def examples_section(datasets: Sequence[Dataset], left_out: bool) -> str:
     )
 
 
-def _examples_of(dataset: Dataset) -> str:
+def _examples_of(dataset: DatasetReport) -> str:
     groups = "".join(_group(group, dataset.name) for group in shown_examples(dataset))
     return f"<article><h3>{escape(dataset.name)}</h3>{groups}</article>"
 
@@ -236,7 +236,7 @@ CURVE = (
 )
 
 
-def strategies_section(datasets: Sequence[Dataset]) -> str:
+def strategies_section(datasets: Sequence[DatasetReport]) -> str:
     """What was chosen and learned on validation texts, with the learning curve below."""
     shown = [dataset for dataset in datasets if dataset.strategies]
     if not shown:
@@ -248,7 +248,7 @@ def strategies_section(datasets: Sequence[Dataset]) -> str:
     )
 
 
-def _strategies_of(dataset: Dataset) -> str:
+def _strategies_of(dataset: DatasetReport) -> str:
     lines = "".join(f"<li>{escape(line)}</li>" for line in [*optimism_lines(dataset), *curve_lines(dataset)])
     pairs = pair_table(dataset)
     folded = {"Every two of them": [pairs] if pairs else [], "By label frequency": list(band_tables(dataset))}
@@ -270,7 +270,7 @@ STEPS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """Between two ticks, as shares of 1."""
 
 
-def additions_section(datasets: tuple[Dataset, ...]) -> str:
+def additions_section(datasets: tuple[DatasetReport, ...]) -> str:
     """The section of the page; nothing where no cell was evaluated over several subsets of the retrievers."""
     articles = "".join(_article(dataset) for dataset in datasets if dataset.additions)
     if not articles:
@@ -283,7 +283,7 @@ def additions_section(datasets: tuple[Dataset, ...]) -> str:
     )
 
 
-def _article(dataset: Dataset) -> str:
+def _article(dataset: DatasetReport) -> str:
     parts = []
     for group in dict.fromkeys(one.to_most.aspect.label_group for one in dataset.additions):
         mine = [one for one in dataset.additions if one.to_most.aspect.label_group == group]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
-from fusion.cells import LEARNED, SINGLE, Cell
+from fusion.cells import LEARNED, Cell
+from fusion.metrics import Aspect
 from fusion.models.strategies import CELL
-from fusion.statistics.significance import best_of, holm
-from jobs.reporting.dataset import Dataset
-from jobs.reporting.findings import CurvePoint, GroupStrategies, Optimism, Strategy, Tested
+from jobs.reporting.dataset import DatasetReport
+from jobs.reporting.findings import CurvePoint, GroupStrategies, Strategy, Tested
 from jobs.reporting.formats import (
     NOTHING,
     cell_name,
@@ -27,167 +23,9 @@ from jobs.reporting.formats import (
     verdict,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.model import Aspect, Band, Comparison, Value
-from jobs.reporting.recommend import corrected_band_p, verdict_of
-from jobs.reporting.tables import Entry, Table, decisive, group_order
-from jobs.settings.sections import Test
-
-OVERALL = -1
-"""The fold of what was chosen over all folds, which is what the model file holds."""
-
-Values = Mapping[Aspect, Mapping[Cell, Value]]
-Pairs = Mapping[Aspect, Mapping[tuple[Cell, Cell], Comparison]]
-
-
-def read_strategies(
-    choices: Sequence[Mapping[str, Any]],
-    curve: Sequence[Mapping[str, Any]],
-    values: Values,
-    pairs: Pairs,
-    test: Test,
-    alpha: float,
-) -> tuple[GroupStrategies, ...]:
-    """By label group, from the rows of the tables `choices` and `learning_curve`."""
-    groups = sorted({row["label_group"] for row in choices}, key=group_order)
-    of_group = {group: [row for row in choices if row["label_group"] == group] for group in groups}
-    points = {group: [row for row in curve if row["label_group"] == group] for group in groups}
-    return tuple(_group(group, of_group[group], points[group], values, pairs, test, alpha) for group in groups)
-
-
-def _cell(strategy: str) -> Cell:
-    normalization, _, fusion = strategy.partition("+")
-    return Cell(normalization, fusion)
-
-
-def _group(
-    group: str,
-    choices: Sequence[Mapping[str, Any]],
-    curve: Sequence[Mapping[str, Any]],
-    values: Values,
-    pairs: Pairs,
-    test: Test,
-    alpha: float,
-) -> GroupStrategies:
-    aspects = _aspects([aspect for aspect in values if aspect.label_group == group and aspect.ideal == "all"])
-    cells = list(dict.fromkeys(_cell(row["strategy"]) for row in choices))
-    strategies = tuple(
-        _strategy(cell, [row for row in choices if _cell(row["strategy"]) == cell], aspects, values) for cell in cells
-    )
-    first = values[aspects[0]] if aspects else {}
-    singles = {cell: value.mean for cell, value in first.items() if cell.normalization == SINGLE}
-    single = best_of(singles) if singles else None
-    tests = (
-        _tests([cell for cell in cells if cell in first], single, aspects[0], values, pairs, test, alpha)
-        if aspects
-        else ()
-    )
-    return GroupStrategies(
-        group,
-        str(choices[0]["objective"]),
-        aspects,
-        single,
-        {aspect: values[aspect][single] for aspect in aspects if single in values[aspect]} if single else {},
-        strategies,
-        tests,
-        _optimism(choices),
-        _curve(curve),
-    )
-
-
-def _aspects(of_group: Sequence[Aspect]) -> tuple[Aspect, ...]:
-    """The decisive aspect, and that of the first place."""
-    if not of_group:
-        return ()
-    precisions = sorted((aspect for aspect in of_group if aspect.metric == "precision"), key=lambda aspect: aspect.k)
-    return tuple(dict.fromkeys([decisive(of_group), *precisions[:1]]))
-
-
-def _strategy(cell: Cell, rows: Sequence[Mapping[str, Any]], aspects: Sequence[Aspect], values: Values) -> Strategy:
-    by_fold = {row["fold"]: str(row["choice"]) for row in rows}
-    overall = by_fold.pop(OVERALL, next(iter(by_fold.values()), ""))
-    alike = sum(choice == overall for choice in by_fold.values())
-    return Strategy(
-        cell,
-        overall,
-        alike,
-        len(by_fold),
-        {aspect: values[aspect][cell] for aspect in aspects if cell in values[aspect]},
-    )
-
-
-def _tests(
-    cells: Sequence[Cell],
-    single: Cell | None,
-    aspect: Aspect,
-    values: Values,
-    pairs: Pairs,
-    test: Test,
-    alpha: float,
-) -> tuple[Tested, ...]:
-    """Every two strategies, and each against the best retriever."""
-    wanted = [(cell, other) for i, cell in enumerate(cells) for other in cells[:i]]
-    wanted += [(cell, single) for cell in cells] if single else []
-    found = {pair: compared for pair in wanted if (compared := _between(pairs.get(aspect, {}), *pair)) is not None}
-    queries = holm({pair: c.p_queries for pair, c in found.items() if c.p_queries is not None})
-    signs = holm({pair: c.p_randomization for pair, c in found.items() if c.p_randomization is not None})
-    found = {
-        pair: replace(compared, p_queries=queries.get(pair), p_randomization=signs.get(pair))
-        for pair, compared in found.items()
-    }
-    folds = {cell: len(value.folds) for cell, value in values[aspect].items()}
-    return tuple(
-        Tested(*pair, compared, verdict_of(compared, folds[pair[0]], test, alpha)) for pair, compared in found.items()
-    )
-
-
-def _between(pairs: Mapping[tuple[Cell, Cell], Comparison], one: Cell, other: Cell) -> Comparison | None:
-    """One cell less another; the pair may stand there the other way round. Results that are the same in every text are
-    not told apart by any test."""
-    found = pairs.get((one, other))
-    if found is None and (other, one) in pairs:
-        found = _reversed(pairs[other, one])
-    if found is None:
-        return None
-    folds, queries, signs = (
-        1.0 if p is not None and math.isnan(p) else p for p in (found.p_folds, found.p_queries, found.p_randomization)
-    )
-    return replace(found, p_folds=folds, p_queries=queries, p_randomization=signs)
-
-
-def _reversed(found: Comparison) -> Comparison:
-    low, high, effect = (None if end is None else -end for end in (found.high, found.low, found.effect))
-    return replace(found, difference=-found.difference, low=low, high=high, effect=effect)
-
-
-def _optimism(choices: Sequence[Mapping[str, Any]]) -> Optimism | None:
-    rows = [row for row in choices if _cell(row["strategy"]) == CELL]
-    folds = [row for row in rows if row["fold"] != OVERALL and row["test_value"] is not None]
-    overall = next((row for row in rows if row["fold"] == OVERALL and row["best_test_value"] is not None), None)
-    if not folds or overall is None:
-        return None
-    mean = {name: sum(row[name] or 0.0 for row in folds) / len(folds) for name in ("test_value", "validation_value")}
-    texts = round(sum(row["validation_texts"] for row in folds) / len(folds))
-    best = str(overall["best_test_choice"]), float(overall["best_test_value"])
-    return Optimism(*best, mean["test_value"], mean["validation_value"], texts)
-
-
-def _curve(rows: Sequence[Mapping[str, Any]]) -> dict[Cell, tuple[CurvePoint, ...]]:
-    """A fold's last point is that of all its validation texts, of which folds have different numbers: points belong
-    together by their order."""
-    gains: dict[Cell, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in rows:
-        if row["baseline"] is not None:
-            gains[_cell(row["strategy"])][row["fold"]][row["texts"]] = row["value"] - row["baseline"]
-    curves = {}
-    for cell, by_fold in gains.items():
-        together = zip(*(sorted(points.items()) for points in by_fold.values()), strict=False)
-        curves[cell] = tuple(map(_point, together))
-    return curves
-
-
-def _point(of_folds: Sequence[tuple[int, float]]) -> CurvePoint:
-    texts, gains = zip(*of_folds, strict=True)
-    return CurvePoint(round(sum(texts) / len(texts)), sum(gains) / len(gains), min(gains), max(gains))
+from jobs.reporting.model import Band, Value
+from jobs.reporting.recommend import corrected_band_p
+from jobs.reporting.tables import Entry, Table
 
 
 def pays_from(curve: Sequence[CurvePoint]) -> int | None:
@@ -208,12 +46,12 @@ MEANING = (
 SIGNS = {True: "\N{BLACK UP-POINTING TRIANGLE}", False: "\N{BLACK DOWN-POINTING TRIANGLE}"}
 
 
-def strategies_meaning(dataset: Dataset) -> str:
+def strategies_meaning(dataset: DatasetReport) -> str:
     """On which texts choices were made, and what the names of strategies stand for."""
-    return " ".join([*(f"{note[:1].upper()}{note[1:]}." for note in dataset.notes), MEANING])
+    return " ".join([*(f"{note[:1].upper()}{note[1:]}." for note in dataset.result.notes), MEANING])
 
 
-def strategy_table(dataset: Dataset) -> Table:
+def strategy_table(dataset: DatasetReport) -> Table:
     """A block per label group: the best retriever, then every strategy."""
     aspects = (aspect for group in dataset.strategies for aspect in group.aspects)
     measures = list(dict.fromkeys(map(measure_name, aspects)))
@@ -272,7 +110,7 @@ def choice_words(strategy: Strategy) -> str:
     return f"{strategy.choice} (in {strategy.alike} of {count(strategy.folds, 'fold')})"
 
 
-def pair_table(dataset: Dataset) -> Table | None:
+def pair_table(dataset: DatasetReport) -> Table | None:
     """Every two strategies against each other, and each against the best retriever."""
     blocks = [[_pair_line(group, test) for test in group.tests] for group in dataset.strategies if group.tests]
     if not blocks:
@@ -294,7 +132,7 @@ def _pair_line(group: GroupStrategies, test: Tested) -> list[Entry]:
     return [*map(Entry, words), Entry(verdict(test.verdict), bold=test.verdict.told_apart)]
 
 
-def optimism_lines(dataset: Dataset) -> list[str]:
+def optimism_lines(dataset: DatasetReport) -> list[str]:
     """How much too much the best cell on the test texts promises, beside what the choice on validation texts gives."""
     lines = []
     for group in dataset.strategies:
@@ -314,7 +152,7 @@ def optimism_lines(dataset: Dataset) -> list[str]:
     return lines
 
 
-def curve_lines(dataset: Dataset) -> list[str]:
+def curve_lines(dataset: DatasetReport) -> list[str]:
     """From how many validation texts on each strategy pays, a line per label group."""
     lines = []
     for group in dataset.strategies:
@@ -334,7 +172,7 @@ def _pays(cell: Cell, curve: Sequence[CurvePoint]) -> str:
     return f"{cell} pays from {count(start)} validation texts per fold on ({gain})"
 
 
-def band_tables(dataset: Dataset) -> Iterator[Table]:
+def band_tables(dataset: DatasetReport) -> Iterator[Table]:
     """Relevant labels found by label frequency: the best retriever and every strategy, a table per label group."""
     for group in dataset.strategies:
         unseen = (dataset.unseen or {}).get(group.label_group)

@@ -9,9 +9,9 @@ from itertools import count as numbers
 from typing import NamedTuple
 
 from fusion.cells import Cell
-from fusion.labels import ALL, HEAD, TAIL
-from fusion.metrics import decisiveness
-from jobs.reporting.dataset import Dataset, Report
+from fusion.labels import ALL
+from fusion.metrics import Aspect
+from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.formats import (
     NOTHING,
     TESTS,
@@ -30,7 +30,7 @@ from jobs.reporting.formats import (
     verdict,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.model import Aspect, Row, Value
+from jobs.reporting.model import Row, Value, decisive, group_order
 
 WIDEST = 12
 """Aspects that fit beside each other on a page."""
@@ -69,12 +69,7 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
     return files
 
 
-def decisive(aspects: Iterable[Aspect]) -> Aspect:
-    """The aspect that ranks the cells where one has to do: the deepest nDCG, by the paper's protocol."""
-    return max(aspects, key=lambda aspect: (aspect.ideal == ALL, *decisiveness(aspect.measure)))
-
-
-def aspects_by_group(dataset: Dataset) -> dict[str, list[Aspect]]:
+def aspects_by_group(dataset: DatasetReport) -> dict[str, list[Aspect]]:
     """The aspects of the paper's protocol: tail, head, other groups, all; the cut-offs of a metric side by side."""
     aspects = [aspect for aspect in dataset.aspects if aspect.ideal == ALL]
     metrics = list(dict.fromkeys(aspect.metric for aspect in aspects))
@@ -86,16 +81,11 @@ def aspects_by_group(dataset: Dataset) -> dict[str, list[Aspect]]:
     }
 
 
-def group_order(group: str) -> int:
-    """Tail, head, other groups, all labels."""
-    return {TAIL: 0, HEAD: 1, ALL: 3}.get(group, 2)
-
-
 def printed(value: Value | None) -> Entry:
     return Entry(figure(value), value is not None and value.bold, value is not None and value.best)
 
 
-def warnings(dataset: Dataset) -> list[str]:
+def warnings(dataset: DatasetReport) -> list[str]:
     """What a reader must know before trusting the figures."""
     warnings = []
     missing, there = dataset.missing_folds, len(dataset.folds)
@@ -108,14 +98,14 @@ def warnings(dataset: Dataset) -> list[str]:
     return warnings
 
 
-def legend(report: Report, dataset: Dataset, groups: Collection[str]) -> str:
+def legend(report: Report, dataset: DatasetReport, groups: Collection[str]) -> str:
     """How the table of a grid is to be read."""
     folds = f"Mean(standard deviation) over {len(dataset.folds)} folds" if len(dataset.folds) > 1 else "One fold"
-    texts = ", ".join(f"{count(dataset.queries[group], 'text')} ({group} labels)" for group in groups)
+    texts = ", ".join(f"{count(dataset.texts[group], 'text')} ({group} labels)" for group in groups)
     return f"{dataset.name}. {folds}, in percent; {texts}. {bold_face(report, dataset)}"
 
 
-def bold_face(report: Report, dataset: Dataset) -> str:
+def bold_face(report: Report, dataset: DatasetReport) -> str:
     """What the bold face stands for."""
     if not tested(dataset):
         return f"Bold and {BEST}: the best fusion of a column; nothing is tested."
@@ -125,12 +115,12 @@ def bold_face(report: Report, dataset: Dataset) -> str:
     return f"Bold: the best fusion of a column ({BEST}) and those not told apart from it by the deciding test ({test})."
 
 
-def tested(dataset: Dataset) -> bool:
+def tested(dataset: DatasetReport) -> bool:
     values = (value for row in dataset.rows for value in row.values.values())
     return any(value.against_best and value.against_best.p(dataset.test) is not None for value in values)
 
 
-def out_of_order(dataset: Dataset, aspects: Collection[Aspect]) -> str:
+def out_of_order(dataset: DatasetReport, aspects: Collection[Aspect]) -> str:
     """Explains a bold figure below a plain one, by the widest such case; nothing where there is none."""
     cases = []
     for aspect in aspects:
@@ -154,7 +144,7 @@ def out_of_order(dataset: Dataset, aspects: Collection[Aspect]) -> str:
     )
 
 
-def distinct_rows(dataset: Dataset) -> list[Row]:
+def distinct_rows(dataset: DatasetReport) -> list[Row]:
     """Each distinct result once, the best of the most important aspect first: a fusion that reads only ranks gives the
     same under every normalisation."""
     shown: dict[Cell, Row] = {}
@@ -166,7 +156,7 @@ def distinct_rows(dataset: Dataset) -> list[Row]:
     return sorted(shown.values(), key=lambda row: -means[row.cell])
 
 
-def grid_tables(report: Report, dataset: Dataset, rows: Sequence[Row] | None = None) -> Iterator[Table]:
+def grid_tables(report: Report, dataset: DatasetReport, rows: Sequence[Row] | None = None) -> Iterator[Table]:
     """The paper's table: single retrievers and cells, with their figures under their label groups. Chosen rows stand
     in their own order, all rows by their normalisation."""
     blocks = [list(rows)] if rows is not None else []
@@ -193,7 +183,7 @@ def grid_tables(report: Report, dataset: Dataset, rows: Sequence[Row] | None = N
         )
 
 
-def gain_table(report: Report, dataset: Dataset) -> Table:
+def gain_table(report: Report, dataset: DatasetReport) -> Table:
     """Single retrievers and the best fusion side by side."""
     # Precision has no ideal ranking: its figures are the same under every ideal.
     shown = [gain for gain in dataset.gains if gain.aspect.ideal == ALL or gain.aspect.metric != "precision"]
@@ -225,13 +215,13 @@ def gain_table(report: Report, dataset: Dataset) -> Table:
     )
 
 
-def _rests_on(dataset: Dataset) -> str:
+def _rests_on(dataset: DatasetReport) -> str:
     if len(dataset.folds) > 1:
         return "Called better or worse only where folds and texts both say so."
     return "One fold leaves nothing for a test over folds: better or worse by the test over texts."
 
 
-def tie_table(report: Report, dataset: Dataset) -> Table:
+def tie_table(report: Report, dataset: DatasetReport) -> Table:
     """How many fusions each test leaves in the running, for the aspects of the paper's protocol."""
     aspects = [aspect for of_group in aspects_by_group(dataset).values() for aspect in of_group]
     cells = [row for row in dataset.rows if not row.single]
@@ -254,7 +244,7 @@ def tie_table(report: Report, dataset: Dataset) -> Table:
     )
 
 
-def agreement_table(dataset: Dataset) -> Table:
+def agreement_table(dataset: DatasetReport) -> Table:
     """What the retrievers have in common, one line per label group."""
     lines: list[dict[str, str]] = []
     for group in dataset.agreement:
@@ -274,7 +264,7 @@ def agreement_table(dataset: Dataset) -> Table:
     )
 
 
-def paper_tables(dataset: Dataset) -> Iterator[Table]:
+def paper_tables(dataset: DatasetReport) -> Iterator[Table]:
     """The paper's figures beside ours, one table per label group."""
     paper = dataset.paper
     if paper is None:

@@ -11,13 +11,12 @@ from fusion.errors import visible
 from fusion.metrics import decisiveness
 from fusion.registry import FUSIONS, NORMALIZATIONS
 from jobs.evaluation.examples import ExplainedText
-from jobs.evaluation.result import Result, Results
+from jobs.evaluation.result import Result
 from jobs.reporting.additions import addition_lines
 from jobs.reporting.answer import headline, loss_line, unseen_lines
-from jobs.reporting.dataset import Dataset
+from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import cell_name, count, figure, input_count_text, p_values, plain, shown_cell, verdict
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.judge import assemble
 from jobs.reporting.model import Gain
 from jobs.reporting.strategies import STRATEGIES_TITLE, curve_lines, optimism_lines, strategies_meaning, strategy_table
 from jobs.settings.config import Config
@@ -29,9 +28,8 @@ BEST = 10
 
 def summary(result: Result, config: Config) -> str:
     """For each label group the single retrievers and the best cells, in percent, as mean(std) over the folds."""
-    results = Results((), config, result.metrics, result.details, result.input_counts, "", "", tuple(result.notes))
-    dataset = assemble(results, config.report.test, config.report.alpha)
-    parts = [_group(dataset, group) for group in dataset.queries]
+    dataset = DatasetReport(result, config.report.test, config.report.alpha)
+    parts = [_group(dataset, group) for group in dataset.texts]
     parts += [_strategies(dataset)] if dataset.strategies else []
     parts.append(_answer(dataset))
     counts = [
@@ -43,7 +41,7 @@ def summary(result: Result, config: Config) -> str:
     return "\n".join(parts)
 
 
-def _strategies(dataset: Dataset) -> str:
+def _strategies(dataset: DatasetReport) -> str:
     """What was chosen on validation texts, and what that gives on test texts."""
     table = strategy_table(dataset)
     header = [plain(" ".join(filter(None, names))) for names in table.header]
@@ -53,7 +51,7 @@ def _strategies(dataset: Dataset) -> str:
     return "\n".join([meaning, as_table(header, rows), *map(plain, lines), ""])
 
 
-def _answer(dataset: Dataset) -> str:
+def _answer(dataset: DatasetReport) -> str:
     """What to deploy, and where it loses most."""
     standings = dataset.recommendation.standings[:1] if dataset.recommendation else ()
     losses = [
@@ -66,7 +64,7 @@ def _answer(dataset: Dataset) -> str:
     return "\n".join(map(plain, [headline(dataset), *losing, *unseen, *addition_lines(dataset), ""]))
 
 
-def _group(dataset: Dataset, group: str) -> str:
+def _group(dataset: DatasetReport, group: str) -> str:
     aspects = [aspect for aspect in dataset.aspects if aspect.label_group == group and aspect.ideal == "all"]
     decisive = max(aspects, key=lambda aspect: decisiveness(aspect.measure))
     cells = {shown_cell(row.cell): row.values for row in dataset.rows if decisive in row.values}
@@ -74,7 +72,7 @@ def _group(dataset: Dataset, group: str) -> str:
     singles = [cell for cell in ranked if cell.normalization == SINGLE]
     fused = [cell for cell in ranked if cell.normalization != SINGLE]
     rest = f"; {len(fused) - BEST} more below" if len(fused) > BEST else ""
-    title = plain(f"{group} labels, {count(dataset.queries[group], 'text')}, best by {decisive.measure}{rest}")
+    title = plain(f"{group} labels, {count(dataset.texts[group], 'text')}, best by {decisive.measure}{rest}")
     header = ["normalization", "fusion", *(str(aspect.measure) for aspect in aspects)]
     rows = [[*cell, *(plain(figure(cells[cell].get(aspect))) for aspect in aspects)] for cell in singles + fused[:BEST]]
     gains = [_gain(gain) for gain in dataset.gains if gain.aspect == decisive]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import xmtc_fusion as xf
-from jobs.reporting.dataset import Dataset
+from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import gain
 from tests.browser.conftest import written
 from tests.unit.test_additions import LABELS, made
@@ -35,7 +35,7 @@ def result() -> xf.Evaluation:
 
 
 @pytest.fixture(scope="module")
-def dataset(result: xf.Evaluation) -> Dataset:
+def dataset(result: xf.Evaluation) -> DatasetReport:
     return result._dataset
 
 

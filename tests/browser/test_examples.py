@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.reporting.examples import SIGN, read_examples
+from jobs.reporting.examples import SIGN
+from jobs.reporting.judge_findings import read_examples
 from tests.browser.conftest import written
-from tests.reports import sample_report
+from tests.reports import sample_report, with_parts
 from tests.unit.test_example_section import rows
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
@@ -18,7 +19,7 @@ AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
     made = sample_report()
-    shown = replace(made.datasets[0], examples=read_examples(rows(3)))
+    shown = with_parts(made.datasets[0], examples=read_examples(rows(3)))
     return written(replace(made, datasets=(shown,)), tmp_path_factory.mktemp("examples"))
 
 

@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from fusion.metrics import Aspect
 from jobs.nights.trend import drawn, trends
 from jobs.reporting.formats import NOTHING, figure, gain, p_value, percent, points
-from jobs.reporting.model import Aspect, Comparison, Row
+from jobs.reporting.model import Comparison, Row
 from jobs.reporting.night import night_report
 from jobs.reporting.tables import distinct_rows
 from tests.browser.conftest import written

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fusion.cells import SINGLE, Cell
-from jobs.reporting.model import Aspect
+from fusion.metrics import Aspect
 from tests.browser.conftest import written
 from tests.reports import sample_report
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.reporting.printing import dataset_latex, latex_document
-from tests.reports import sample_report
+from tests.reports import sample_report, with_parts
 
 COMMANDS = {
     "pdflatex": ["-interaction=nonstopmode", "-halt-on-error"],
@@ -34,7 +34,7 @@ def compiled(folder: Path, document: str) -> str:
 
 def test_the_document_compiles(tmp_path: Path) -> None:
     report = sample_report(2, missing=[1])
-    odd = replace(report.datasets[0], name=r"my_run% & \co ~^{$#} [*] <a|b>")
+    odd = with_parts(report.datasets[0], name=r"my_run% & \co ~^{$#} [*] <a|b>")
     document = latex_document(replace(report, datasets=(odd, report.datasets[1])))
     # Without the box that centres a table, TeX complains about one that is wider than the text.
     log = compiled(tmp_path, document.replace(r"\makebox[\linewidth]", ""))

@@ -15,7 +15,7 @@ from jobs.datasets import prepare
 from jobs.evaluation import pipeline as pipeline
 from jobs.evaluation.evaluate import run as evaluate
 from jobs.evaluation.result import read_results
-from jobs.reporting.judge import assemble
+from jobs.reporting.dataset import DatasetReport
 from jobs.retrievers import driver
 from jobs.settings.config import Config, load_config
 from jobs.storage.stages import run_stage
@@ -127,7 +127,7 @@ def test_no_recommended_fusion_loses_to_its_best_retriever(spark, cold_dataset, 
     config = configure(cold_dataset[0], "cold", **settings)
     evaluated = pipeline.evaluated(config, {name: candidates[name] for name in retrievers})
     evaluate(spark, evaluated)
-    recommended = assemble(read_results([evaluated.output.path])[0], "queries", 0.05).recommendation
+    recommended = DatasetReport(read_results([evaluated.output.path])[0], "queries", 0.05).recommendation
     assert recommended is not None
     assert {standing.aspect.label_group for standing in recommended.standings} == {"tail", "head", "all"}
     for standing in recommended.standings:

@@ -11,7 +11,8 @@ import pytest
 import xmtc_fusion as xf
 from fusion.cells import Cell
 from jobs.reporting.additions import addition_lines, additions_table
-from jobs.reporting.dataset import Dataset
+from jobs.reporting.dataset import DatasetReport
+from tests.reports import with_parts
 
 TEXTS, LABELS = 120, 40
 Runs = dict[str, dict[str, dict[str, float]]]
@@ -37,11 +38,11 @@ def result() -> xf.Evaluation:
 
 
 @pytest.fixture(scope="module")
-def dataset(result: xf.Evaluation) -> Dataset:
+def dataset(result: xf.Evaluation) -> DatasetReport:
     return result._dataset
 
 
-def test_each_retriever_has_its_contribution(dataset: Dataset) -> None:
+def test_each_retriever_has_its_contribution(dataset: DatasetReport) -> None:
     found = {one.to_most.retriever: one for one in dataset.additions}
     assert list(found) == ["bm25", "dense", "noise"]
     assert found["bm25"].to_most.others == ("dense", "noise")
@@ -58,7 +59,7 @@ def test_each_retriever_has_its_contribution(dataset: Dataset) -> None:
     assert {one.to_most.cell for one in found.values()} == {Cell(recommended.scaling, recommended.fusion)}
 
 
-def test_p_is_corrected_over_the_retrievers(result: xf.Evaluation, dataset: Dataset) -> None:
+def test_p_is_corrected_over_the_retrievers(result: xf.Evaluation, dataset: DatasetReport) -> None:
     rows = [row for row in result.details["additions"].to_pylist() if "+" in row["others"]]
     for one in dataset.additions:
         (row,) = [
@@ -70,7 +71,7 @@ def test_p_is_corrected_over_the_retrievers(result: xf.Evaluation, dataset: Data
         assert one.to_most.comparison.difference == row["difference"]
 
 
-def test_everything_that_is_written_shows_it(result: xf.Evaluation, dataset: Dataset, tmp_path: Path) -> None:
+def test_everything_that_is_written_shows_it(result: xf.Evaluation, dataset: DatasetReport, tmp_path: Path) -> None:
     table = additions_table(dataset)
     assert [line[2].text for block in table.blocks for line in block] == ["bm25", "dense", "noise"]
     page = Path(result.report(str(tmp_path / "report"))).read_text()
@@ -85,7 +86,7 @@ def test_everything_that_is_written_shows_it(result: xf.Evaluation, dataset: Dat
     assert result.plot("additions").axes
 
 
-def test_many_others_are_named_by_those_left_out(dataset: Dataset) -> None:
+def test_many_others_are_named_by_those_left_out(dataset: DatasetReport) -> None:
     """Lists of seven names would make the table too wide to read."""
     names = [f"r{number}" for number in range(8)]
 
@@ -93,7 +94,7 @@ def test_many_others_are_named_by_those_left_out(dataset: Dataset) -> None:
         one = dataset.additions[0]
         most = replace(one.to_most, retriever="r0", others=others)
         shown = [replace(one, to_most=replace(most, retriever=name), to_each=(most,)) for name in names]
-        return [entry.text for entry in additions_table(replace(dataset, additions=tuple(shown))).blocks[0][0]]
+        return [entry.text for entry in additions_table(with_parts(dataset, additions=tuple(shown))).blocks[0][0]]
 
     assert told(*names[1:])[3] == "all 7 others"
     assert told(*names[1:6])[3] == "all others but r6 and r7"

@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 
 from fusion.cells import Cell
+from fusion.metrics import Aspect
 from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting.answer import headline, loss_lines, ranges, slice_table, standing_line, tie_line, winners_table
-from jobs.reporting.dataset import Dataset
+from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import percent, verdict
-from jobs.reporting.model import Aspect, Band, Comparison, Outcome, Share, Slice, Verdict
-from jobs.reporting.recommend import frequency_slices, joined, text_slices, verdict_of
-from tests.reports import band_test, sample_report
+from jobs.reporting.judge import verdict_of
+from jobs.reporting.model import Band, Comparison, Outcome, Share, Slice, Verdict
+from jobs.reporting.recommend import frequency_slices, joined, text_slices
+from tests.reports import band_test, sample_report, with_parts
 
 CELL, DENSE = Cell("max", "combsum"), Cell("single", "dense")
 FOLDS, TEXTS, INTERVAL = "folds", "texts", "the 95% interval"
@@ -24,12 +26,12 @@ def band(low: int, high: int, pairs: int, hits: tuple[int, int], moved: tuple[in
     return Band(low, high, 4, pairs, found, {(CELL, "dense"): {10: band_test(*moved)}})
 
 
-def changed(dataset: Dataset, outcome: Outcome, folds: int = 5, **more: object) -> Dataset:
+def changed(dataset: DatasetReport, outcome: Outcome, folds: int = 5, **more: object) -> DatasetReport:
     """The dataset with another verdict of its first label group."""
     assert dataset.recommendation is not None
     first, *others = dataset.recommendation.standings
     first = replace(first, verdict=Verdict(outcome, folds, 50), slices=(), **more)  # type: ignore[arg-type]
-    return replace(dataset, recommendation=replace(dataset.recommendation, standings=(first, *others)))
+    return with_parts(dataset, recommendation=replace(dataset.recommendation, standings=(first, *others)))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_a_verdict_says_where_tests_disagree(
     dataset = sample_report().datasets[0]
     assert dataset.recommendation is not None
     first = replace(dataset.recommendation.standings[0], comparison=compared, verdict=judged)
-    shown = replace(dataset, recommendation=replace(dataset.recommendation, standings=(first,)))
+    shown = with_parts(dataset, recommendation=replace(dataset.recommendation, standings=(first,)))
     if "disagree" in words:
         assert headline(shown).startswith("No clear case for fusion: tests disagree whether zmuv+combmnz ")
         assert standing_line(first).startswith("tests disagree whether it ") and words.partition("(")[2] in headline(
@@ -81,7 +83,7 @@ def test_the_sentence() -> None:
     assert headline(changed(dataset, "not tested")).startswith("zmuv+combmnz leads, untested: +5.5 nDCG@10")
     alone = changed(dataset, "better", comparison=None, singles={}, better_single=None)
     assert headline(alone).startswith("Deploy zmuv+combmnz: 65.7(0.6) nDCG@10 on all labels")
-    assert headline(replace(dataset, recommendation=None)) == "No fusion was evaluated on Eurlex-4K."
+    assert headline(with_parts(dataset, recommendation=None)) == "No fusion was evaluated on Eurlex-4K."
 
 
 def test_ties_are_counted_once_per_result_and_name_their_test() -> None:
@@ -100,7 +102,7 @@ def test_ties_are_counted_once_per_result_and_name_their_test() -> None:
     by_texts = sample_report(test="queries").datasets[0]
     (line,) = [tie_line(by_texts, one) for one in by_texts.recommendation.standings[:1]]  # type: ignore[union-attr]
     assert line.endswith("by the t-test over texts") and "mean ranks" not in line
-    assert "over folds" not in tie_line(replace(dataset, rankings=()), standing).partition("; ")[2]
+    assert "over folds" not in tie_line(with_parts(dataset, rankings=()), standing).partition("; ")[2]
 
 
 def test_a_standing_with_one_fold() -> None:
@@ -194,7 +196,7 @@ def test_where_it_loses_is_said_with_counts() -> None:
     assert len(losing) == sum(found.by == "frequency" for found in standing.losses) == 3
     better = replace(standing, slices=tuple(replace(found, outcome="better") for found in standing.slices))
     assert dataset.recommendation is not None
-    won = replace(dataset, recommendation=replace(dataset.recommendation, standings=(better,)))
+    won = with_parts(dataset, recommendation=replace(dataset.recommendation, standings=(better,)))
     assert loss_lines(won) == ["all labels: in none of 26 tested slices does it lose to a single retriever"]
 
 

@@ -13,11 +13,13 @@ from scipy import stats
 
 from fusion.cells import Cell
 from fusion.errors import ConfigError, InputError
+from fusion.metrics import Aspect
 from jobs.evaluation.result import read_results
 from jobs.evaluation.schemas import COMPARISONS_SCHEMA, METRICS_SCHEMA
+from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import verdict
-from jobs.reporting.judge import assemble, paper_figures
-from jobs.reporting.model import Aspect, Verdict
+from jobs.reporting.judge import paper_figures
+from jobs.reporting.model import Verdict
 from jobs.settings.config import load_config
 
 ASPECT = Aspect("tail", "ndcg", 10)
@@ -71,7 +73,7 @@ def _write(path: Path, rows: list[tuple[Any, ...]], schema: pa.Schema) -> None:
 
 
 def values(path: str, test: Any = "folds") -> dict[Cell, Any]:
-    dataset = assemble(read_results([path])[0], test, 0.05)
+    dataset = DatasetReport(read_results([path])[0], test, 0.05)
     return {row.cell: row.values[ASPECT] for row in dataset.rows}
 
 
@@ -104,20 +106,20 @@ def test_fusions_that_read_ranks_are_one_hypothesis(tmp_path: Path) -> None:
 
 
 def test_better_needs_folds_and_texts(tmp_path: Path) -> None:
-    dataset = assemble(read_results([write_results(tmp_path / "a", FOLDS)])[0], "folds", 0.05)
+    dataset = DatasetReport(read_results([write_results(tmp_path / "a", FOLDS)])[0], "folds", 0.05)
     gain = dataset.gains[0]
     assert (gain.best, gain.better_single, gain.verdict) == (BEST, "dense", Verdict("better", 5, 50))
     assert gain.comparison.p_queries == pytest.approx(0.004)
     # Without comparisons by text there is nothing to trust but folds.
     (tmp_path / "a" / "comparisons.parquet").unlink()
-    dataset = assemble(read_results([str(tmp_path / "a")])[0], "folds", 0.05)
+    dataset = DatasetReport(read_results([str(tmp_path / "a")])[0], "folds", 0.05)
     assert dataset.gains[0].verdict.outcome == "not tested"
 
 
 @pytest.mark.parametrize("test", ["folds", "queries", "randomization"])
 def test_with_one_fold_the_texts_decide(tmp_path: Path, test: Any) -> None:
     one = {cell: found[:1] for cell, found in FOLDS.items()}
-    dataset = assemble(read_results([write_results(tmp_path / "r", one)])[0], test, 0.05)
+    dataset = DatasetReport(read_results([write_results(tmp_path / "r", one)])[0], test, 0.05)
     assert dataset.test == ("queries" if test == "folds" else test)
     assert dataset.gains[0].verdict == Verdict("better", 1, 50)
     assert verdict(dataset.gains[0].verdict) == "better (tested over 50 texts)"
@@ -127,7 +129,7 @@ def test_with_one_fold_the_texts_decide(tmp_path: Path, test: Any) -> None:
     assert {cell for cell, value in found.items() if value.bold} == {BEST, NEAR, LUCKY}
     # Without figures per text one fold tells nothing.
     (tmp_path / "r" / "comparisons.parquet").unlink()
-    dataset = assemble(read_results([str(tmp_path / "r")])[0], test, 0.05)
+    dataset = DatasetReport(read_results([str(tmp_path / "r")])[0], test, 0.05)
     assert dataset.gains[0].verdict.outcome == "not tested"
     assert {row.cell for row in dataset.rows if row.values[ASPECT].bold} == {BEST}
 
@@ -151,7 +153,7 @@ def test_folds_of_one_dataset_from_several_folders(tmp_path: Path) -> None:
 
 
 def values_of(results: Any) -> dict[Cell, Any]:
-    return {row.cell: row.values[ASPECT] for row in assemble(results, "folds", 0.05).rows}
+    return {row.cell: row.values[ASPECT] for row in DatasetReport(results, "folds", 0.05).rows}
 
 
 def test_mixed_up_results_are_refused(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import pytest
 import xmtc_fusion as xf
 from fusion.cells import Cell
 from fusion.errors import ConfigError, InputError
+from fusion.metrics import Aspect
 from jobs.cli import main
 from jobs.reporting.compare import SideBySide, short_names, side_by_side
 from jobs.reporting.compare_words import change_markdown, change_page, headline, notes, terminal
-from jobs.reporting.model import Aspect
 from tests.lists import random_relevant, random_texts, whole
 
 TEXTS = 200

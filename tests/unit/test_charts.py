@@ -10,12 +10,13 @@ import pytest
 
 from fusion.cells import Cell
 from fusion.errors import SetupError
+from fusion.metrics import Aspect
 from jobs.reporting.charts import charts, save
 from jobs.reporting.dataset import Report
-from jobs.reporting.model import Aspect, Verdict
+from jobs.reporting.model import Verdict
 from jobs.reporting.printing import CAPTIONS, report_markdown
 from jobs.reporting.tables import distinct_rows
-from tests.reports import ASPECTS, sample_report
+from tests.reports import ASPECTS, sample_report, with_parts
 from tests.strategies import with_strategies
 
 matplotlib = pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
@@ -46,7 +47,7 @@ def test_charts_without_data_are_left_out(report: Report) -> None:
     bare = sample_report(aspects=ASPECTS[-1:], bands=False, agreement=False)
     assert names(bare) == ["eurlex-4k_grid-all", "eurlex-4k_gain"]
     dataset = bare.datasets[0]
-    singles = replace(dataset, rows=tuple(row for row in dataset.rows if row.single), gains=())
+    singles = with_parts(dataset, rows=tuple(row for row in dataset.rows if row.single), gains=())
     assert names(replace(bare, datasets=(singles,))) == []
     one_fold = sample_report(2, aspects=ASPECTS[-1:], folds=1)
     assert len(names(one_fold)) == 10
@@ -95,14 +96,14 @@ def test_gains_are_hollow_unless_told_apart(report: Report) -> None:
     gains = [gain for gain in dataset.gains if gain.aspect.ideal == "all"]
     doubtful = tuple(replace(gain, verdict=Verdict("not told apart", 5)) for gain in dataset.gains)
     for verdicts, hollow in ((dataset.gains, False), (doubtful, True)):
-        ax = dict(charts(replace(report, datasets=(replace(dataset, gains=verdicts),))))["eurlex-4k_gain"].axes[0]
+        ax = dict(charts(replace(report, datasets=(with_parts(dataset, gains=verdicts),))))["eurlex-4k_gain"].axes[0]
         points = [line for line in ax.lines if line.get_marker() != "None" and len(line.get_xdata())]
         assert sorted(line.get_xdata()[0] for line in points) == sorted(100 * g.comparison.difference for g in gains)
         assert {line.get_markerfacecolor() == "white" for line in points} == {hollow}
 
 
 def test_signs_in_names_are_no_formulas(report: Report) -> None:
-    dataset = replace(report.datasets[0], name="a_$b_c$%", bands={}, agreement=(), rankings=())
+    dataset = with_parts(report.datasets[0], name="a_$b_c$%", bands={}, agreement=(), rankings=())
     for _, chart in charts(replace(report, datasets=(dataset,))):
         ElementTree.fromstring(save(chart, "svg"))
         assert "a_$b_c$%" in chart.axes[0].get_title()

@@ -12,10 +12,11 @@ import pytest
 import xmtc_fusion as xf
 from jobs.evaluation.schemas import EXAMPLES_SCHEMA
 from jobs.reporting.dataset import Report
-from jobs.reporting.examples import SHOWN, SIGN, example_lists, read_examples
+from jobs.reporting.examples import SHOWN, SIGN, example_lists
+from jobs.reporting.judge_findings import read_examples
 from jobs.reporting.page import page
 from jobs.reporting.printing import report_markdown
-from tests.reports import sample_report
+from tests.reports import sample_report, with_parts
 
 ROW = {
     "label_group": "tail",
@@ -49,7 +50,7 @@ def rows(places: int) -> list[dict[str, object]]:
 def report() -> Report:
     made = sample_report()
     examples = read_examples(pa.Table.from_pylist(rows(7), EXAMPLES_SCHEMA).to_pylist())
-    return replace(made, datasets=(replace(made.datasets[0], examples=examples),))
+    return replace(made, datasets=(with_parts(made.datasets[0], examples=examples),))
 
 
 def test_lists_side_by_side(report: Report) -> None:

@@ -15,8 +15,7 @@ from fusion.cells import Cell
 from fusion.labels import ALL
 from fusion.metrics import Measure, decisive
 from fusion.statistics.watchers import NOBODY, Extremes
-from jobs.evaluation.result import Results
-from jobs.reporting.judge import assemble
+from jobs.reporting.dataset import DatasetReport
 from tests.lists import random_relevant, random_texts, whole
 from udfs.examples import ExampleTexts, Kept, from_bytes, merged, to_bytes
 from udfs.lists import JUDGEMENT, LabelGroups, Layout
@@ -57,8 +56,7 @@ def result() -> xf.Evaluation:
 def recommended(result: xf.Evaluation) -> Cell:
     """By the report's own rule."""
     settings = result.config.report
-    stored = Results((), result.config, result.metrics, result.details, result.input_counts, "", "")
-    found = assemble(stored, settings.test, settings.alpha).recommendation
+    found = DatasetReport(result._result, settings.test, settings.alpha).recommendation
     assert found is not None
     return found.cell
 

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from fusion.cells import Cell
+from fusion.metrics import Aspect
 from jobs.reporting.formats import (
     MINUS,
     NOTHING,
@@ -24,7 +25,7 @@ from jobs.reporting.formats import (
     span,
     verdict,
 )
-from jobs.reporting.model import Aspect, Comparison, Value, Verdict
+from jobs.reporting.model import Comparison, Value, Verdict
 
 
 def test_figures() -> None:

@@ -12,10 +12,8 @@ import pytest
 import xmtc_fusion as xf
 from fusion.cells import Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
-from jobs.evaluation.result import Results
 from jobs.reporting.answer import NO_TRAINING_TEXTS, label_tables, losing_words, loss_line, slice_table, unseen_lines
-from jobs.reporting.dataset import Dataset
-from jobs.reporting.judge import assemble
+from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.printing import report_markdown
 from tests.lists import random_relevant, random_texts, whole
 
@@ -51,9 +49,8 @@ def evaluated(folds: Any = FOLDS) -> xf.Evaluation:
     return xf.evaluate(JUDGEMENTS, RUNS, label_groups=LABELS, folds=folds, **chosen)
 
 
-def dataset_of(result: xf.Evaluation) -> Dataset:
-    stored = Results((), result.config, result.metrics, result.details, result.input_counts, "", "")
-    return assemble(stored, "folds", 0.05)
+def dataset_of(result: xf.Evaluation) -> DatasetReport:
+    return DatasetReport(result._result, "folds", 0.05)
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,15 @@ from importlib.resources import files
 import pytest
 
 from fusion.cells import SINGLE, Cell
+from fusion.metrics import Aspect
 from jobs.reporting.answer import facts, headline, loss_lines
 from jobs.reporting.dataset import Report
 from jobs.reporting.formats import cell_name, figure, shown_cell
-from jobs.reporting.model import Aspect
 from jobs.reporting.night_data import DatasetNight, NightVerdict
 from jobs.reporting.page import page
 from jobs.reporting.sections import scale
 from jobs.reporting.tables import distinct_rows
-from tests.reports import ASPECTS, sample_report
+from tests.reports import ASPECTS, sample_report, with_parts
 
 HOSTILE = '</script><script>alert(1)</script><!-- & "quoted" ü'
 
@@ -102,7 +102,9 @@ def test_holds_gains_bands_pairs_and_the_paper(report):
 
 
 def test_names_cannot_break_out(report):
-    dataset = replace(report.datasets[0], name=HOSTILE, config=HOSTILE, sources=(HOSTILE,))
+    dataset = with_parts(
+        report.datasets[0], name=HOSTILE, config=HOSTILE, result=replace(report.datasets[0].result, sources=(HOSTILE,))
+    )
     night = NightVerdict(HOSTILE, 10, (DatasetNight(HOSTILE, "regression", HOSTILE, (HOSTILE,), True),))
     html = page(replace(report, title=HOSTILE, datasets=(dataset,), night=night), [(HOSTILE, HOSTILE)])
     plain = page(report)
@@ -117,7 +119,7 @@ def test_what_is_not_a_number_is_null(report):
     dataset = report.datasets[0]
     row = dataset.rows[2]
     values = {aspect: replace(value, mean=math.nan, std=math.inf) for aspect, value in row.values.items()}
-    changed = replace(dataset, rows=(*dataset.rows[:2], replace(row, values=values), *dataset.rows[3:]))
+    changed = with_parts(dataset, rows=(*dataset.rows[:2], replace(row, values=values), *dataset.rows[3:]))
     shown = data(page(replace(report, datasets=(changed,))))["datasets"][0]["rows"]
     mean, std, *_ = next(found for found in shown if found["name"] == "min-max+combmin")["values"][0]
     assert mean is std is None
@@ -159,9 +161,9 @@ def test_a_page_stays_below_three_megabytes():
         replace(row, values={aspect: row.values[ASPECTS[i % len(ASPECTS)]] for i, aspect in enumerate(aspects)})
         for row in dataset.rows
     )
-    wide = replace(dataset, aspects=tuple(aspects), rows=rows, gains=(), paper=None, agreement=(), pairs={})
-    wide = replace(wide, recommendation=None)
-    many = tuple(replace(wide, name=f"set {i}") for i in range(8))
+    wide = with_parts(dataset, aspects=tuple(aspects), rows=rows, gains=(), paper=None, agreement=(), pairs={})
+    wide = with_parts(wide, recommendation=None)
+    many = tuple(with_parts(wide, name=f"set {i}") for i in range(8))
     html = page(replace(sample, datasets=(*sample.datasets, *many)))
     assert len(html.encode()) < 3_000_000
     found = data(html)

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from fusion.grid.hits import Hits
-from fusion.metrics import Measure
-from fusion.statistics.paired import FEWEST_LABELS, UNIT, Aspect, PairedSums, distinct_aspects
+from fusion.metrics import Aspect, Measure
+from fusion.statistics.paired import FEWEST_LABELS, UNIT, PairedSums, distinct_aspects
 from fusion.statistics.significance import Paired
 from fusion.statistics.signs import blocks_of
 from fusion.statistics.tally import hit_weights
@@ -67,7 +67,7 @@ def test_what_has_the_same_figures_is_counted_once() -> None:
         *("tail ndcg@1 all", "tail ndcg@5 all", "tail precision@5 all", "tail ndcg@5 group"),
         *("all ndcg@1 all", "all ndcg@5 all", "all precision@5 all"),
     ]
-    assert str(same_as[Aspect("tail", Measure("precision", 1), "group")]) == "tail ndcg@1 all"
+    assert str(same_as[Aspect("tail", "precision", 1, "group")]) == "tail ndcg@1 all"
 
 
 def test_comparisons_equal_scipys_on_the_texts(sample: Sample) -> None:

@@ -24,7 +24,7 @@ from jobs.runtime.log import configure_log, log, log_fields
 from jobs.settings.base import OutputSettings
 from jobs.settings.sections import LogSettings
 from jobs.storage.folders import code_span, csv_cells, fenced, whole_folder
-from tests.reports import sample_report
+from tests.reports import sample_report, with_parts
 from tests.results import plain_files
 from udfs import text_files
 
@@ -44,7 +44,7 @@ def test_cells_are_no_formulas(tmp_path: Path) -> None:
         7,
     ]
     report = sample_report()
-    dataset = replace(report.datasets[0], name=FORMULA)
+    dataset = with_parts(report.datasets[0], name=FORMULA)
     rows = list(csv.reader(io.StringIO(dataset_csv(dataset))))
     assert {row[0] for row in rows[1:]} == {f"'{FORMULA}"}
     with whole_folder(OutputSettings(path=str(tmp_path / "out"))) as folder:
@@ -141,7 +141,9 @@ def test_scripts_that_need_joiners_keep_them() -> None:
 def test_a_name_does_not_close_a_fence() -> None:
     report = sample_report()
     config = "dataset: |\n  x\n~~~\n# Verdict: all is well\n"
-    dataset = replace(report.datasets[0], config=config, sources=("a`b` **bold**",))
+    dataset = with_parts(
+        report.datasets[0], config=config, result=replace(report.datasets[0].result, sources=("a`b` **bold**",))
+    )
     text = report_markdown(replace(report, datasets=(dataset,)))
     assert f"~~~~yaml\n{config}~~~~" in text
     assert "`` a`b` **bold** ``" in text

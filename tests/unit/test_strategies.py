@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 
 from fusion.cells import SINGLE, Cell
+from fusion.metrics import Aspect
 from fusion.models.strategies import CELL, LAMBDAMART, LOGISTIC, WEIGHTS
 from jobs.reporting.dataset import Report
 from jobs.reporting.findings import CurvePoint
 from jobs.reporting.formats import objective_name
-from jobs.reporting.model import Aspect, Comparison
+from jobs.reporting.judge_findings import read_strategies
+from jobs.reporting.model import Comparison
 from jobs.reporting.page import page
 from jobs.reporting.printing import dataset_latex, report_markdown
 from jobs.reporting.strategies import (
@@ -21,10 +23,9 @@ from jobs.reporting.strategies import (
     optimism_lines,
     pair_table,
     pays_from,
-    read_strategies,
     strategy_table,
 )
-from tests.reports import sample_report
+from tests.reports import sample_report, with_parts
 from tests.strategies import CURVE_TEXTS, GAIN, OPTIMISM, choice_rows, with_strategies
 
 
@@ -77,7 +78,7 @@ def test_what_picking_on_test_texts_promises(report: Report) -> None:
         assert "picked on the test texts, max+combsum," in line
         assert "promises +0.30 points that nobody gets" in line
     lucky = replace(dataset.strategies[0].optimism, best_value=0.1)
-    fine = replace(dataset, strategies=(replace(dataset.strategies[0], optimism=lucky),))
+    fine = with_parts(dataset, strategies=(replace(dataset.strategies[0], optimism=lucky),))
     assert "Nothing is lost" in optimism_lines(fine)[0]
 
 

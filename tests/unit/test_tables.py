@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from fusion.cells import SINGLE, Cell
-from jobs.reporting.dataset import Dataset, Report
+from fusion.metrics import Aspect
+from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.formats import MINUS, NOTHING, points
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.model import Aspect, Comparison, Verdict
+from jobs.reporting.model import Comparison, Verdict
 from jobs.reporting.printing import dataset_csv, dataset_latex, latex, latex_document, markdown, report_markdown
 from jobs.reporting.tables import (
     WIDEST,
@@ -25,7 +26,7 @@ from jobs.reporting.tables import (
     warnings,
 )
 from jobs.settings.sections import Test
-from tests.reports import ASPECTS, CELLS, sample_report
+from tests.reports import ASPECTS, CELLS, sample_report, with_parts
 
 
 def renamed(report: Report, old: str, new: str) -> Report:
@@ -40,14 +41,14 @@ def renamed(report: Report, old: str, new: str) -> Report:
         )
         for gain in dataset.gains
     )
-    return replace(report, datasets=(replace(dataset, rows=rows, gains=gains, name="R&D_{1}"),))
+    return replace(report, datasets=(with_parts(dataset, rows=rows, gains=gains, name="R&D_{1}"),))
 
 
-def of_group(dataset: Dataset, *groups: str) -> list[Aspect]:
+def of_group(dataset: DatasetReport, *groups: str) -> list[Aspect]:
     return [aspect for group in groups for aspect in aspects_by_group(dataset)[group]]
 
 
-def expected(dataset: Dataset, aspects: list[Aspect]) -> list[list[tuple[str, bool, bool]]]:
+def expected(dataset: DatasetReport, aspects: list[Aspect]) -> list[list[tuple[str, bool, bool]]]:
     """Text, bold and best of every figure, line by line."""
     lines = []
     for row in dataset.rows:
@@ -93,7 +94,7 @@ def test_tables_are_no_wider_than_a_page() -> None:
     report = sample_report(aspects=aspects)
     assert [table.name for table in grid_tables(report, report.datasets[0])] == ["grid-tail-head", "grid-all"]
     many = tuple(Aspect(f"group {i}", "ndcg", k) for i in range(5) for k in (1, 5, 10))
-    dataset = replace(report.datasets[0], aspects=many, queries={f"group {i}": 9 for i in range(5)})
+    dataset = with_parts(report.datasets[0], aspects=many, texts={f"group {i}": 9 for i in range(5)})
     tables = list(grid_tables(report, dataset))
     assert [len(table.header) - 2 for table in tables] == [WIDEST, 3]
     assert [heading[2] for heading in tables[0].header[2:5]] == ["@1", "@5", "@10"]
@@ -133,7 +134,7 @@ def test_nothing_tested_is_said() -> None:
         for row in report.datasets[0].rows
     )
     gains = tuple(replace(gain, verdict=Verdict("not tested", 1)) for gain in report.datasets[0].gains)
-    dataset = replace(report.datasets[0], rows=rows, gains=gains)
+    dataset = with_parts(report.datasets[0], rows=rows, gains=gains)
     assert warnings(dataset) == ["one fold: no standard deviation, no test"]
     assert "nothing is tested" in next(iter(grid_tables(report, dataset))).caption
     assert "not tested (one fold, no figures per text)" in markdown(gain_table(report, dataset))
@@ -152,7 +153,7 @@ def test_a_bold_figure_below_a_plain_one_is_explained() -> None:
         if row.single or value.best or row.cell in changes:
             rows.append(replace(row, values={**row.values, aspect: value}))
     for plain, explained in ((rows, True), ([row for row in rows if row.cell != last], False)):
-        changed = replace(dataset, rows=tuple(plain))
+        changed = with_parts(dataset, rows=tuple(plain))
         caption = next(iter(grid_tables(report, changed))).caption
         words = "tail P@10: 12.9(0.2) of min-max+combmin is bold and 13.0(0.2) of zmuv+combsum is not."
         assert (words in caption) == explained
@@ -217,7 +218,7 @@ def test_the_paper_beside_ours() -> None:
     ours, theirs = dataset.rows[2].values[aspect].mean, dataset.paper.values[CELLS[0], aspect][0]
     assert lines[0][2].text == f"{100 * ours:.1f} / {100 * theirs:.1f} / {points(ours - theirs)}"
     assert "Table 3" in tables[0].caption and "unsorted lists" in tables[0].caption
-    assert not list(paper_tables(replace(dataset, paper=None)))
+    assert not list(paper_tables(with_parts(dataset, paper=None)))
 
 
 def test_csv_has_every_figure_in_full() -> None:
@@ -234,7 +235,7 @@ def test_csv_has_every_figure_in_full() -> None:
         assert float(line["head_ndcg@5_ideal-group_mean"]) == row.values[Aspect("head", "ndcg", 5, "group")].mean
         theirs = dataset.paper.values.get((row.cell, Aspect("head", "precision", 5)))
         assert line["head_precision@5_paper_mean"] == (str(theirs[0]) if theirs else "")
-    assert "paper" not in dataset_csv(replace(dataset, paper=None))
+    assert "paper" not in dataset_csv(with_parts(dataset, paper=None))
 
 
 def test_the_whole_report() -> None:

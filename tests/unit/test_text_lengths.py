@@ -14,7 +14,7 @@ from fusion.statistics.watchers import FEWEST_WORDS, UNKNOWN, LengthSums
 from jobs.evaluation import evaluate
 from jobs.evaluation.result import read_results
 from jobs.reporting.answer import loss_lines, slice_table
-from jobs.reporting.judge import assemble
+from jobs.reporting.dataset import DatasetReport
 from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, write_tables
 
@@ -86,7 +86,7 @@ def test_the_report_says_on_which_texts_the_fusion_loses(tmp_path: Path) -> None
         "output.path": str(tmp_path / "out"),
     }
     evaluate.run(None, load_config(None, chosen))
-    dataset = assemble(read_results([str(tmp_path / "out")])[0], "folds", 0.05)
+    dataset = DatasetReport(read_results([str(tmp_path / "out")])[0], "folds", 0.05)
     lines = [line for line in loss_lines(dataset) if "words" in line]
     assert lines == [
         "all labels: loses to bm25 on texts with up to 20 words: 63.1 against 100.0 nDCG@5 (100 texts, p <0.001)"

@@ -20,8 +20,8 @@ from fusion.statistics.recommendation import recommend
 from jobs.evaluation.result import read_results
 from jobs.inputs.engines import LocalEngine
 from jobs.reporting.answer import headline
+from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import joined
-from jobs.reporting.judge import assemble
 from jobs.reporting.printing import escaped, report_markdown
 from jobs.settings.config import load_config
 from jobs.tuning import tuner as tuner_module
@@ -58,7 +58,7 @@ def test_the_report_recommends_what_the_model_file_holds(deploy: str, tmp_path: 
     would another than the one that is asked for."""
     tuned = xf.tune(**DATA.arguments(), engine="local", settings={**FAST, "tune.deploy": deploy})
     held = {group: Cell(*model["strategy"].split("+", 1)) for group, model in tuned.model["label_groups"].items()}
-    dataset = assemble(read_results([tuned.save(str(tmp_path / "tuned"))])[0], "folds", 0.05)
+    dataset = DatasetReport(read_results([tuned.save(str(tmp_path / "tuned"))])[0], "folds", 0.05)
     assert dataset.recommendation is not None
     assert {group: dataset.recommendation.of(group) for group in VIEWS} == held
     deployed = [row for row in tuned.choices.to_pylist() if row["deployed"]]
