@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,11 @@ from fusion.cells import ANY_FOLD, Cell
 from fusion.errors import InputError
 from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned
 from fusion.kernel.candidates import ListHits, count_list_hits
+from fusion.kernel.pools import Pools
 from fusion.kernel.texts import pool_views
 from fusion.labels import ALL
-from fusion.models.features import feature_matrix
+from fusion.models.bands import band_columns, band_matrix
+from fusion.models.features import feature_matrix, feature_names
 from fusion.models.strategies import Strategy
 from fusion.statistics.signs import blocks_of
 from fusion.types import Array, Floats, Int32s, Ints
@@ -45,6 +48,11 @@ def part_of(place: Ints, parts: int) -> Ints:
 def half_of(place: Ints) -> Ints:
     """0 or 1, which has nothing to do with the parts or the order."""
     return (place >> 10) & 1
+
+
+def half_within(place: Ints) -> Ints:
+    """0 or 1, which has nothing to do with those either: halves of a half."""
+    return (place >> 11) & 1
 
 
 @dataclass(frozen=True)
@@ -180,21 +188,47 @@ class FeatureRows:
     """Of each text."""
     base: Ints
     """The fold of each text, or the part that stands for it."""
+    labels: Ints
+    """The number of relevant labels of each text, also of those that no list holds."""
 
     def of_texts(self, chosen: Array) -> FeatureRows:
         rows = np.repeat(chosen, self.candidates)
-        of_text = (self.candidates[chosen], self.place[chosen], self.base[chosen])
-        return FeatureRows(self.matrix[rows], self.relevant[rows], *of_text)
+        return FeatureRows(
+            matrix=self.matrix[rows],
+            relevant=self.relevant[rows],
+            candidates=self.candidates[chosen],
+            place=self.place[chosen],
+            base=self.base[chosen],
+            labels=self.labels[chosen],
+        )
 
 
 def joined_rows(rows: Sequence[FeatureRows]) -> FeatureRows:
     """Several as one."""
-    columns = zip(*((r.matrix, r.relevant, r.candidates, r.place, r.base) for r in rows), strict=True)
-    return FeatureRows(*map(np.concatenate, columns))
+    names = [column.name for column in fields(FeatureRows)]
+    return FeatureRows(**{name: np.concatenate([getattr(r, name) for r in rows]) for name in names})
+
+
+class Reading(NamedTuple):
+    """What learning reads of candidates."""
+
+    columns: Callable[[Sequence[str], bool], tuple[str, ...]]
+    """Their names, by the retrievers and whether training texts are known."""
+    matrix: Callable[[Pools], Floats]
+    """Candidates x columns."""
+
+
+FEATURES = Reading(feature_names, feature_matrix)
+BANDS = Reading(lambda retrievers, trained: band_columns(retrievers), band_matrix)
 
 
 def feature_rows(
-    rows: pa.Table, layout: Layout, views: tuple[str, ...], train_texts: TrainTexts | None, parting: Parting
+    rows: pa.Table,
+    layout: Layout,
+    views: tuple[str, ...],
+    train_texts: TrainTexts | None,
+    parting: Parting,
+    reading: Reading = FEATURES,
 ) -> dict[str, FeatureRows]:
     """By view, the rows that fusions learn from: of texts that have a relevant label in the view."""
     problems = Problems()
@@ -211,13 +245,21 @@ def feature_rows(
             view: batch.judged & ((batch.texts.relevant_counts(layout.group_names, view) > 0) | (view == ALL))
             for view in views
         }
+        labels = batch.texts.relevant_counts(layout.group_names, ALL)
         for first, block in batch.texts.blocks():
             for (pool_view,) in pool_views(block, views, layout.group_names, "group", keep_all=True):
                 pools = pool_view.pools
                 text = pools.source + first
                 relevant = np.zeros(len(pools.label), np.bool_)
                 relevant[pool_view.relevant_candidate] = True
-                of_block = FeatureRows(feature_matrix(pools), relevant, np.diff(pools.offset), place[text], base[text])
+                of_block = FeatureRows(
+                    matrix=reading.matrix(pools),
+                    relevant=relevant,
+                    candidates=np.diff(pools.offset),
+                    place=place[text],
+                    base=base[text],
+                    labels=labels[text],
+                )
                 found[pool_view.view].append(of_block.of_texts(counted[pool_view.view][text]))
     return {view: joined_rows(of_view) for view, of_view in found.items()}
 

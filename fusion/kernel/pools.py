@@ -99,6 +99,12 @@ class Pools:
         return _inverse_squares(self.position)
 
     @cached_property
+    def mean_position(self) -> Floats:
+        """The place of a candidate in a list, where labels of equal score share the mean of their places; -1 if it is
+        not there."""
+        return _mean_position(self.offset, self.position, self.score, self.size)
+
+    @cached_property
     def size(self) -> Ints:
         """The number of results of every list (pools x lists)."""
         return self.statistics.size.astype(np.int64)
@@ -136,6 +142,26 @@ def _held(position):  # type: ignore[no-untyped-def]
         for c in range(position.shape[1]):
             held[c] += position[r, c] >= 0
     return held
+
+
+@compiled
+def _mean_position(offset, position, score, size):  # type: ignore[no-untyped-def]
+    mean = np.full(position.shape, -1.0)
+    at = np.empty(max(1, size.max()) if size.size else 1, np.int64)
+    for p in range(offset.size - 1):
+        for r in range(position.shape[0]):
+            for c in range(offset[p], offset[p + 1]):
+                if position[r, c] >= 0:
+                    at[position[r, c]] = c
+            first = 0
+            while first < size[p, r]:
+                last = first
+                while last + 1 < size[p, r] and score[r, at[last + 1]] == score[r, at[first]]:
+                    last += 1
+                for place in range(first, last + 1):
+                    mean[r, at[place]] = (first + last) / 2
+                first = last + 1
+    return mean
 
 
 @compiled

@@ -11,13 +11,14 @@ know that values lie side by side, which vectors need.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fusion.compiled import compiled
 from fusion.kernel.pools import Pools
+from fusion.models.bands import band_matrix
 from fusion.types import EPS, Array, Floats, Int32s, Ints
 
 FEATURES_OF_LIST = 13
@@ -341,8 +342,17 @@ class Features:
     """The features of a block's candidates, which models compute as far as they read them."""
 
     def __init__(self, pools: Pools, retrievers: Sequence[str]) -> None:
-        self.source = feature_source(pools)
+        self.pools, self.retrievers = pools, tuple(retrievers)
         self._all = _names(tuple(retrievers), pools.train_texts is not None)
+
+    @cached_property
+    def source(self) -> FeatureSource:
+        return feature_source(self.pools)
+
+    @cached_property
+    def band_matrix(self) -> Floats:
+        """What models over frequency bands read."""
+        return band_matrix(self.pools)
 
     def rows(self, names: tuple[str, ...]) -> tuple[Ints, Array]:
         """Where some features stand among all, and which have to be computed so that these can be read."""

@@ -12,6 +12,7 @@ import numpy as np
 from fusion.cells import Cell
 from fusion.compiled import compiled
 from fusion.errors import InputError
+from fusion.models.bands import BandModel, band_model
 from fusion.models.features import Features, fill_features, room_for
 from fusion.models.tree_tables import MOST_LEAVES, TreeTables, put_scores, score_by_tables, tree_tables
 from fusion.types import Floats, Int32s, Ints
@@ -127,7 +128,7 @@ class TreeModel:
         return {"size": list(self.size), "features": list(self.features), "trees": trees}
 
 
-Model = ChosenCell | LinearModel | TreeModel
+Model = ChosenCell | LinearModel | TreeModel | BandModel
 
 
 def tree_model(features: Sequence[str], trees: Sequence[Mapping[str, Any]], size: tuple[int, int]) -> TreeModel:
@@ -156,6 +157,8 @@ def model_from_json(described: Mapping[str, Any], cell: Cell | None, source: str
     try:
         if cell is not None:
             return ChosenCell(cell)
+        if "bonus" in described:
+            return band_model(described)
         if "coefficients" in described:
             coefficients = {str(name): float(value) for name, value in described["coefficients"].items()}
             values = tuple(coefficients.values())

@@ -15,8 +15,8 @@ from fusion.models.models import ChosenCell, Model
 from fusion.types import Array
 
 CELL, WEIGHTS, PARAMETERS = (Cell(TUNED, name) for name in ("cell", "weights", "parameters"))
-LOGISTIC, LAMBDAMART = (Cell(LEARNED, name) for name in ("logistic", "lambdamart"))
-STRATEGIES = (CELL, WEIGHTS, PARAMETERS, LOGISTIC, LAMBDAMART)
+LOGISTIC, LAMBDAMART, BANDS = (Cell(LEARNED, name) for name in ("logistic", "lambdamart", "bands"))
+STRATEGIES = (CELL, WEIGHTS, PARAMETERS, LOGISTIC, LAMBDAMART, BANDS)
 NEEDS = {LAMBDAMART: "lightgbm"}
 """Packages that strategies need to learn; none is needed to apply what they learned."""
 DEPLOYED = Cell(TUNED, "model")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,14 +49,19 @@ def train_logistic(
     share = min(max(float(target.mean()), 1e-6), 1 - 1e-6)
     weights[-1] = np.log(share / (1 - share))
     for strength in strengths:
-        weights = _newton(table.rows, target, weights, strength)
+        penalty = np.full(len(weights), strength)
+        penalty[-1] = 0.0
+        weights = newton(partial(_add_rows, table.rows, target), weights, penalty)
         yield _plain(weights, table, features, strength)
 
 
-def _newton(rows: Floats, target: Floats, weights: Floats, strength: float) -> Floats:
-    penalty = np.full(len(weights), strength)
-    penalty[-1] = 0.0
-    loss, gradient, curvature = _sums(rows, target, weights, penalty)
+Add = Callable[[Floats, Floats, Floats], float]
+"""From weights to the loss; adds to its gradient and to the lower half of its curvature."""
+
+
+def newton(add: Add, weights: Floats, penalty: Floats) -> Floats:
+    """The weights of least loss plus penalty / 2 * weights^2, by Newton's steps that are halved until they gain."""
+    loss, gradient, curvature = _sums(add, weights, penalty)
     for _ in range(MOST_STEPS):
         # A trace of the penalty keeps the equations solvable where features say the same.
         step = np.linalg.solve(curvature + np.diag(np.full(len(weights), 1e-8 * np.trace(curvature))), gradient)
@@ -63,7 +69,7 @@ def _newton(rows: Floats, target: Floats, weights: Floats, strength: float) -> F
         length = 1.0
         while True:
             tried = weights - length * step
-            new_loss, new_gradient, new_curvature = _sums(rows, target, tried, penalty)
+            new_loss, new_gradient, new_curvature = _sums(add, tried, penalty)
             if new_loss <= loss or length < 1e-6:
                 break
             length /= 2
@@ -75,10 +81,10 @@ def _newton(rows: Floats, target: Floats, weights: Floats, strength: float) -> F
     return weights
 
 
-def _sums(rows: Floats, target: Floats, weights: Floats, penalty: Floats) -> tuple[float, Floats, Floats]:
+def _sums(add: Add, weights: Floats, penalty: Floats) -> tuple[float, Floats, Floats]:
     """The loss, its gradient and its curvature."""
     gradient, curvature = np.zeros(len(weights)), np.zeros((len(weights), len(weights)))
-    loss = _add_rows(rows, target, weights, gradient, curvature)
+    loss = add(weights, gradient, curvature)
     curvature = np.tril(curvature) + np.tril(curvature, -1).T
     return loss + float(np.sum(penalty * weights**2)) / 2, gradient + penalty * weights, curvature + np.diag(penalty)
 

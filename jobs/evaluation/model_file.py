@@ -13,6 +13,7 @@ from fusion.errors import ConfigError, InputError
 from fusion.kernel.candidates import Policies
 from fusion.kernel.texts import Scope
 from fusion.labels import ALL
+from fusion.models.bands import BandModel
 from fusion.models.features import OF_TRAINING
 from fusion.models.models import Model, model_from_json
 from fusion.models.strategies import Strategy
@@ -22,6 +23,8 @@ from jobs.storage.folders import read_text
 FORMAT = 1
 ABOUT = {
     "cell": "the score of a label is that of the cell; see docs/algorithms.md",
+    "bonus": "the score of a label is the level of its frequency band plus the sum of its features times their "
+    "coefficients; with a bonus for rare labels, the first k are chosen; see docs/tuning.md",
     "coefficients": "the score of a label is the intercept plus the sum of its features times their coefficients",
     "trees": "the score of a label is the sum over the trees: from node 0, a feature of at most the threshold leads to "
     "the left child; a child below 0 is the leaf -1 - child, whose value counts",
@@ -47,7 +50,7 @@ class ModelFile:
     def reads_training(self) -> bool:
         """Whether a feature counts the training texts of labels."""
         read = {name for model in self.models.values() for name in getattr(model, "features", ())}
-        return not read.isdisjoint(OF_TRAINING)
+        return not read.isdisjoint(OF_TRAINING) or any(isinstance(model, BandModel) for model in self.models.values())
 
     def check(self, retrievers: Sequence[str], views: Sequence[str]) -> None:
         """Refuse lists of other retrievers, or of label groups that the file does not know."""

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from fusion.cells import Cell
 from fusion.errors import InputError
 from fusion.labels import ALL
-from fusion.models.features import feature_names
+from fusion.models.bands import BandRows
 from fusion.models.models import Model
-from fusion.models.strategies import LAMBDAMART, LOGISTIC, Strategy
+from fusion.models.strategies import BANDS, LAMBDAMART, LOGISTIC, Strategy
+from fusion.tuning.band_learner import Judged, train_bands
 from fusion.tuning.learners import train_lambdamart, train_logistic
 from fusion.tuning.search import Objective
 from jobs.inputs.engines import LocalEngine
@@ -21,8 +23,21 @@ from jobs.inputs.lists import ListRows
 from jobs.settings.sections import TuneSettings
 from jobs.tuning.validation import Texts, Tried, count
 from udfs.plan import EvaluationPlan
-from udfs.tuning import FeatureRows, Parting, TrainTexts, feature_rows, half_of, joined_rows
+from udfs.tuning import BANDS as READS_BANDS
+from udfs.tuning import (
+    FEATURES,
+    FeatureRows,
+    Parting,
+    Reading,
+    TrainTexts,
+    feature_rows,
+    half_of,
+    half_within,
+    joined_rows,
+)
 
+USUAL_K = 10
+"""How many first labels count where no metric of the objective has a cut-off."""
 Train = Callable[[FeatureRows, Sequence[str], Sequence[Any]], Iterator[Model]]
 """From rows, the names of their features and options to one model per option."""
 
@@ -33,6 +48,9 @@ class Kind(NamedTuple):
     cell: Cell
     options: tuple[Any, ...]
     train: Train
+    reading: Reading = FEATURES
+    needs_training: bool = False
+    """Whether it must know how many training texts carry each label."""
 
     @property
     def usual(self) -> int:
@@ -40,8 +58,9 @@ class Kind(NamedTuple):
         return len(self.options) // 2
 
 
-def kinds_of(strategies: Sequence[Cell], settings: TuneSettings) -> list[Kind]:
+def kinds_of(strategies: Sequence[Cell], settings: TuneSettings, retrievers: Sequence[str] = ()) -> list[Kind]:
     """The learned ones among strategies."""
+    k = max((measure.k for measure in settings.goal.measures if measure.k), default=USUAL_K)
 
     def logistic(rows: FeatureRows, features: Sequence[str], options: Sequence[Any]) -> Iterator[Model]:
         return train_logistic(rows.matrix, rows.relevant, features, options)
@@ -49,12 +68,23 @@ def kinds_of(strategies: Sequence[Cell], settings: TuneSettings) -> list[Kind]:
     def lambdamart(rows: FeatureRows, features: Sequence[str], options: Sequence[Any]) -> Iterator[Model]:
         return train_lambdamart(rows.matrix, rows.relevant, rows.candidates, features, options, settings.seed)
 
+    def bands(rows: FeatureRows, features: Sequence[str], options: Sequence[Any]) -> Iterator[Model]:
+        for k in options:
+            yield train_bands(judged_rows(rows, retrievers), half_within(rows.place), retrievers, k)
+
     known = [
         # From the strongest penalty to the weakest, so that every model is near the one before.
         Kind(LOGISTIC, tuple(sorted(settings.l2, reverse=True)), logistic),
         Kind(LAMBDAMART, tuple(settings.trees), lambdamart),
+        Kind(BANDS, (k,), bands, reading=READS_BANDS, needs_training=True),
     ]
     return [kind for kind in known if kind.cell in strategies]
+
+
+def judged_rows(rows: FeatureRows, retrievers: Sequence[str]) -> Judged:
+    """Rows read for frequency bands, as their learner takes them."""
+    offset = np.append(0, np.cumsum(rows.candidates))
+    return Judged(BandRows.of(rows.matrix, retrievers), rows.relevant, offset, rows.labels)
 
 
 def variant(strategy: Cell, number: int) -> Cell:
@@ -85,13 +115,15 @@ class Learner:
     kinds: Sequence[Kind]
 
     @property
-    def features(self) -> tuple[str, ...]:
-        return feature_names(self.evaluation.layout.retrievers, self.train_texts is not None)
+    def readings(self) -> list[Reading]:
+        """What the kinds read."""
+        return list(dict.fromkeys(kind.reading for kind in self.kinds))
 
-    def rows(self, lists: pa.Table) -> dict[str, FeatureRows]:
+    def rows(self, lists: pa.Table, reading: Reading = FEATURES) -> dict[str, FeatureRows]:
         """The rows of every set of views. Views that share a model also share their texts; those of all labels repeat
         the rows of the groups, and are left out."""
-        found = feature_rows(lists, self.evaluation.layout, self.evaluation.views, self.train_texts, self.parting)
+        of = (self.evaluation.layout, self.evaluation.views, self.train_texts, self.parting)
+        found = feature_rows(lists, *of, reading)
         made = {}
         for name, views in self.together.items():
             own = [view for view in views if view != ALL] or list(views)
@@ -102,21 +134,24 @@ class Learner:
 
     def learn(self, lists: ListRows[pa.Table], bases: tuple[int, ...]) -> dict[tuple[Cell, str], Learned]:
         """The models of every kind and set of views, from list rows of some folds (or parts)."""
-        rows = self.rows(lists.rows)
+        rows = {reading: self.rows(lists.rows, reading) for reading in self.readings}
         held_out = self._held_out(lists, bases, rows)
         learned = {}
         for kind in self.kinds:
-            for name, of_views in rows.items():
+            for name, of_views in rows[kind.reading].items():
                 values = held_out.get((kind.cell, name))
                 option = kind.usual if values is None else max(range(len(values)), key=lambda o: values[o])
                 learned[kind.cell, name] = Learned(self.trained(kind, of_views, option), option, values)
         return learned
 
     def trained(self, kind: Kind, rows: FeatureRows, option: int) -> Model:
-        return next(kind.train(rows, self.features, kind.options[option : option + 1]))
+        return next(kind.train(rows, self._columns(kind), kind.options[option : option + 1]))
+
+    def _columns(self, kind: Kind) -> tuple[str, ...]:
+        return kind.reading.columns(self.evaluation.layout.retrievers, self.train_texts is not None)
 
     def _held_out(
-        self, lists: ListRows[pa.Table], bases: tuple[int, ...], rows: Mapping[str, FeatureRows]
+        self, lists: ListRows[pa.Table], bases: tuple[int, ...], rows: Mapping[Reading, Mapping[str, FeatureRows]]
     ) -> dict[tuple[Cell, str], tuple[float, ...]]:
         """How models do on the half of the texts that they have not learned from, by option."""
         halves = replace(self.parting, limits={})
@@ -124,7 +159,7 @@ class Learner:
         asked: dict[tuple[Cell, str], list[Cell]] = {}
         for kind in self.kinds:
             models: list[dict[str, dict[int, Model]]] = [{} for _ in kind.options]
-            for name, of_views in rows.items():
+            for name, of_views in rows[kind.reading].items():
                 parts = [of_views.of_texts(half_of(of_views.place) != half) for half in (0, 1)]
                 if not all(part.relevant.any() for part in parts):
                     continue
@@ -132,7 +167,9 @@ class Learner:
                     Cell(kind.cell.normalization, f"{kind.cell.fusion} {o}") for o in range(len(kind.options))
                 ]
                 for half, part in enumerate(parts):
-                    for of_option, model in zip(models, kind.train(part, self.features, kind.options), strict=True):
+                    for of_option, model in zip(
+                        models, kind.train(part, self._columns(kind), kind.options), strict=True
+                    ):
                         for view in self.together[name]:
                             of_option.setdefault(view, {}).update({halves.code(b, half, 0): model for b in bases})
             for o, of_option in enumerate(models):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -150,19 +151,21 @@ def add_tuned(
 def add_learned(
     models: Models,
     learner: Learner,
-    rows: Mapping[str, FeatureRows],
+    lists: pa.Table,
     fold: int,
     limits: Mapping[int, Sequence[int]],
     sizes: Sequence[int],
 ) -> None:
     """What learned fusions learn from the first texts of a fold, with the usual option: the best one on all validation
     texts would know more than the curve says. Where no candidate is relevant, the curve has no point."""
-    for number, size in enumerate(sizes):
-        for name, of_views in rows.items():
+    for reading in learner.readings:
+        kinds = [kind for kind in learner.kinds if kind.reading == reading]
+        rows = learner.rows(lists, reading)
+        for (number, size), (name, of_views) in product(enumerate(sizes), rows.items()):
             part = of_views.of_texts(before(of_views, limits, number))
             if not part.relevant.any() or part.relevant.all():
                 continue
-            for kind in learner.kinds:
+            for kind in kinds:
                 model = learner.trained(kind, part, kind.usual)
                 of_size = models.setdefault(variant(kind.cell, size), {})
                 for view in learner.together[name]:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from fusion.cells import ANY_FOLD, Cell
-from fusion.errors import InputError
+from fusion.errors import ConfigError, InputError
 from fusion.labels import ALL
 from fusion.models.models import Model
 from fusion.models.strategies import Strategy
@@ -23,9 +23,10 @@ from jobs.inputs.roles import folds_with
 from jobs.inputs.sources import Sources, source_name
 from jobs.runtime.log import log
 from jobs.settings.config import Config, with_settings
+from jobs.settings.sections import AUTO
 from jobs.storage.workspace import TEST
 from jobs.tuning.choosing import Choice, Families, choose, strategy_models, try_cells, views_together
-from jobs.tuning.learning import Learned, Learner, kinds_of
+from jobs.tuning.learning import Kind, Learned, Learner, kinds_of
 from jobs.tuning.tables import (
     Models,
     TestFigures,
@@ -130,7 +131,7 @@ class Tuner:
     def _learned(self, curve: Models, limits: Mapping[int, Sequence[int]], sizes: Sequence[int]) -> list[Choice]:
         """The learned fusions of each fold, and over all folds."""
         settings, validation = self.config.tune, self.validation
-        kinds = kinds_of(settings.chosen, settings)
+        kinds = self._kinds()
         if not kinds:
             return []
         learner = Learner(self.evaluation, settings.goal, self.together, self.train_texts, validation.parting, kinds)
@@ -140,7 +141,7 @@ class Tuner:
             lists = self._collected(bases)
             learned[fold] = learner.learn(lists, bases)
             if sizes:
-                add_learned(curve, learner, learner.rows(lists.rows), fold, limits, sizes)
+                add_learned(curve, learner, lists.rows, fold, limits, sizes)
         choices = [
             Choice(cell, fold, name, found.model, _best(found), _best(found), found.option)
             for fold, of_fold in learned.items()
@@ -148,14 +149,28 @@ class Tuner:
         ]
         return choices + self._over_all_folds(learner, learned)
 
+    def _kinds(self) -> list[Kind]:
+        """The learned strategies, without those that must know training texts where none are known."""
+        settings = self.config.tune
+        kinds = kinds_of(settings.chosen, settings, self.evaluation.layout.retrievers)
+        unable = [kind.cell for kind in kinds if kind.needs_training and self.train_texts is None]
+        if unable and settings.strategies != AUTO:
+            raise ConfigError(
+                f"{unable[0]} reads how many training texts carry a label, and that is not known: give folds "
+                "(inputs.folds) with a column 'role' in which training texts are called 'train' and those to "
+                "learn from 'validation', or leave it out of tune.strategies"
+            )
+        return [kind for kind in kinds if kind.cell not in unable]
+
     def _over_all_folds(
         self, learner: Learner, learned: Mapping[int, Mapping[tuple[Cell, str], Learned]]
     ) -> list[Choice]:
         """Models that learn from the validation texts of all folds, with the option that did best in the folds."""
-        rows = learner.rows(self._collected(tuple(self.validation.places)).rows)
+        lists = self._collected(tuple(self.validation.places)).rows
+        rows = {reading: learner.rows(lists, reading) for reading in learner.readings}
         choices = []
         for kind in learner.kinds:
-            for name, of_views in rows.items():
+            for name, of_views in rows[kind.reading].items():
                 found = [of_fold[kind.cell, name] for of_fold in learned.values()]
                 values = [of_fold.held_out for of_fold in found if of_fold.held_out is not None]
                 means = [sum(column) / len(values) for column in zip(*values, strict=True)]

@@ -44,7 +44,7 @@ def test_engines_agree(spark: SparkSession, in_process: xf.Tuned, engine: str) -
         assert result.details[name].equals(in_process.details[name])
 
 
-@pytest.mark.parametrize("strategy", ["learned+logistic", "learned+lambdamart"])
+@pytest.mark.parametrize("strategy", ["learned+logistic", "learned+lambdamart", "learned+bands"])
 def test_a_deployed_model_fuses_alike(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
     chosen = {**SETTINGS, "tune.strategies": [strategy], "evaluate.details": False}
     path = xf.tune(**DATA.arguments(), engine="local", settings=chosen).save_model(f"{tmp_path}/model.json")

@@ -117,7 +117,9 @@ def choices() -> list[Choice]:
 @pytest.mark.parametrize("fold", range(FOLDS))
 def test_labels_of_test_texts_change_no_choice_and_no_model(choices: list[Choice], fold: int) -> None:
     before = of_fold(choices, fold)
-    assert {name.split()[0] for name in before} == {str(cell) for cell in STRATEGIES} and len(before) == 15
+    assert {name.split()[0] for name in before} == {str(cell) for cell in STRATEGIES} and len(before) == 3 * len(
+        STRATEGIES
+    )
     permuted = with_permuted_test_labels(DATA, fold)
     assert permuted.judgements != DATA.judgements
     assert of_fold(choices_of(permuted), fold) == before
@@ -230,7 +232,7 @@ def test_label_groups_may_share_one_choice() -> None:
     assert {choice.name for choice in choices} == {"tail+head+all"}
 
 
-@pytest.mark.parametrize("strategy", ["tuned+weights", "learned+logistic", "learned+lambdamart"])
+@pytest.mark.parametrize("strategy", ["tuned+weights", "learned+logistic", "learned+lambdamart", "learned+bands"])
 def test_a_model_file_recomputed_by_hand(tmp_path: Path, strategy: str) -> None:
     settings = {**FAST, "tune.strategies": [strategy]}
     tuned = xf.tune(**DATA.arguments(), engine="local", settings=settings)
@@ -272,6 +274,8 @@ def scores_by_hand(group: dict[str, object], row: dict[str, object]) -> dict[int
         named = {name: dict(pairs) for name, pairs in lists.items()}
         normalization, fusion = str(group["cell"]).split("+", 1)
         return dict(reference.fuse(named, normalization, fusion))
+    if "bonus" in group:
+        return bands_by_hand(group, lists, candidates, row["fold"])
     features = {label: features_by_hand(label, lists, len(candidates), row["fold"]) for label in candidates}
     if "coefficients" in group:
         return {
@@ -279,6 +283,50 @@ def scores_by_hand(group: dict[str, object], row: dict[str, object]) -> dict[int
             for label, of in features.items()
         }
     return {label: math.fsum(leaf(tree, of) for tree in group["trees"]) for label, of in features.items()}
+
+
+def train_texts_by_hand(label: int, fold: int) -> int:
+    trained = [row["text_id"] for row in DATA.folds.to_pylist() if (row["fold"], row["role"]) == (fold, "train")]
+    return sum(label in DATA.judgements[text] for text in trained)
+
+
+def bands_by_hand(group: dict, lists: dict[str, list], candidates: list[int], fold: int) -> dict[int, float]:
+    """As docs/tuning.md has it."""
+    bonus, plain, raised = group["bonus"], {}, {}
+    for label in candidates:
+        n = train_texts_by_hand(label, fold)
+        ends = [0, 2, 5, 10, 25, 50, 100, math.inf]
+        band = next(place for place, end in enumerate(ends) if n <= end)
+        u = list(group["levels"].values())[band]
+        nearest = math.inf
+        for name, pairs in lists.items():
+            scores = [score for _, score in pairs]
+            place = next((place for place, (found, _) in enumerate(pairs) if found == label), None)
+            if place is None:
+                continue
+            nearest = min(nearest, place)
+            zmuv = min((scores[place] - np.mean(scores)) / max(np.std(scores), 1e-9), 8)
+            tied = [other for other, score in enumerate(scores) if score == scores[place]]
+            features = {
+                "listed": 1,
+                "zmuv": zmuv,
+                "zmuv_above_2": max(zmuv - 2, 0),
+                "log_tied_rank": math.log(1 + sum(tied) / len(tied)),
+                "share_of_best": scores[place] / max(max(scores), 1e-6),
+                "score": scores[place],
+            }
+            for feature, value in features.items():
+                key = f"{name}.{feature}"
+                times = group["with_frequency"].get(key, 0) * (math.log(1 + n) / math.log(101) - 1)
+                u += (group["coefficients"].get(key, 0) + times) * value
+        rare = max(math.log((bonus["below"] + 1.5) / (n + 1.5)), 0) if nearest < 2 * bonus["k"] else 0
+        plain[label], raised[label] = u, u + bonus["strength"] * rare
+    order = sorted(candidates, key=lambda label: (-np.float32(raised[label]), label))
+    first, others = order[: bonus["k"]], order[bonus["k"] :]
+    if not others:
+        return plain
+    shift = max(0, raised[others[0]] - min(plain[label] for label in first) + 2**-10)
+    return {label: plain[label] if label in first else raised[label] - shift for label in candidates}
 
 
 def leaf(tree: dict[str, list], features: dict[str, float]) -> float:
@@ -291,8 +339,7 @@ def leaf(tree: dict[str, list], features: dict[str, float]) -> float:
 
 def features_by_hand(label: int, lists: dict[str, list], candidates: int, fold: int) -> dict[str, float]:
     made: dict[str, float] = {}
-    trained = [row["text_id"] for row in DATA.folds.to_pylist() if (row["fold"], row["role"]) == (fold, "train")]
-    texts = sum(label in DATA.judgements[text] for text in trained)
+    texts = train_texts_by_hand(label, fold)
     held, mnz, total = 0, 0.0, 0.0
     for name, pairs in lists.items():
         scores = np.array([score for _, score in pairs])
