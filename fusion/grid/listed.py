@@ -6,7 +6,7 @@ import numpy as np
 
 from fusion.compiled import compiled
 from fusion.grid.grid import Grid
-from fusion.kernel.texts import Scope, TextBlock
+from fusion.kernel.texts import Scope, TextBlock, small_numbers
 from fusion.labels import ALL
 from fusion.types import Array, Int32s, Ints
 
@@ -18,7 +18,7 @@ def count_listed(texts: TextBlock, grid: Grid, view: str, groups: tuple[str, ...
     every = tuple(range(retrievers))
     listed = np.empty((len(texts), len(grid.columns) + retrievers), np.int32)
     folds = np.zeros(len(texts), np.int64) if texts.fold is None else texts.fold
-    label = np.unique(lists.label, return_inverse=True)[1].astype(np.int64)
+    label = small_numbers(lists.label)
     group = -1 if scope == "group" or view == ALL else groups.index(view)
     sizes: dict[tuple[int, ...], Ints] = {}
     for fold in np.unique(folds) if grid.strategies else folds[:1]:
@@ -33,7 +33,7 @@ def count_listed(texts: TextBlock, grid: Grid, view: str, groups: tuple[str, ...
 
 
 @compiled
-def _count(start: Ints, stop: Ints, label: Ints, groups: Array, group: int, lists: Ints) -> Ints:
+def _count(start: Ints, stop: Ints, label: Int32s, groups: Array, group: int, lists: Ints) -> Ints:
     """The labels that some of the lists of each text hold, of one group or (-1) of all."""
     last_seen = np.full(label.max() + 1 if label.size else 0, -1)
     sizes = np.zeros(start.shape[0], np.int64)

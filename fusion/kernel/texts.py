@@ -21,6 +21,17 @@ ENTRIES_PER_BLOCK = 200_000
 """Text blocks are small enough for the processor's caches and large enough to make calls cheap."""
 
 
+LARGEST_LABEL = 1_000_000
+"""A table that is indexed by label numbers below this one is small."""
+
+
+def small_numbers(label: Int32s) -> Int32s:
+    """The labels by numbers that a table can be indexed by: their own ones, unless these are large."""
+    if label.max(initial=0) < LARGEST_LABEL:
+        return label
+    return np.unique(label, return_inverse=True)[1].astype(np.int32)
+
+
 class Judged(NamedTuple):
     """The judged labels of each text, ascending, with their groups and grades."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fusion.compiled import compiled
 from fusion.grid.hits import Hits
-from fusion.kernel.texts import TextBlock
+from fusion.kernel.texts import TextBlock, small_numbers
 from fusion.labels import ALL
 from fusion.metrics import Measure
 from fusion.statistics.tally import IDEALS, Counts, hit_weights
@@ -21,8 +21,6 @@ FEWEST_PAIRS = 30
 """A band with fewer relevant pairs is joined with its neighbour: shares of a handful of pairs say nothing."""
 MOST_MOVED = 8
 """A text of which a column finds more labels of a band than another is counted by how many more, up to so many."""
-LARGEST_LABEL = 1_000_000
-"""Larger label numbers are numbered anew, so that a table indexed by them stays small."""
 
 
 class Coverage(Counts):
@@ -133,9 +131,7 @@ class Coverage(Counts):
 
 def common_candidates(texts: TextBlock) -> Ints:
     """[text, slot, r, s]: the number of candidates that retrievers r and s share; of r and r, those of r."""
-    label = texts.label
-    if label.max(initial=0) >= LARGEST_LABEL:
-        label = np.unique(label, return_inverse=True)[1].astype(np.int32)
+    label = small_numbers(texts.label)
     common: Ints = _common(texts.start, texts.stop, label, np.zeros(1 + int(label.max(initial=-1)), np.int32))
     return common
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from fusion.errors import InputError
 from fusion.labels import ALL
-from fusion.metrics import WHOLE, Measure, parse_measures
+from fusion.metrics import WHOLE, Aspect, Measure, parse_measures
 from fusion.registry import METRICS
-from jobs.reporting.model import Aspect
 from jobs.settings.config import conf_file
 
 if TYPE_CHECKING:

@@ -125,6 +125,23 @@ def test_a_planted_drop_is_caught_and_told(tmp_path: Path, texts: Texts) -> None
     assert 'class="alarm"' in (site.work / "nightly" / "again" / "trend.html").read_text()
 
 
+def test_any_metric_with_a_figure_per_text_is_watched(tmp_path: Path, texts: Texts) -> None:
+    """Summed over texts, a mean over cut-offs, or both."""
+    watched = {"micro-f1@5": 5, "rp@3": 3, "recall@5:15:5": 0, "micro-precision@1:5:2": 0}
+    settings = {"nightly__watch__metrics": list(watched), "evaluate__metrics": ["ndcg@10", *watched]}
+    site = Site(tmp_path, texts)
+    site.run("good", **settings)
+    site.degrade(0.25)
+    night = site.run("bad", **settings)
+    assert {(f"{w.metric}@{w.k}" if w.k else w.metric): w.k for w in night.changes} == watched
+    assert {w.metric for w in night.fallen if w.fusion == "dense"} == {
+        name.split("@")[0] if k else name for name, k in watched.items()
+    }
+    assert "micro F1@5 of dense alone" in nightly.message(night) and "R@5:15:5" in nightly.message(night)
+    with pytest.raises(ConfigError, match="macro-f1@1:5:2 is a mean over labels"):
+        site.run("x", nightly__watch__metrics=["macro-f1@1:5:2"])
+
+
 def test_settings_that_differ_are_named(tmp_path: Path, texts: Texts) -> None:
     site = Site(tmp_path, texts)
     site.run("good")

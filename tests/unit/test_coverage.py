@@ -32,7 +32,7 @@ def test_overlap_and_shares(retrievers: int, monkeypatch: pytest.MonkeyPatch) ->
     made, relevant = random_texts(rng, 60, retrievers), random_relevant(rng, 60)
     texts, grid = to_texts(made, relevant), Grid([Cell("zmuv", "combsum")])
     hits, _ = find_hits(texts, grid, VIEWS, GROUPS, "group")
-    monkeypatch.setattr("fusion.statistics.coverage.LARGEST_LABEL", 20)
+    monkeypatch.setattr("fusion.kernel.texts.LARGEST_LABEL", 20)
     coverage = Coverage(VIEWS, retrievers, len(grid.columns) + retrievers, [K])
     common = common_candidates(texts)
     names = list(made[0])

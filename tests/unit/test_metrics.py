@@ -166,8 +166,10 @@ def test_micro_averages(sample: Sample, scope: str) -> None:
         assert value == pytest.approx(expected, abs=1e-12), (cell, group, name, ideal)
 
 
-def test_listed_labels_are_those_that_are_ranked() -> None:
+@pytest.mark.parametrize("largest", [20, 1_000_000])
+def test_listed_labels_are_those_that_are_ranked(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """For any cell of any subset of the retrievers, chosen by fold or not: as many as get a score."""
+    monkeypatch.setattr("fusion.kernel.texts.LARGEST_LABEL", largest)
     rng = np.random.default_rng(6)
     texts = to_texts(random_texts(rng, 30, retrievers=3), random_relevant(rng, 30))
     texts.fold = np.arange(30) % 2

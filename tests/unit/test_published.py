@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 from fusion.errors import XmtcError
-from fusion.metrics import Measure
+from fusion.metrics import Aspect, Measure
 from jobs.reporting import published
-from jobs.reporting.model import Aspect
 from jobs.reporting.published import PublishedTable, comparability, published_figures, published_tables
 
 CONF = Path(__file__).parents[2] / "conf"

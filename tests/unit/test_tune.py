@@ -227,6 +227,25 @@ def test_folds_without_roles_choose_on_the_other_folds() -> None:
     assert texts[0] == texts[ANY_FOLD] - len(DATA.test_texts(0))
 
 
+def test_an_objective_may_be_summed_over_texts_or_a_mean_over_cutoffs() -> None:
+    """What is reported of the choice on test texts is the figure of its cell there."""
+    objective = "0.5*recall@5:15:5+0.5*micro-f1@3"
+    metrics = ["recall@5", "recall@10", "recall@15", "micro-f1@3"]
+    settings = {**FAST, "tune.objective": objective, "tune.strategies": ["tuned+cell"], "evaluate.metrics": metrics}
+    tuned = xf.tune(**DATA.arguments(), engine="local", settings=settings)
+    figures = {
+        (row["fold"], row["label_group"], f"{row['normalization']}+{row['fusion']}", f"{row['metric']}@{row['k']}"): row
+        for row in tuned.metrics.to_pylist()
+        if row["ideal"] == "all"
+    }
+    chosen = [row for row in tuned.choices.to_pylist() if row["fold"] != ANY_FOLD]
+    assert chosen
+    for row in chosen:
+        assert row["objective"] == objective
+        values = [figures[row["fold"], row["label_group"], "tuned+cell", metric]["value"] for metric in metrics]
+        assert row["test_value"] == pytest.approx(np.mean(values[:3]) / 2 + values[3] / 2, abs=1e-12)
+
+
 def test_label_groups_may_share_one_choice() -> None:
     choices = choices_of(DATA, **{"tune.shared": True, "tune.strategies": ["tuned+cell", "learned+logistic"]})
     assert {choice.name for choice in choices} == {"tail+head+all"}
@@ -426,5 +445,9 @@ def test_wrong_settings_are_told_at_once() -> None:
         load_config(None, {"tune.objective": "ndcg@10*2"})
     with pytest.raises(ConfigError, match="mean over labels"):
         load_config(None, {"tune.objective": "0.5*ndcg@10+0.5*macro-f1@5"})
+    with pytest.raises(ConfigError, match="mean over labels"):
+        load_config(None, {"tune.objective": "macro-f1@1:5:2"})
+    with pytest.raises(ConfigError, match="no step from 5 ends at 11"):
+        load_config(None, {"tune.objective": "recall@5:11:5"})
     with pytest.raises(ConfigError, match="Did you mean"):
         load_config(None, {"tune.strategies": "learned+logistik"})
