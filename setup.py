@@ -112,7 +112,7 @@ setup(
         "pandas>=2.2,<3",
         # 19.0.0 cannot read what deltalake writes: "Repetition level histogram size mismatch".
         "pyarrow>=19.0.1",
-        "pydantic>=2.6",
+        "pydantic>=2.7",
         "pyspark>=4.0",
         "PyYAML>=6.0.1",
         "scipy>=1.11.1",

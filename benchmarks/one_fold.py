@@ -113,12 +113,12 @@ class OneFold:
         """The lists of the test texts, by vectors and perhaps heads."""
         name = f"{Path(vectors.texts).stem}-{'-'.join(parts)}-{'heads' if heads else 'plain'}"
         index = str(self.folder / f"index-{name}")
-        build_label_index(index, Index(None, 32, 100), name)(replace(self._source(vectors, parts), model=heads))
+        build_label_index(index, Index(None), name)(replace(self._source(vectors, parts), model=heads))
         rows = read_rows(vectors.texts, ["id", "vector"], _among(self._test()))
         tests = pa.table(
             {"fold": pa.array([0] * len(rows), pa.int32()), "text_id": rows["id"], "vector": rows["vector"]}
         )
-        search = Search(index, name, GROUPS, heads and str(Path(heads).parent), TOP, 256)
+        search = Search(index, name, GROUPS, heads and str(Path(heads).parent), TOP)
         return self._lists(name, search_labels(search)(iter(tests.combine_chunks().to_batches())))
 
     def bm25(self) -> str:

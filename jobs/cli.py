@@ -187,7 +187,7 @@ def doctor(config: Config) -> None:
 
 
 def show_config(config: Config) -> None:
-    from jobs.settings.config import commented_yaml
+    from jobs.settings.reference import commented_yaml
 
     print(commented_yaml(config), end="")
 

@@ -1,4 +1,4 @@
-"""The options and the help of the command line. Imports nothing that takes time, since --help must answer at once."""
+"""The options and the help of the command line. Imports no Spark and no tables, since --help must answer at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from functools import cache
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -25,89 +26,57 @@ class Shortcut(NamedTuple):
     help: str
 
 
-MASTER = Shortcut(
-    "--master", "spark.master", "URL", "the Spark master; default: this machine's cores, or spark-submit's"
-)
-FOLDER = Shortcut("--folder", "prepare.folder", "FOLDER", "where the dataset's files are")
-WORK = Shortcut("--work", "work.path", "FOLDER", "where the stages are kept")
 RUN = Shortcut("--run", "inputs.candidates", "NAME=SOURCE", "a retriever and its run; one --run per retriever")
-RETRIEVERS = Shortcut("--retrievers", "retrievers", "NAMES", "separated by commas; files of your own end in .py")
-METRICS = Shortcut("--metrics", "evaluate.metrics", "NAMES", "metrics, separated by commas: ndcg@10,map,recall@100")
-LOG = [
-    Shortcut("--log", "log.file", "FILE", "a file that gets one key=value line per finished stage"),
-    Shortcut("--log-format", "log.format", "FORMAT", "on the terminal: text (default) or keyvalue"),
-]
-FUSED = [
-    Shortcut("--model", "fuse.model", "FILE", "a model file of `tune`, to be applied instead of cells"),
-    Shortcut("--top", "fuse.top", "N", "the length of the fused lists"),
-    Shortcut("--format", "fuse.format", "FORMAT", "parquet (default), or one file per cell: trec, jsonl or ranx"),
-]
-STAGES = [FOLDER, WORK, MASTER]
-RESULTS = [
-    Shortcut("--output", "output.path", "FOLDER", "where the results go"),
-    Shortcut("--mode", "output.mode", "MODE", "error (default): refuse if the folder exists; overwrite: replace it"),
-]
-INPUTS = [
-    RUN,
-    Shortcut("--candidates", "inputs.candidates", "SOURCE", "instead of --run: one table with a column `retriever`"),
-    Shortcut(
-        "--qrels", "inputs.judgements", "SOURCE", "the relevant labels of each text: a TREC qrels file or a table"
-    ),
-    Shortcut("--label-groups", "inputs.label_groups", "SOURCE", "a table of label groups, or: auto, pareto, none"),
-    Shortcut("--folds", "inputs.folds", "SOURCE", "a table of folds; without one, all texts are one fold"),
-]
-ENGINE = [
-    Shortcut(
-        "--scope", "grid.scope", "SCOPE", "group (default): fuse within each label group; joint: fuse all together"
-    ),
-    Shortcut("--engine", "grid.engine", "ENGINE", "auto (default), local, arrays or windows"),
-]
-FUSION = [
-    *INPUTS,
-    Shortcut(
-        "--normalizations", "grid.normalizations", "NAMES", "all (default), everything, or names separated by commas"
-    ),
-    Shortcut("--fusions", "grid.fusions", "NAMES", "all (default), everything, or names: isr,'rrf(k=[10,60])'"),
-    Shortcut("--cells", "grid.cells", "NAMES", "instead of all combinations: zmuv+combmnz,'bm25+dense: rrf(k=10)'"),
-    *ENGINE,
-    *RESULTS,
-    MASTER,
-]
+"""A setting of which an option gives one entry at a time."""
+SPELLED = {
+    "inputs.judgements": "--qrels",
+    "log.file": "--log",
+    "log.format": "--log-format",
+    "output.path": "--output",
+    "work.path": "--work",
+}
+"""Options that are not called by the last part of their setting, which is too general, or has a usual name."""
+LOG = ["log.file", "log.format"]
+FUSED = ["fuse.model", "fuse.top", "fuse.format"]
+STAGES = ["prepare.folder", "work.path", "spark.master"]
+RESULTS = ["output.path", "output.mode"]
+INPUTS = ["inputs.candidates", "inputs.judgements", "inputs.label_groups", "inputs.folds"]
+ENGINE = ["grid.scope", "grid.engine"]
+FUSION = [*INPUTS, "grid.normalizations", "grid.fusions", "grid.cells", *ENGINE, *RESULTS, "spark.master"]
 TUNE = [
-    Shortcut("--strategies", "tune.strategies", "NAMES", "auto (default), or names: tuned+cell,learned+logistic"),
-    Shortcut("--objective", "tune.objective", "SUM", "a metric, or a sum: 0.5*ndcg@10+0.5*precision@1"),
+    "tune.strategies",
+    "tune.objective",
     *INPUTS,
-    METRICS,
+    "evaluate.metrics",
     *ENGINE,
-    WORK,
+    "work.path",
     *RESULTS,
-    MASTER,
+    "spark.master",
 ]
-EXPLAIN = [
-    Shortcut("--text", "explain.text", "ID", "the text"),
-    Shortcut("--cell", "explain.cell", "CELL", "normalisation and fusion; default: zmuv+combmnz"),
-    Shortcut("--label-group", "explain.label_group", "NAME", "tail, head or another group; default: all labels"),
-    Shortcut("--rows", "explain.rows", "N", "candidates to show; default: 20"),
-    *INPUTS,
-    *ENGINE,
-    WORK,
-    MASTER,
-]
-REPORT = [
-    Shortcut("--results", "report.results", "FOLDERS", "what evaluate or run wrote; several are separated by commas"),
-    Shortcut("--compare", "report.compare", ("FIRST", "SECOND"), "two folders of results to show side by side"),
-    Shortcut("--test", "report.test", "TEST", "what decides the bold face: folds (default), queries or randomization"),
-    WORK,
-    *RESULTS,
-]
-NIGHTLY = [
-    Shortcut("--datasets", "nightly.datasets", "FILES", "configuration files, separated by commas"),
-    Shortcut("--run-id", "nightly.run_id", "NAME", "the name of the night; default: the date (UTC)"),
-    Shortcut("--baseline", "nightly.baseline", "NAME", "the night to compare with; default: the last without an alarm"),
-    Shortcut("--break-lock", "nightly.break_lock", "NAME", "take the lease from this night, which is known to be dead"),
-    WORK,
-    MASTER,
-]
+TEXT = ["explain.text", "explain.cell", "explain.label_group", "explain.rows"]
+EXPLAIN = [*TEXT, *INPUTS, *ENGINE, "work.path", "spark.master"]
+REPORT = ["report.results", "report.compare", "report.test", "work.path", *RESULTS]
+NIGHT = ["nightly.datasets", "nightly.run_id", "nightly.baseline", "nightly.break_lock"]
+NIGHTLY = [*NIGHT, "work.path", "spark.master"]
+
+
+@cache
+def shortcuts(job: str) -> list[Shortcut]:
+    """The options of a job that stand for settings, with the words of these."""
+    from jobs.settings.config import Config
+    from jobs.settings.reference import settings, yaml_value
+
+    about = {setting.name: setting for setting in settings(Config)}
+    options = []
+    for name in [*HELP[job].settings, *LOG]:
+        setting = about[name]
+        option = SPELLED.get(name, f"--{name.rpartition('.')[2].replace('_', '-')}")
+        default = setting.plain_default
+        shown = ",".join(default) if isinstance(default, list) else yaml_value(default)
+        words = setting.summary + (f"; default: {shown}" if default not in (None, []) else "")
+        metavar = setting.metavar.split()
+        options.append(Shortcut(option, name, metavar[0] if len(metavar) == 1 else tuple(metavar), f"{words} [{name}]"))
+    return [RUN, *options] if RUN.setting in HELP[job].settings else options
 
 
 class Given(NamedTuple):
@@ -163,9 +132,10 @@ class JobHelp(NamedTuple):
     summary: str
     description: str
     examples: Sequence[str]
-    shortcuts: Sequence[Shortcut]
+    settings: Sequence[str]
+    """Those that have an option."""
     actions: Sequence[str] = ()
-    """What a job can do beside its main work, each with its words."""
+    """What a job can do next to its main work, each with its words."""
 
 
 HELP = {
@@ -177,7 +147,7 @@ HELP = {
             "evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/",
             "evaluate --config my.yaml --normalizations zmuv,min-max --fusions combmnz --metrics ndcg@10",
         ],
-        [*FUSION, METRICS],
+        [*FUSION, "evaluate.metrics"],
     ),
     "tune": JobHelp(
         "the best fusion for the data: chosen and learned on validation texts, tested on others",
@@ -217,7 +187,7 @@ HELP = {
             "run --config conf/datasets/debtags.yaml",
             "run --config conf/datasets/eurlex-4k.yaml --folder ~/eurlex --work /data/work",
         ],
-        [*STAGES, RETRIEVERS, METRICS, *RESULTS],
+        [*STAGES, "retrievers", "evaluate.metrics", *RESULTS],
     ),
     "report": JobHelp(
         "tables, charts and one page from the results of evaluations",
@@ -261,7 +231,7 @@ HELP = {
             "retrieve --config conf/datasets/debtags.yaml",
             "retrieve --config my.yaml --retrievers bm25,static,linear",
         ],
-        [RETRIEVERS, *STAGES],
+        ["retrievers", *STAGES],
     ),
     "retrieve_sparse": JobHelp(
         "BM25 candidates of every fold's test and validation texts",
@@ -289,7 +259,7 @@ HELP = {
         "print the resolved configuration and stop",
         "Print every setting with its meaning: the defaults, overridden by the file and the options.",
         ["config > my.yaml", "config --config my.yaml --set grid.scope=joint"],
-        [*FUSION, METRICS, *FUSED],
+        [*FUSION, "evaluate.metrics", *FUSED],
     ),
 }
 
@@ -329,7 +299,7 @@ def parsed(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def _not_understood(job: str, unknown: Sequence[str]) -> str:
-    options = ["--config", "--set", "--debug", *(shortcut.option for shortcut in [*HELP[job].shortcuts, *LOG])]
+    options = ["--config", "--set", "--debug", *(shortcut.option for shortcut in shortcuts(job))]
     names = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     if names:
         return "; ".join(f"unknown option {name!r}{_meant(name, options)}" for name in names)
@@ -358,7 +328,7 @@ def make_parser() -> argparse.ArgumentParser:
             job.add_argument("action", nargs="*", metavar="ACTION", help=f"or: {', '.join(about.actions)}")
             job.add_argument("--dataset", metavar="NAME", help="for rerun and accept: one dataset of the night")
             job.add_argument("--because", metavar="WORDS", default="", help="for accept and pin: the reason")
-        for shortcut in [*about.shortcuts, *LOG]:
+        for shortcut in shortcuts(name):
             job.add_argument(
                 shortcut.option,
                 dest="shortcuts",
@@ -366,14 +336,14 @@ def make_parser() -> argparse.ArgumentParser:
                 shortcut=shortcut,
                 metavar=shortcut.metavar,
                 nargs=None if isinstance(shortcut.metavar, str) else len(shortcut.metavar),
-                help=f"{shortcut.help} [{shortcut.setting}]",
+                help=shortcut.help.replace("%", "%%"),
             )
     return parser
 
 
 def _epilog(about: JobHelp) -> str:
     lines = [f"example{'s' * (len(about.examples) > 1)}:", *(f"  xmtc-fusion {words}" for words in about.examples)]
-    settings = {shortcut.setting for shortcut in about.shortcuts}
+    settings = set(about.settings)
     if "evaluate.metrics" in settings:
         lines += ["", "metrics, each at a cut-off (ndcg@10) where it has one:", *_indented(KNOWN_METRICS.names())]
     if "nightly.datasets" in settings:

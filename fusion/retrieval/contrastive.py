@@ -35,9 +35,9 @@ class Training:
     epochs: int
     patience: int
     train_batch: int
-    dimension: int | None
+    dimension: int | None = None
     """The width of projections; None keeps the encoder's."""
-    seed: int
+    seed: int = 0
 
 
 class CollapseError(ConfigError):
@@ -233,6 +233,6 @@ def check_collapse(texts: Singles, labels: Singles, start: float, where: str) ->
         return now
     seen = f"all cosines are near 1 (dispersion {now:.2g}, {start:.2g} before)" if finite else "vectors are not finite"
     raise CollapseError(
-        f"{where}: training has collapsed: {seen}. Lower dense.learning_rate_high (a tenth of it, say; fine-tuning a "
-        f"whole model rarely bears more than 5e-5), or raise dense.temperature or dense.train_batch"
+        f"{where}: training has collapsed: {seen}. Lower learning_rate_high (a tenth of it, say; fine-tuning a "
+        f"whole model rarely bears more than 5e-5), or raise temperature or train_batch"
     )

@@ -42,14 +42,14 @@ Pairs = tuple[Ints, Ints]
 class StaticTraining:
     """How a static model is trained."""
 
-    temperature: float
     learning_rate: float
     epochs: int
     patience: int
     train_batch: int
     extra_labels: int
-    """Labels drawn for every batch, beside those of its pairs."""
-    seed: int
+    """Labels drawn for every batch, besides those of its pairs."""
+    temperature: float = 0.07
+    seed: int = 0
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,13 @@ from jobs.storage.versions import STAGE_FILE
 from jobs.storage.workspace import TEST, TRAIN, VECTORS, role_lists
 from udfs.lists import LISTS_SCHEMA
 from udfs.retrieval.encode import MODEL_FOLDER
-from udfs.retrieval.vectors import HNSW, RETRIEVER, Index, Search, build_index, search_labels
+from udfs.retrieval.vectors import HNSW, HNSW_FROM, RETRIEVER, Index, Search, build_index, search_labels
 from udfs.stores.addresses import absolute
 
 ENTRY = "jobs.retrievers.dense"
 """This module and what it imports decide what the stages write."""
+RECALL_TEXTS = 200
+"""Texts of a fold on which the recall of HNSW is measured."""
 SEARCH = "search"
 """The field of the index's stage.json that says, by label group, how its labels are searched."""
 FoldVectors = Mapping[int, tuple[Vectors, Vectors]]
@@ -76,8 +78,8 @@ def fold_vectors(work: DenseWork, train_texts: bool = False) -> FoldVectors:
 
 def wanted_index(settings: DenseSettings) -> Index:
     """How vectors are indexed."""
-    threshold = {"auto": settings.hnsw_threshold, "exact": None, "hnsw": 1}[settings.search]
-    return Index(threshold, settings.hnsw_links, settings.hnsw_build)
+    threshold = {"auto": HNSW_FROM, "exact": None, "hnsw": 1}[settings.search]
+    return Index(threshold)
 
 
 def heads_folder(work: DenseWork) -> str | None:
@@ -131,11 +133,11 @@ def _lists_stage(work: DenseWork, vectors: FoldVectors) -> None:
     settings, index = work.settings, work.place.dense_index
     built = input_fingerprint(index)
     groups, heads = work.prepared.groups, heads_folder(work)
-    search = Search(absolute(stage_folder(index)), built, groups, heads, settings.top, settings.hnsw_search)
+    search = Search(absolute(stage_folder(index)), built, groups, heads, settings.top)
     key = {
         "index": built,
         "top": settings.top,
-        "effort": settings.hnsw_search,
+        "effort": search.effort,
         "roles": work.prepared.listed_roles,
     }
 
@@ -168,7 +170,7 @@ def _approximate(index: str) -> bool:
 def recall(work: DenseWork, texts: DataFrame, lists: DataFrame, search: Search) -> dict[str, float]:
     """The share of the exact lists that the approximate search has found, on a sample of each fold's texts."""
     order = F.row_number().over(Window.partitionBy("fold").orderBy(F.xxhash64("text_id"), "text_id"))
-    sample = texts.withColumn("order", order).where(F.col("order") <= work.settings.recall_texts).drop("order")
+    sample = texts.withColumn("order", order).where(F.col("order") <= RECALL_TEXTS).drop("order")
     exact = sample.mapInArrow(search_labels(replace(search, exact=True)), LISTS_SCHEMA)
     keys = ["fold", "text_id", "label_group"]
     both = exact.select(*keys, F.col("label_ids").alias("wanted")).join(lists.select(*keys, "label_ids"), keys)

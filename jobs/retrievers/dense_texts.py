@@ -59,13 +59,11 @@ def _index_stage(work: DenseWork, vectors: FoldVectors, path: str) -> None:
 def _lists_stage(work: DenseWork, vectors: FoldVectors, index: str) -> str:
     settings, candidates = work.settings, work.place.candidates(RETRIEVER)
     built, heads = input_fingerprint(index), heads_folder(work)
-    search = Search(
-        absolute(stage_folder(index)), built, work.prepared.groups, heads, settings.top, settings.hnsw_search
-    )
+    search = Search(absolute(stage_folder(index)), built, work.prepared.groups, heads, settings.top)
     scoring = Scoring(settings.neighbours, settings.aggregation, settings.top)
     key = {
         "index": built,
-        "scoring": [scoring.neighbours, scoring.aggregation, scoring.top, settings.hnsw_search],
+        "scoring": [scoring.neighbours, scoring.aggregation, scoring.top, search.effort],
         "roles": work.prepared.listed_roles,
     }
 

@@ -13,7 +13,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from fusion.retrieval.static import StaticTraining
 from jobs.datasets.tables import DatasetTables, open_tables
 from jobs.retrievers.models import located_model
 from jobs.retrievers.stages import keep_reports, run_folds, write_lists
@@ -46,7 +45,7 @@ LEARNING = ("udfs.retrieval.static",)
 ENTRY = "jobs.retrievers.static"
 """This module and what it imports decide what is listed."""
 TEXT_TOKENS, LABEL_TOKENS = "texts.parquet", "labels.parquet"
-TRAINED = {*StaticTraining.__dataclass_fields__, "label_text", "validation_texts", "frequency_bias"}
+TRAINED = {"learning_rate", "epochs", "patience", "train_batch", "extra_labels", "label_text", "frequency_bias"}
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,6 @@ def _model_stage(work: StaticRun, start: StaticStart) -> None:
             f"{tokens}/{LABEL_TOKENS}",
             start,
             settings.training,
-            settings.validation_texts,
             settings.frequency_bias,
             prepared.groups,
         )

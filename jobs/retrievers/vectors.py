@@ -29,13 +29,15 @@ from jobs.storage.stages import fingerprint, import_closure, run_stage, stage_fi
 from jobs.storage.workspace import VECTORS, Workspace
 from udfs.retrieval.encode import VECTORS_SCHEMA, Encoder, encode_texts, find_model, load_encoder, native_precision
 from udfs.retrieval.finetune import Saving, finetune
-from udfs.retrieval.folds import FoldSource
+from udfs.retrieval.folds import VALIDATION_TEXTS, FoldSource
 from udfs.retrieval.vectors import RETRIEVER, train_projection
 from udfs.stores.addresses import absolute
 
 WORDS, SCRATCH = "words.parquet", "scratch"
 SLICE_SECONDS = 20.0
 """About how long texts are encoded between two lines about the progress. Workers wait for each other at its end."""
+CHUNK_TEXTS = 4_000
+"""Texts encoded in one stage, about a minute's work of two cores: what a kill may cost at most."""
 BUCKET = 256
 """About how many texts are encoded together: with more, less is padding; with fewer, workers are loaded more evenly."""
 RANGES = 4
@@ -46,7 +48,7 @@ ENCODING = ("udfs.retrieval.encode",)
 digests of the texts and of the model are in the key."""
 LEARNING = ("udfs.retrieval.finetune", "udfs.retrieval.vectors")
 """These and what they import decide what is learnt from vectors and texts."""
-TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", "patience", "train_batch", "seed"}
+TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", "patience", "train_batch"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def base_encoder(settings: DenseSettings) -> Encoder:
     """The model as it was before any training."""
     precision = native_precision() if settings.precision == "auto" else settings.precision
     model, identity = located_model(settings.model)
-    return Encoder(model, identity, settings.max_length, settings.batch_size, settings.threads, precision)
+    return Encoder(model, identity, settings.max_length, settings.batch_size, precision=precision)
 
 
 def _identity(encoder: Encoder) -> list[Any]:
@@ -145,8 +147,8 @@ def label_words(work: DenseWork) -> DataFrame:
 def encode_table(work: DenseWork, rows: DataFrame, encoder: Encoder, folder: str, what: str) -> Vectors:
     """The vectors of rows (id, text), chunk by chunk. A chunk is done again only if its texts have changed."""
     count = rows.count()
-    chunks = max(1, -(-count // work.settings.chunk_texts))
-    buckets = max(1, -(-min(count, work.settings.chunk_texts) // BUCKET))
+    chunks = max(1, -(-count // CHUNK_TEXTS))
+    buckets = max(1, -(-min(count, CHUNK_TEXTS) // BUCKET))
     bucket = F.pmod(F.xxhash64("id"), F.lit(chunks * buckets))
     bucketed = rows.select(bucket.alias("bucket"), "id", F.coalesce("text", F.lit("")).alias("text"))
     chunk = F.floor(F.col("bucket") / buckets)
@@ -217,14 +219,12 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
     key = {
         "prepared": work.prepared.fingerprint,
         "vectors": [texts.fingerprint, labels.fingerprint],
-        "dense": settings.model_dump(
-            mode="json", include=TRAINING | {"train", "dimension", "label_text", "validation_texts"}
-        ),
+        "dense": settings.model_dump(mode="json", include=TRAINING | {"train", "label_text"}),
     }
 
     def build(folder: ResultFolder) -> Mapping[str, Any]:
         sources = [work.source(fold, texts, labels) for fold in work.prepared.folds]
-        train = train_projection(folder.uri, settings.training, settings.validation_texts)
+        train = train_projection(folder.uri, settings.training, VALIDATION_TEXTS)
         return keep_reports(folder, run_folds(work.spark, sources, train))
 
     run_stage("train projections", work.place.dense_model, key, build, import_closure(*LEARNING))
@@ -233,7 +233,7 @@ def _train_projection(work: DenseWork, texts: Vectors, labels: Vectors) -> None:
 def _train_full(work: DenseWork) -> None:
     settings, code = work.settings, import_closure(*LEARNING)
     encoder = base_encoder(settings)
-    chosen = TRAINING | {"train", "max_length", "batch_size", "validation_texts"}
+    chosen = TRAINING | {"train", "max_length", "batch_size"}
     key = {
         "prepared": work.prepared.fingerprint,
         "model": [encoder.fingerprint, encoder.precision],
@@ -250,7 +250,7 @@ def _train_full(work: DenseWork) -> None:
         label_words(work).write.parquet(f"{folder.uri}/{WORDS}")
         sources = [work.source(fold, Vectors((), ""), Vectors((), "")) for fold in work.prepared.folds]
         words = f"{folder.uri}/{WORDS}"
-        train = finetune(folder.uri, encoder, settings.training, settings.validation_texts, words, saving)
+        train = finetune(folder.uri, encoder, settings.training, VALIDATION_TEXTS, words, saving)
         return keep_reports(folder, run_folds(work.spark, sources, train))
 
     run_stage("fine-tune", work.place.dense_model, key, build, code)

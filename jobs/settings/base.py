@@ -6,13 +6,16 @@ import os
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, Literal
+from types import NoneType
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    ValidationInfo,
     field_serializer,
     field_validator,
     model_validator,
@@ -33,8 +36,59 @@ SECRET_NAME = re.compile(r"secret|password|token|access[._-]?key|account[._-]?ke
 """Names of Spark's settings whose values are nobody's business."""
 
 
+def split_names(names: object) -> object:
+    """Names separated by commas stand for a list of them."""
+    return [name.strip() for name in split(names, ",") if name.strip()] if isinstance(names, str) else names
+
+
+NameList = Annotated[list[str], BeforeValidator(split_names)]
+
+
+class Place(NamedTuple):
+    """Marks a setting as a place: in a configuration file, a relative one starts at the file."""
+
+    metavar: str
+    word: bool = False
+    """Whether the value may be something else, such as a name; it is a place if there is something, or if it has a
+    slash."""
+
+
+Folder = Annotated[str, Place("FOLDER")]
+File = Annotated[str, Place("FILE")]
+Source = Annotated[str, Place("SOURCE", word=True)]
+"""A Parquet path, a catalog table or a TREC file."""
+Model = Annotated[str, Place("MODEL", word=True)]
+"""A model's folder, its name on the hub, or that of one in a package."""
+
+
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    """Settings, each with a type, a default and a docstring; files, reference and options are made of these."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
+        """Python takes true for 1. Nobody who writes `tolerance: true` means one point."""
+        field = cls.model_fields.get(info.field_name or "")
+        if field is not None and _has_truth_value(value) and not _takes_truth_value(field.annotation):
+            raise ValueError("true and false are not numbers or names")
+        return value
+
+
+def _has_truth_value(value: Any) -> bool:
+    inner = value.values() if isinstance(value, dict) else value
+    return isinstance(value, bool) or (isinstance(value, list | tuple | dict) and any(map(_has_truth_value, inner)))
+
+
+def _takes_truth_value(annotation: Any) -> bool:
+    """Whether true may be a value of this type, or somewhere in it."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return any(isinstance(value, bool) for value in inner)
+    if origin is Annotated:
+        return _takes_truth_value(inner[0])
+    return any(map(_takes_truth_value, inner)) if inner else annotation not in (int, float, str, NoneType)
 
 
 class RetrieverSettings(Section):
@@ -45,15 +99,36 @@ class RetrieverSettings(Section):
 
 
 class Inputs(Section):
-    """Where the tables are: a path, a catalog table, or a TREC file."""
+    """What is fused and evaluated. Job `run` fills this section in from the stages before.
 
-    candidates: str | dict[str, str] | None = None
-    judgements: str | None = None
-    label_groups: str = "auto"
+    A source is a Parquet path, a catalog table (table:catalog.schema.name, or just the dotted name) or a TREC run file
+    (.trec, .run, .txt, also .gz; or trec:path). Tables hold one row per list (text_id, label_ids, scores) or one row
+    per candidate (text_id, label_id, score); the columns fold, role (of which `test` counts; a row without one is that
+    of a test text) and label_group are optional.
+    """
+
+    candidates: Source | dict[str, Source] | None = None
+    """The ranked lists: one table with a column `retriever`, or one source per retriever, as in
+    {bm25: runs/bm25.parquet, dense: runs/dense.trec.gz}."""
+    judgements: Source | None = None
+    """The relevant labels of each text: a table (text_id with label_ids, or with label_id), or a TREC qrels file.
+    Labels may have grades: a column `grades` with label_ids, `grade` with label_id, or those of the qrels file. With a
+    column `words` next to label_ids, the number of words of the text, the report looks at short and long texts
+    separately."""
+    label_groups: Source = "auto"
+    """Which labels are head and which are tail: a table (label_id, label_group), pareto, none or auto. pareto: the most
+    frequent share of the judged labels is head; auto: pareto if the candidates come by label group, none otherwise."""
     head_share: float = Field(0.2, gt=0, lt=1)
-    folds: str | None = None
-    training: str | None = None
+    """The share of labels that are head with pareto."""
+    folds: Source | None = None
+    """A table (fold, text_id, and role, of which `test` counts). Without one, all texts are one fold."""
+    training: Source | None = None
+    """The labels of the training texts, in the same forms as the judgements, with a column `fold` where folds have
+    training texts of their own. Only psp and psndcg read them; without this, the texts with role `train` in the folds
+    are looked up in the judgements."""
     higher_is_better: dict[str, bool] = Field(default_factory=dict)
+    """Retrievers whose scores are distances, of which the lowest is the best: {dense: false}. Their scores are
+    negated."""
 
     @property
     def distances(self) -> frozenset[str]:
@@ -62,23 +137,40 @@ class Inputs(Section):
 
 
 class GridSettings(Section):
-    """Which cells are computed, and how."""
+    """Which cells (a normalisation with a fusion) are computed, and how."""
 
-    normalizations: Names = Field(default_factory=lambda: ["all"])
-    fusions: Names = Field(default_factory=lambda: ["all"])
+    normalizations: NameList = Field(["all"])
+    """Normalisations: all (the paper's six), everything, or names, such as zmuv,min-max. `xmtc-fusion evaluate --help`
+    lists them, docs/algorithms.md says what they are. A parameter with several values in brackets stands for several
+    names: softmax(temperature=[1,2])."""
+    fusions: NameList = Field(["all"])
+    """Fusions: all (the paper's ten), everything (that needs no training), or names, such as isr,'rrf(k=[10,60])'.
+    Weights by retriever are given as wsum(bm25=0.3,dense=0.7); a retriever that is not named has the weight 1. Trained
+    fusions need texts to learn from (see train_share)."""
     cells: list[str] | None = None
+    """Single cells instead of all combinations: zmuv+combmnz,'bm25+dense: rrf(k=10)'. A fusion that reads only ranks
+    needs no normalisation, and a cell may be fixed to some of the retrievers."""
     subsets: Literal["all"] | None = None
+    """all: every cell also over every subset of two or more retrievers, in the same pass. A table then says what each
+    retriever adds to the others (additions)."""
     missing_labels: Missing = "skip"
+    """The score of a label in a list that lacks it. skip: none; zero: 0; minimum: the list's lowest normalised score.
+    Normalisations that have a rule of their own (borda) keep it."""
     constant_lists: Constant = "formula"
+    """The scores of a list whose scores are all equal, under min-max, sum, zmuv and dbsf. formula: what the formula
+    gives, with a denominator of 1e-9; zero, half, one: that number."""
     train_share: float = Field(0.0, ge=0, lt=1)
+    """The share of texts that trained fusions learn from and that are not evaluated, chosen by a hash of their ids.
+    0: those with the role validation in inputs.folds, fold by fold."""
     scope: Literal["group", "joint"] = "group"
+    """group: fuse within each label group; joint: fuse all candidates of a text, then look at each group."""
     engine: Literal["auto", "local", "arrays", "windows"] = "auto"
+    """Where cells are computed: auto, local (in this process), arrays or windows (both on Spark). All give the same
+    bytes. The engine arrays is fast at any size; windows normalises with SQL window functions, to look inside and to
+    cross-check. With auto it is local for data in memory and for files on this machine up to local_limit, arrays for
+    everything else, and where a session is given."""
     local_limit: int = Field(100, ge=0)
-
-    @field_validator("normalizations", "fusions")
-    @classmethod
-    def _split(cls, names: Names) -> Names:
-        return split(names, ",") if isinstance(names, str) else names
+    """Megabytes of files up to which auto is local."""
 
     @field_validator("cells", mode="before")
     @classmethod
@@ -111,20 +203,42 @@ class GridSettings(Section):
 class EvaluateSettings(Section):
     """What `evaluate` reports."""
 
-    metrics: Names = Field(default_factory=lambda: [f"{m}@{k}" for m in ("ndcg", "precision") for k in (1, 5, 10)])
-    label_groups: Names = "auto"
+    metrics: NameList = Field([f"{name}@{k}" for name in ("ndcg", "precision") for k in (1, 5, 10)])
+    """Metrics, at cut-offs from 1 to 1,000 where they have one: ndcg@10,map,recall@100. `xmtc-fusion evaluate --help`
+    lists them, docs/metrics.md says what they are."""
+    label_groups: Literal["auto"] | NameList = "auto"
+    """auto: every label group, and all labels together. Or a list, such as [tail, all]."""
     compat: Literal["trec_eval", "ranx"] | None = None
+    """A tool whose order of equal scores and whose precision of scores are taken over."""
     relevant_from: float = Field(1, gt=0)
+    """Labels of this grade or a higher one are relevant."""
     gain: GradeGain = "linear"
+    """What a grade counts in nDCG: linear, the grade itself; exponential, 2^grade - 1."""
     ties: Literal["auto", "ascending", "descending", "expected"] = "auto"
+    """How labels with equal scores are ranked; auto: ascending, or what compat says. ascending: by label id;
+    descending: as trec_eval, by the characters of the id, last first, scores in single precision; expected: not at all,
+    the figure is the mean over all their orders."""
     propensity: Literal["standard", "wikipedia", "amazon"] | tuple[float, float] = "standard"
-    label_cells: Names = "auto"
+    """The propensity model of psp and psndcg: standard (A 0.55, B 1.5), wikipedia (0.5, 0.4), amazon (0.6, 2.6) or
+    [A, B]."""
+    label_cells: Literal["auto"] | NameList = "auto"
+    """Cells with figures per label (coverage, macro-...), next to every single retriever; at most 8. auto: zmuv+combmnz
+    if that is evaluated, or else the first cell."""
     per_query: bool = False
+    """Whether every text's figures are written as well (query_metrics.parquet)."""
     details: bool = True
+    """Whether cells are also compared text by text, which the report needs. Also counted is what the retrievers agree
+    on, and how well labels of each frequency are found."""
     examples: int = Field(5, ge=0, le=100)
+    """Example texts per label group: those most helped and most hurt by the recommended fusion, with their lists (only
+    with details). 0: none."""
     randomizations: int = Field(100_000, ge=0, le=1_000_000)
+    """Sign vectors of the randomisation test, rounded up to a multiple of `blocks`. Its p cannot fall below
+    1 / (1 + randomizations), and Holm's correction over 40 cells multiplies that by 40. 0: no such test."""
     blocks: int = Field(1024, ge=2, le=65_536)
+    """Sign blocks that texts are hashed into by id, each of which has one sign in a sign vector."""
     seed: int = Field(0, ge=0)
+    """The seed of the randomisation test."""
 
     @model_validator(mode="after")
     def _fits(self) -> EvaluateSettings:
@@ -154,27 +268,40 @@ class EvaluateSettings(Section):
 class FuseSettings(Section):
     """What `fuse` writes."""
 
-    model: str | None = None
+    model: File | None = None
+    """A model file that `tune` wrote: its fusion is applied instead of the grid's cells."""
     format: Literal["parquet", "trec", "jsonl", "ranx"] = "parquet"
+    """parquet: a table of all lists, in a folder per cell; trec, jsonl, ranx: one file per cell. trec are run files,
+    jsonl has an object per list, ranx is its JSON. What is written can be read as a run again."""
     top: int = Field(64, ge=1)
-    label_groups: Names = "auto"
+    """The length of the fused lists."""
+    label_groups: Literal["auto"] | NameList = "auto"
+    """auto: every label group and all labels together; for trec and ranx, which hold one list per text, all labels."""
 
 
 class OutputSettings(Section):
     """Where the results go."""
 
-    path: str | None = None
+    path: Folder | None = None
+    """The folder of the results, which appears whole or not at all. Without one, results are only printed."""
     mode: Literal["error", "overwrite"] = "error"
+    """error: refuse if the folder exists; overwrite: replace it."""
 
 
 class SparkSettings(Section):
-    """The Spark session. Ignored where one exists already."""
+    """The Spark session. Used only where no session exists."""
 
     master: str | None = None
+    """The Spark master; without one, spark-submit's, or this machine's cores."""
     remote: str | None = None
+    """A Spark Connect address, such as sc://host:15002."""
     partitions: int | None = Field(None, ge=1)
+    """Partitions of the work; without a number, as many as spark.sql.shuffle.partitions."""
     quick_java: bool = False
+    """For minutes of work on one machine: Java compiles its code quickly rather than well, and collects garbage in one
+    thread. The demo up to BM25's candidates then takes 40% less processor time. Large data were not tried with it."""
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict, repr=False)
+    """Settings of Spark itself, by name."""
 
     @field_serializer("conf", when_used="json")
     def _without_secrets(self, conf: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:

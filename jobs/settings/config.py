@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import BaseModel, ValidationError, field_validator
@@ -39,40 +38,6 @@ if TYPE_CHECKING:
     from importlib.abc import Traversable
 
 
-class Replacement(NamedTuple):
-    start: int
-    end: int
-    text: str
-
-
-def commented(template: str, values: Mapping[str, Any]) -> str:
-    """The template, which is YAML in block style, with its values replaced and everything else as it was."""
-    root = yaml.compose(template, yaml.SafeLoader)
-    assert isinstance(root, yaml.MappingNode), "the template is a mapping"
-    replacements = _replacements(root, values)
-    # From the end, so that the places of those before it stay right.
-    for start, end, text in sorted(replacements, reverse=True):
-        template = template[:start] + text + template[end:]
-    return template
-
-
-def _replacements(section: yaml.MappingNode, values: Mapping[str, Any]) -> Iterator[Replacement]:
-    for key, node in section.value:
-        value = values[key.value]
-        if isinstance(node, yaml.MappingNode) and not node.flow_style:
-            yield from _replacements(node, value)
-        else:
-            yield Replacement(node.start_mark.index, node.end_mark.index, _one_line(value))
-
-
-def _one_line(value: Any) -> str:
-    # In a list, since a bare scalar would be a document of its own, with an end mark.
-    text = yaml.safe_dump([value], default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False)
-    bare = text.strip()[1:-1]
-    # A string with line breaks; JSON, which YAML includes, escapes them.
-    return json.dumps(value, ensure_ascii=False) if "\n" in bare else bare
-
-
 def conf_file(name: str) -> Traversable:
     """A file of `conf`, by its name below that folder; also from a zip."""
     # A path in the file system or in a zip: both have a parent.
@@ -89,10 +54,17 @@ class Config(Section):
     """The whole configuration."""
 
     dataset: str = "unnamed"
+    """A name for the results."""
     work: WorkSettings = WorkSettings()
     prepare: PrepareSettings = PrepareSettings()
     retrievers: Retrievers = DEFAULT
+    """What ranks the labels of a text: names separated by commas; files of your own end in .py. Names with settings are
+    written {bm25: {k1: 0.9}, static: {epochs: 5}, tree.py: {}}. bm25-labels, dense-texts and static-texts take over the
+    settings of bm25, dense and static that they do not give. docs/retrievers.md says what each does."""
     validation_candidates: bool = True
+    """Whether retrievers also rank the labels of each fold's validation texts, which fusions are tuned on and learn
+    from. With 5 folds and a validation_share of 0.1, these are two lists more for every five. They have the role
+    `validation` in the candidates; only lists of test texts are evaluated."""
     inputs: Inputs = Inputs()
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
@@ -145,15 +117,6 @@ def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
 def make_config(content: str | bytes, source: str) -> Config:
     """A checked configuration from YAML, or an error that names every wrong key."""
     return _checked([layer_of(_settings(content, source), source)])
-
-
-def commented_yaml(config: Config) -> str:
-    """The configuration as YAML, each setting with its meaning."""
-    return commented(_base_yaml(), config.model_dump(mode="json"))
-
-
-def _base_yaml() -> str:
-    return conf_file("base.yaml").read_text(encoding="utf-8")
 
 
 def _run_names(config: Config) -> list[str]:

@@ -5,29 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field
 
 from fusion.cells import Cell
 from fusion.errors import ConfigError, unknown_name
 from fusion.labels import ALL
 from fusion.metrics import Measure, label_measures, parse_measures
 from fusion.models.strategies import STRATEGIES
-from jobs.settings.base import Secret, Section, checked_name, parse_cell
+from jobs.settings.base import File, NameList, Secret, Section, Source, checked_name, parse_cell, split_names
+
+
+def _one_address(urls: object) -> object:
+    """A single address stands for a list of one; it may hold commas, so it is not split."""
+    return [urls] if isinstance(urls, str) else urls
+
+
+def _named(name: object) -> object:
+    """YAML takes 2026-03-02 for a date, and 7 for a number."""
+    return name if name is None or isinstance(name, bool) else checked_name(str(name))
+
+
+NightName = Annotated[str, BeforeValidator(_named)]
 
 
 class AlertSettings(Section):
-    """Where the outcome of a night goes."""
+    """Who hears of a night. Addresses are secrets: env:NAME reads one from the environment."""
 
     when: Literal["alarm", "always"] = "alarm"
+    """alarm: only if there is an alarm; always: every night."""
     webhook: Secret | None = None
-    apprise: list[Secret] = Field(default_factory=list)
-    junit: str | None = None
-
-    @field_validator("apprise", mode="before")
-    @classmethod
-    def _one(cls, urls: object) -> object:
-        """A single address stands for a list of one; it may hold commas, so it is not split."""
-        return [urls] if isinstance(urls, str) else urls
+    """An address (https) that gets the summary as JSON."""
+    apprise: Annotated[list[Secret], BeforeValidator(_one_address)] = Field(default_factory=list)
+    """Addresses of apprise, such as mailtos://, slack:// or workflows:// (Teams); needs the extra [alerts]."""
+    junit: File | None = None
+    """A file of JUnit XML for CI systems, written every night."""
 
 
 STRATEGY_NAMES = {str(cell): cell for cell in STRATEGIES}
@@ -43,10 +54,15 @@ PER_INPUT = (LISTS, EMPTY, AGE)
 class WatchSettings(Section):
     """The figures that must not fall."""
 
-    cells: list[str] = Field(default_factory=lambda: ["zmuv+combmnz"], min_length=1)
+    cells: NameList = Field(["zmuv+combmnz"], min_length=1)
+    """Cells of the grid, or what is chosen every night: tuned+cell, tuned+weights, learned+logistic and so on. Where
+    tonight's data would choose another cell than the baseline's did, the night says so, without an alarm."""
     retrievers: bool = True
-    metrics: list[str] = Field(default_factory=lambda: ["ndcg@10", "precision@1"], min_length=1)
-    label_groups: Literal["auto"] | Annotated[list[str], Field(min_length=1)] = "auto"
+    """Whether every retriever alone is watched as well: a fusion hides much of what one of them loses."""
+    metrics: NameList = Field(["ndcg@10", "precision@1"], min_length=1)
+    """Metrics that texts have a figure of; `xmtc-fusion nightly --help` lists them."""
+    label_groups: Literal["auto"] | Annotated[NameList, Field(min_length=1)] = "auto"
+    """auto: every label group, or all labels where there are none. Or a list, such as [tail, all]."""
 
     def groups(self, known: set[str]) -> list[str]:
         """The label groups to watch of those that there are; all labels together if it is none of them."""
@@ -80,25 +96,37 @@ class WatchSettings(Section):
 
 
 class DriftSettings(Section):
-    """Changes of the data that alarm. None: not checked."""
+    """Changes of the data that raise an alarm; null: not checked."""
 
     labels: float | None = Field(0.1, ge=0, le=1)
+    """Total variation distance of the label frequencies."""
     overlap: float | None = Field(0.05, ge=0, le=1)
+    """Change of the overlap of two retrievers' candidates."""
     empty_lists: float | None = Field(0.02, ge=0, le=1)
+    """Change of the share of texts that a retriever returned nothing for."""
 
 
 class CheckSettings(Section):
-    """What the data must be like before they are evaluated. None: not checked."""
+    """What the data must be like before they are evaluated; null: not checked."""
 
     texts: float | None = Field(0.1, ge=0)
+    """The share by which the number of judged texts may differ from the baseline's."""
     labels: float | None = Field(0.2, ge=0)
+    """The same for the number of labels."""
     pairs: float | None = Field(0.2, ge=0)
+    """The same for pairs of text and label."""
     lists: float | None = Field(0.1, ge=0)
+    """The same for texts that a retriever has candidates for."""
     gone_texts: float | None = Field(0.2, ge=0, le=1)
+    """The share of the baseline's texts that may be gone."""
     new_texts: float | None = Field(0.5, ge=0, le=1)
+    """The share of tonight's texts that may be new."""
     nulls: float | None = Field(0.01, ge=0, le=1)
+    """How much larger the share of texts without a label, or of rows without a candidate or score, may be."""
     oldest: float | None = Field(None, gt=0)
+    """Hours since an input was written, at most."""
     bounds: dict[str, tuple[float | None, float | None]] = Field(default_factory=dict)
+    """Smallest and largest values, by quantity: {texts: [1000, null], "lists:bm25": [900, null]}."""
 
     def check_bounds(self, inputs: Sequence[str] | None = None) -> None:
         """Refuse bounds of what is never counted. `inputs` names the runs and the judgements, where that is known."""
@@ -111,39 +139,44 @@ class CheckSettings(Section):
 
 
 class CostSettings(Section):
-    """How much more a night may take than its baseline, as a factor. None: not checked."""
+    """How much more a dataset may take than in the baseline, as a factor; null: not checked."""
 
     seconds: float | None = Field(None, gt=0)
+    """How many times the baseline's seconds a dataset may take."""
     memory: float | None = Field(None, gt=0)
+    """How many times the baseline's peak memory a dataset may take."""
 
 
 class NightlySettings(Section):
     """What is evaluated every night, and when it alarms."""
 
-    datasets: list[str] = Field(default_factory=list)
-    run_id: str | None = None
-    history: str | None = None
-    baseline: str | None = None
+    datasets: Annotated[list[File], BeforeValidator(split_names)] = Field(default_factory=list)
+    """Configuration files, one per dataset, each laid over this one. What has not changed since the last night is not
+    done again."""
+    run_id: NightName | None = None
+    """The name of the night; without one, the date (UTC). The same name again is a further attempt of the same
+    night."""
+    history: Source | None = None
+    """Where all nights are kept; without it, <work.path>/history. A folder or the address of an object store (Delta
+    tables; needs the extra [nightly]), or table:catalog.schema.prefix."""
+    baseline: NightName | None = None
+    """The night that tonight is compared with; without one, the last one without an alarm."""
     watch: WatchSettings = WatchSettings()
     tolerance: float = Field(0.5, ge=0, le=100)
+    """How far a figure may fall, in points (of percent)."""
     alpha: float = Field(0.01, gt=0, lt=1)
+    """The chance of any false alarm in a night. A dataset's file may have a tolerance and an alpha of its own."""
     checks: CheckSettings = CheckSettings()
     drift: DriftSettings = DriftSettings()
     cost: CostSettings = CostSettings()
     keep: int = Field(0, ge=0)
+    """Nights that are kept; 0: all. The baseline is never removed."""
     wait: float = Field(0, ge=0)
+    """Seconds to wait for another night that is running; 0: refuse at once."""
     lease: float = Field(300, gt=0)
-    break_lock: str | None = None
+    """Seconds after which a night that gives no sign of life on another machine counts as dead."""
+    break_lock: NightName | None = None
+    """The name of a night that is known to be dead and whose lease is to be taken."""
     alerts: AlertSettings = AlertSettings()
     mlflow: Secret | None = None
-
-    @field_validator("datasets", mode="before")
-    @classmethod
-    def _split(cls, names: object) -> object:
-        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-
-    @field_validator("run_id", "baseline", "break_lock", mode="before")
-    @classmethod
-    def _name(cls, name: object) -> object:
-        """YAML takes 2026-03-02 for a date, and 7 for a number."""
-        return None if name is None else checked_name(str(name))
+    """An MLflow tracking address (needs the extra [mlflow]); also a secret."""

@@ -6,78 +6,111 @@ from typing import Literal
 
 from pydantic import Field
 
-from jobs.settings.base import Names, Section
+from jobs.settings.base import Folder, Names, Section
 
 Encoding = Literal["utf-8", "latin-1"]
 
 
 class WorkSettings(Section):
-    """Where the stages of all datasets are kept: one folder per dataset."""
+    """Where the stages from texts to candidates are kept: one folder per dataset, each stage built once."""
 
-    path: str = "work"
+    path: Folder = "work"
+    """The folder where stages are kept."""
     keep: int = Field(2, ge=1)
-    """Versions of a stage that are kept, the current one included; others go when they are old enough."""
+    """Finished versions of a stage that are kept, the current one included. Others are removed when they are older than
+    keep_hours and no other stage was made from them."""
     keep_hours: float = Field(48, ge=0)
+    """Hours that other versions are kept."""
 
 
 class Part(Section):
     """One published part of a dataset: its files, relative to the dataset's folder. Patterns (`*`) are allowed."""
 
     name: str
+    """The name of the part."""
     texts: Names
+    """The files of its texts."""
     labels: Names | None = None
+    """The files of its labels, where they are not in those of the texts."""
 
 
 class Columns(Section):
     """What the columns of JSON lines and Parquet files are called."""
 
     text_id: str | None = None
-    """Whole numbers, unique over all parts. Without them, texts are numbered in the order of the files."""
+    """Whole numbers, unique over all parts. Without this column, texts are numbered in the order of the files."""
     text: Names = "text"
-    """Several columns are joined by a line break, empty ones left out."""
+    """The text. Several columns are joined by a line break, empty ones left out."""
     labels: str = "labels"
+    """The labels of the text: a list of names or numbers."""
     label: str = "label"
+    """In the label file: the label, as the texts have it."""
     name: str | None = "name"
-    """None if labels have no names but their ids."""
+    """Its readable name; null if labels have no names but their ids."""
     alt_names: str = "alt_names"
+    """Its other names, a list."""
     description: str = "description"
+    """What it means, in a few words."""
 
 
 class PaperStatistics(Section):
-    """A row of the paper's table of datasets, to be printed beside ours."""
+    """A row of the paper's table of datasets, to be printed with ours."""
 
     texts: int
+    """The number of texts."""
     labels: int
+    """The number of labels."""
     tail_per_text: float
+    """Tail labels per text."""
     head_per_text: float
+    """Head labels per text."""
     texts_per_label: float
+    """Texts per label."""
 
 
 class PrepareSettings(Section):
-    """What `prepare` reads, keeps, and how it makes label groups and folds."""
+    """From published files to texts, labels and folds. conf/datasets has one file per dataset."""
 
     format: str | None = None
-    folder: str = "."
+    """lines-ids, lines-names, xc-json, xc-sparse, samples-pkl, jsonl or parquet."""
+    folder: Folder = "."
+    """The folder of the dataset's files. In a configuration file that has none, the folder of that file."""
     parts: list[Part] = Field(default_factory=list)
+    """The published parts, which are joined: {name: train, texts: X.trn.txt, labels: Y.trn.txt}. Files are relative to
+    the folder, and may have a `*`."""
     encoding: Encoding = "utf-8"
+    """The encoding of the files of texts."""
 
     label_separator: Literal["space", "tab", "comma"] = "space"
+    """What is between the labels of a line."""
     first_label: int = Field(0, ge=0, le=1)
+    """Whether label ids in files begin at 0 or at 1."""
     label_file: str | None = None
+    """The names of the labels; for jsonl and parquet also other names and descriptions."""
     label_encoding: Encoding = "utf-8"
+    """The encoding of that file."""
     columns: Columns = Columns()
 
     unused_labels: Literal["keep", "drop"] = "drop"
+    """What happens to labels that no text has."""
     duplicates: Literal["report", "drop"] = "report"
+    """What happens to texts that repeat another one."""
     limit: int | None = Field(None, ge=1)
+    """At most this many texts, drawn with the seed."""
 
     head_share: float = Field(0.2, gt=0, lt=1)
+    """The share of labels that are head."""
     folds: int = Field(5, ge=2)
+    """The number of folds."""
     validation_share: float = Field(0.1, ge=0, lt=1)
+    """The share of a fold's training texts that is held out for validation."""
     seed: int = 42
+    """The seed that decides which texts are drawn and in which fold each is."""
     group_key: str | None = None
+    """A column whose equal values keep texts in one fold; `text` keeps repeated texts together."""
 
     paper: PaperStatistics | None = None
+    """The paper's statistics of the dataset, to be printed with ours."""
 
 
 def paths_of(settings: PrepareSettings, names: Names) -> list[str]:

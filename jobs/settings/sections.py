@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field
 
 from fusion.cells import Cell
 from fusion.errors import unknown_name
 from fusion.labels import ALL
 from fusion.models.strategies import NEEDS, STRATEGIES
-from fusion.names import split
 from fusion.tuning.search import Objective, parse_objective
-from jobs.settings.base import Names, Secret, Section, parse_cell
+from jobs.settings.base import File, Folder, NameList, Secret, Section, parse_cell, split_names
 
-if TYPE_CHECKING:
-    pass
+Test = Literal["folds", "queries", "randomization"]
+
+
+def _two_folders(folders: object) -> object:
+    names = split_names(folders)
+    if isinstance(names, list | tuple) and len(names) != 2:
+        raise ValueError(f"expected two folders of results, not {len(names)}")
+    return names
+
+
+AUTO = "auto"
 
 
 class ExplainSettings(Section):
     """Which text is explained, and by which cell."""
 
     text: str | None = None
+    """The text whose fused scores are explained."""
     cell: str = "zmuv+combmnz"
+    """The cell (a normalisation with a fusion) that is explained."""
     label_group: str = ALL
+    """A label group, such as tail or head; or all labels."""
     rows: int = Field(20, ge=1)
+    """Candidates that the terminal shows."""
 
     @property
     def chosen(self) -> Cell:
@@ -33,70 +45,94 @@ class ExplainSettings(Section):
 
 
 class LogSettings(Section):
-    """The terminal's lines, and a file of lines for programs."""
+    """What jobs say about their work."""
 
     format: Literal["text", "keyvalue"] = "text"
-    """On standard error: sentences for people, or key=value pairs."""
-    file: str | None = None
-    """Gets key=value lines, whatever the terminal shows. What is there is kept."""
+    """On the terminal (standard error): text, sentences for people; keyvalue, key=value pairs. There is one line per
+    stage."""
+    file: File | None = None
+    """A file that gets one key=value line per finished stage, whatever the terminal shows. What is there is kept."""
 
 
 class ReportSettings(Section):
     """What `report` reads and how it decides."""
 
-    results: Names | None = None
-    compare: tuple[str, str] | None = None
+    results: Annotated[list[Folder], BeforeValidator(split_names)] | None = None
+    """Folders that `evaluate` or `run` wrote, of one dataset or several; without them, the results next to the
+    dataset's stages."""
+    compare: Annotated[tuple[Folder, Folder], BeforeValidator(_two_folders)] | None = None
+    """Two folders of results to show side by side instead, such as [yesterday/results, today/results]: what rose and
+    what fell, tested over the texts that both have."""
     title: str = "Rank fusion"
+    """The title of the page."""
     test: Test = "folds"
+    """What decides the bold face, which the best cell and its ties get: folds, queries or randomization. folds: the
+    paper's paired t-test over the folds' means; queries: paired t-test over all texts, Holm-corrected; randomization:
+    random signs over all texts, likewise."""
     alpha: float = Field(0.05, gt=0, lt=1)
+    """The level of the tests."""
     figures: Literal["auto", True, False] = "auto"
-
-    @field_validator("results")
-    @classmethod
-    def _split(cls, names: Names | None) -> Names | None:
-        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-
-    @field_validator("compare", mode="before")
-    @classmethod
-    def _two(cls, folders: Names | None) -> Names | None:
-        names = [name.strip() for name in folders.split(",")] if isinstance(folders, str) else folders
-        if names is not None and len(names) != 2:
-            raise ValueError(f"expected two folders of results, not {len(names)}")
-        return names
+    """Whether charts are also written as files for papers (needs the extra [report]); auto: if they can be drawn."""
 
 
 class StorageSettings(Section):
-    """Endpoint and credentials, each over what the environment says. Credentials are never written anywhere."""
+    """How object stores are reached, where the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and so on) or Spark's
+    settings do not say it; see docs/storage.md. Credentials given here are never written to results, logs or
+    fingerprints."""
 
     endpoint: str | None = None
+    """An address such as http://127.0.0.1:9000, for stores that speak S3 and are not Amazon's."""
     region: str | None = None
+    """The region of S3."""
     access_key: Secret | None = None
+    """The access key of S3."""
     secret_key: Secret | None = None
+    """The secret key of S3."""
     session_token: Secret | None = None
+    """The session token of S3, where credentials are temporary."""
     azure_account_key: Secret | None = None
+    """The key of the Azure account."""
     azure_sas_token: Secret | None = None
+    """A shared access signature of Azure."""
     gcs_endpoint: str | None = None
+    """An address for stores that speak Google's protocol and are not Google's."""
     attempts: int = Field(6, ge=1, le=20)
-
-
-AUTO = "auto"
+    """How often an operation that fails for the moment (a time-out, a store that asks to slow down) is tried."""
 
 
 class TuneSettings(Section):
-    """What is chosen and learned on validation texts, and by which objective."""
+    """What is chosen and learned on the validation texts of each fold and applied to its test texts."""
 
-    strategies: Names = AUTO
+    strategies: Literal["auto"] | NameList = "auto"
+    """What is tried: auto (all that can be learned), or names, such as tuned+cell,learned+logistic. tuned+cell: one of
+    the grid's cells; tuned+weights: a weighted fusion with the weights of the retrievers; tuned+parameters: a fusion or
+    normalisation with parameters (k of rrf, temperature of softmax, ...); learned+logistic: logistic regression over
+    features of candidates; learned+lambdamart: boosted trees (needs the extra [learned]); learned+bands: safe for
+    labels of every frequency (needs training texts)."""
     objective: str = "ndcg@10"
+    """What choices maximise: a metric, or a weighted sum of several, such as 0.5*ndcg@10+0.5*precision@1."""
     shared: bool = False
+    """Whether all label groups share one choice."""
     settings: int = Field(500, ge=1)
+    """Cells that one pass over the candidates tries, at most."""
     passes: int = Field(2, ge=1, le=10)
+    """Passes over the candidates; each looks around the best cells of the one before at half the distance."""
     texts: int = Field(10_000, ge=2)
+    """Validation texts per fold that fusions learn from, at most, chosen by a hash of their ids."""
     parts: int = Field(5, ge=2, le=100)
-    l2: list[float] = Field(default_factory=lambda: [0.1, 1.0, 10.0, 100.0], min_length=1)
-    trees: list[tuple[int, int]] = Field(default_factory=lambda: [(7, 100), (15, 50)], min_length=1)
-    curve: list[int] = Field(default_factory=lambda: [50, 100, 200, 500, 1000, 2000, 5000])
+    """Without validation texts, the parts into which texts are divided by a hash of their ids. The choice for each part
+    is made on the others."""
+    l2: list[float] = Field([0.1, 1.0, 10.0, 100.0], min_length=1)
+    """Strengths of the L2 penalty of logistic regression, of which the best one is found on held-out validation
+    texts."""
+    trees: list[tuple[int, int]] = Field([(7, 100), (15, 50)], min_length=1)
+    """Sizes of the boosted trees, likewise: [leaves of a tree, number of trees]."""
+    curve: list[int] = Field([50, 100, 200, 500, 1000, 2000, 5000])
+    """Numbers of validation texts for which the learning curve is drawn; [] for none."""
     deploy: str = AUTO
+    """The strategy that the model file holds: one of the above, or auto, the best one on held-out validation texts."""
     seed: int = Field(0, ge=0)
+    """The seed of all choices by chance."""
 
     @property
     def goal(self) -> Objective:
@@ -107,8 +143,7 @@ class TuneSettings(Section):
         """The strategies by their names; `auto` stands for all whose packages are installed."""
         if self.strategies == AUTO:
             return [cell for cell in STRATEGIES if cell not in NEEDS or find_spec(NEEDS[cell])]
-        wanted = split(self.strategies, ",") if isinstance(self.strategies, str) else self.strategies
-        return [_strategy(name) for name in dict.fromkeys(wanted)]
+        return [_strategy(name) for name in dict.fromkeys(self.strategies)]
 
     @property
     def deployed(self) -> Cell | None:
@@ -121,6 +156,3 @@ def _strategy(name: str) -> Cell:
     if name not in known:
         raise unknown_name("strategy", name, known)
     return known[name]
-
-
-Test = Literal["folds", "queries", "randomization"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field
 
 from fusion.retrieval.neighbours import Aggregation
 from fusion.retrieval.static import StaticTraining
-from jobs.settings.base import RetrieverSettings
+from jobs.settings.base import Model, RetrieverSettings, split_names
 
 LabelWord = Literal["name", "alt_names", "description"]
 
@@ -16,28 +16,41 @@ LabelWord = Literal["name", "alt_names", "description"]
 class StaticSettings(RetrieverSettings):
     """Token vectors and token weights: where they start, how they are trained, how labels are searched."""
 
-    model: str = "bundled:minilm"
+    model: Model = "bundled:minilm"
+    """The model that token vectors start from: its folder, its name on the hub, or bundled:minilm. A folder holds
+    tokenizer.json and model.safetensors."""
     max_length: int = Field(512, ge=2)
-    label_text: list[LabelWord] = Field(default_factory=lambda: list[LabelWord](["name"]), min_length=1)
+    """The number of tokens that are read of a text."""
+    label_text: Annotated[list[LabelWord], BeforeValidator(split_names)] = Field(["name"], min_length=1)
+    """What a label is called."""
 
-    temperature: float = Field(0.07, gt=0)
     learning_rate: float = Field(2e-3, gt=0)
+    """The highest learning rate. It rises to this peak and falls to nothing over the epochs."""
     epochs: int = Field(5, ge=1)
+    """Passes over the training texts, at most."""
     patience: int = Field(3, ge=1)
+    """Epochs without a better MRR on validation texts after which training stops."""
     train_batch: int = Field(512, ge=2)
+    """Pairs of text and label that are contrasted together."""
     extra_labels: int = Field(0, ge=0)
-    validation_texts: int = Field(5000, ge=1)
-    seed: int = Field(0, ge=0)
+    """Labels drawn at random for every batch, with which its texts are contrasted as well. They help where there are
+    thousands of labels (EURLEX57K), and not where there are hundreds (the demo): choose the number on validation
+    texts."""
 
     frequency_bias: float = Field(0.01, ge=0)
+    """What is added to a label's cosine, times ln(its training texts + 1). Choose it on validation texts: 0.02 is a
+    lot, and harms labels without training texts."""
     neighbours: int = Field(64, ge=1)
+    """The number of similar training texts that a label's score comes from (static-texts)."""
     aggregation: Aggregation = "max"
-
-    @field_validator("label_text", mode="before")
-    @classmethod
-    def _split(cls, words: object) -> object:
-        return [word.strip() for word in words.split(",")] if isinstance(words, str) else words
+    """How the scores of a label's texts become one (static-texts)."""
 
     @property
     def training(self) -> StaticTraining:
-        return StaticTraining(**{name: getattr(self, name) for name in StaticTraining.__dataclass_fields__})
+        return StaticTraining(
+            learning_rate=self.learning_rate,
+            epochs=self.epochs,
+            patience=self.patience,
+            train_batch=self.train_batch,
+            extra_labels=self.extra_labels,
+        )

@@ -37,7 +37,7 @@ def model(tmp_path_factory) -> Path:
 
 
 def configure(work: Path, model: Path, partitions: int = 2, **dense: Any) -> Config:
-    small = {"max_length": 16, "batch_size": 8, "chunk_texts": 70, "train_batch": 32, "top": TOP, "epochs": 3}
+    small = {"max_length": 16, "batch_size": 8, "train_batch": 32, "top": TOP, "epochs": 3}
     settings = {"model": str(model), **small, "learning_rate_high": 0.02, **dense}
     spark = SparkSettings(partitions=partitions)
     return Config(dataset="made", work=WorkSettings(path=str(work)), retrievers={"dense": settings}, spark=spark)
@@ -57,6 +57,7 @@ def for_few_texts(spark):
     before = {name: spark.conf.get(name) for name in conf}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(train_dense, "BUCKET", 8)
+        patch.setattr(train_dense, "CHUNK_TEXTS", 70)
         for name, value in conf.items():
             spark.conf.set(name, value)
         yield
@@ -210,7 +211,7 @@ def test_fine_tuning(spark, model, done, tmp_path):
     data = make_data()
     data["roles"] = data["roles"][:1]
     write_prepared(tmp_path, data)
-    config = configure(tmp_path, model, train="full", learning_rate_high=1e-3, epochs=8, patience=8, chunk_texts=1000)
+    config = configure(tmp_path, model, train="full", learning_rate_high=1e-3, epochs=8, patience=8)
     lists = read_lists(retrieve_dense.run(spark, config))
     assert [row[:4] for row in lists] == [row[:4] for row in done[1] if row[0] == 0]
     report = json.loads((tmp_path / "made/dense/model/report.json").read_text())["0"]

@@ -37,7 +37,7 @@ from udfs.retrieval.static import (
 )
 
 TOKENS, WIDTH = 40, 16
-TRAINING = StaticTraining(0.07, 0.01, epochs=6, patience=3, train_batch=32, extra_labels=4, seed=0)
+TRAINING = StaticTraining(learning_rate=0.01, epochs=6, patience=3, train_batch=32, extra_labels=4)
 
 
 def make_bags(rng: np.random.Generator, sizes: list[int], tokens: int = TOKENS) -> Bags:

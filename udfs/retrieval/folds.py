@@ -60,6 +60,10 @@ def read_rows(uri: str, columns: Sequence[str], where: Any = None) -> pa.Table:
     return ds.dataset(path, filesystem=filesystem, format="parquet").to_table(list(columns), filter=where)
 
 
+VALIDATION_TEXTS = 5000
+"""Texts on which the end of training is decided, at most."""
+
+
 def role_texts(source: FoldSource, role: str, most: int | None = None) -> Ints:
     """The ids of the texts that have a role in the fold, ascending; if they are too many, evenly spread ones."""
     wanted = (ds.field("fold") == source.fold) & (ds.field("role") == role)

@@ -115,14 +115,19 @@ class LinearScorer:
         return np.where(self.learned, scores, np.float32(np.nan))
 
 
+MIN_TEXTS = 2
+"""Terms in fewer training texts do not count."""
+PRUNE = 0.01
+"""Coefficients that are smaller are dropped."""
+
+
 def learn_linear(fold: FoldTexts) -> LinearScorer:
     """Train a support vector machine with squared hinge loss for every label that training texts carry.
 
-    Coefficients below `prune` are dropped, which makes them sparse and costs nothing that can be measured.
+    Small coefficients are dropped, which makes them sparse and costs nothing that can be measured.
     """
     text, svm, sparse = (_package(name) for name in ("sklearn.feature_extraction.text", "sklearn.svm", "scipy.sparse"))
-    settings = fold.settings
-    fewest = min(settings["min_texts"], len(fold.train.ids))
+    fewest = min(MIN_TEXTS, len(fold.train.ids))
     vectorizer = text.TfidfVectorizer(analyzer=Tokenizer(), sublinear_tf=True, min_df=fewest, dtype=np.float32)
     vectors = vectorizer.fit_transform(fold.train.texts)
     row, label = fold.train.known.pairs()
@@ -134,9 +139,9 @@ def learn_linear(fold: FoldTexts) -> LinearScorer:
         if not learned[number] or carried.all():
             planes.append(sparse.csr_matrix((1, vectors.shape[1]), dtype=np.float32))
             continue
-        machine = svm.LinearSVC(C=settings["cost"], random_state=settings["seed"]).fit(vectors, carried)
+        machine = svm.LinearSVC(C=fold.settings["cost"], random_state=0).fit(vectors, carried)
         plane = machine.coef_[0].astype(np.float32)
-        plane[np.abs(plane) < settings["prune"]] = 0
+        plane[np.abs(plane) < PRUNE] = 0
         planes.append(sparse.csr_matrix(plane))
         intercepts[number] = machine.intercept_[0]
     return LinearScorer(vectorizer, sparse.vstack(planes).tocsr(), intercepts, learned)

@@ -28,7 +28,7 @@ from fusion.types import Array, Ints, Singles
 from udfs.lists import Batches, list_rows
 from udfs.retrieval.bm25 import Scoring
 from udfs.retrieval.encode import MODEL_FOLDER, find_model
-from udfs.retrieval.folds import FoldSource, label_sets, read_label_words, read_rows, role_texts
+from udfs.retrieval.folds import VALIDATION_TEXTS, FoldSource, label_sets, read_label_words, read_rows, role_texts
 from udfs.retrieval.text_neighbours import TextIndex, write_texts
 from udfs.retrieval.vectors import GroupIndex, Index, write_groups
 from udfs.stores.cache import readable_folder, writable_folder
@@ -174,7 +174,6 @@ class StaticWork:
     label_tokens: str
     start: StaticStart
     training: StaticTraining
-    validation_texts: int
     frequency_bias: float
     groups: tuple[str, ...]
 
@@ -183,7 +182,7 @@ def train_fold(folder: str, work: StaticWork) -> Callable[[FoldSource], dict[str
     """The work of `over_folds` that trains the model of a fold and writes it to `folder`/fold=N, with its indexes."""
 
     def run(source: FoldSource) -> dict[str, Any]:
-        ids = role_texts(source, "train"), role_texts(source, "validation", work.validation_texts)
+        ids = role_texts(source, "train"), role_texts(source, "validation", VALIDATION_TEXTS)
         train, validation = (Labelled(read_bags(work.text_tokens, some), label_sets(source, some)) for some in ids)
         groups = np.array(read_label_words(source.prepared).groups)
         names = read_bags(work.label_tokens, np.arange(len(groups)))

@@ -26,13 +26,17 @@ MARGIN = 16
 """Labels searched beyond the wanted ones, so that rounding inside faiss cannot decide who is among them."""
 
 
+HNSW_FROM = 200_000
+"""Labels of a group from which on their search is approximate."""
+
+
 @dataclass(frozen=True)
 class Index:
     """How the labels of a fold are indexed: HNSW from so many labels of a group on, None for never."""
 
     hnsw_from: int | None
-    links: int
-    build: int
+    links: int = 32
+    build: int = 100
 
 
 def write_groups(place: Path, groups: Array, known: Array, vectors: Singles, index: Index) -> dict[str, Any]:
@@ -201,7 +205,8 @@ class Search:
     groups: tuple[str, ...]
     heads: str | None
     top: int
-    effort: int
+    effort: int = 256
+    """How many vectors a search of HNSW looks at."""
     exact: bool = False
 
 
