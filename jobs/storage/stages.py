@@ -19,7 +19,15 @@ from fusion.digests import code_version
 from fusion.errors import InputError
 from jobs.runtime.log import log_fields
 from jobs.storage.folders import ResultFolder, discard, output_errors, read_text, stage_line
-from jobs.storage.versions import STAGE_FILE, Versions, link_plain_paths, linked, resolve, versions_seen
+from jobs.storage.versions import (
+    STAGE_FILE,
+    Versions,
+    link_plain_paths,
+    linked,
+    recorded_reads,
+    resolve,
+    versions_seen,
+)
 from udfs.stores.addresses import locate
 from udfs.stores.objects import content_digest, files_below
 
@@ -87,7 +95,7 @@ def _source(module: str) -> str:
 
 
 MADE_FROM = "made_from"
-"""The field of a marker that names the versions of other stages that were read."""
+"""The field of a marker that names the versions of the stages that this one was made from."""
 
 
 def run_stage(
@@ -116,11 +124,12 @@ def run_stage(
     version = versions.new_name(wanted)
     with stage_line(name, path) as counts, output_errors(path):
         try:
-            counts.update(build(ResultFolder(versions.folder(version))))
+            with recorded_reads() as reads:
+                counts.update(build(ResultFolder(versions.folder(version))))
         except BaseException:
             discard(versions, version)
             raise
-        about = {"stage": name, "fingerprint": wanted, **counts, MADE_FROM: _inputs_of(path)}
+        about = {"stage": name, "fingerprint": wanted, **counts, MADE_FROM: _inputs_of(path, {**_named(key), **reads})}
         versions.complete(version, about)
         _make_current(versions, version)
     return True
@@ -132,10 +141,17 @@ def _make_current(versions: Versions, version: str) -> None:
         link_plain_paths(versions.root, version)
 
 
-def _inputs_of(path: str) -> dict[str, str]:
-    """The versions that were read so far, by their place as seen from this stage: the work folder may be moved."""
+def _named(key: Mapping[str, Any]) -> dict[str, str]:
+    """The versions whose fingerprints a key holds, of those that the job has seen: Spark may read them without asking
+    where they are once more."""
+    text = json.dumps(key)
+    return {root: version for root, version in versions_seen().items() if f'"{version.partition("-")[0]}"' in text}
+
+
+def _inputs_of(path: str, versions: Mapping[str, str]) -> dict[str, str]:
+    """Versions by their place as seen from this stage: the work folder may be moved."""
     here = str(locate(path))
-    return {posixpath.relpath(root, here): version for root, version in sorted(versions_seen().items()) if root != here}
+    return {posixpath.relpath(root, here): version for root, version in sorted(versions.items()) if root != here}
 
 
 def stage_folder(path: str) -> str:

@@ -43,6 +43,7 @@ LEVELS = 5
 """How far above a path a pointer is looked for."""
 
 _seen: ContextVar[dict[str, str] | None] = ContextVar("seen", default=None)
+_reads: ContextVar[dict[str, str] | None] = ContextVar("reads", default=None)
 
 
 @contextmanager
@@ -62,6 +63,17 @@ def one_view() -> Iterator[None]:
 def versions_seen() -> dict[str, str]:
     """The versions that the block has written or read, by folder."""
     return dict(_seen.get() or {})
+
+
+@contextmanager
+def recorded_reads() -> Iterator[dict[str, str]]:
+    """The versions that the block reads, by folder: a dictionary that fills while the block runs."""
+    reads: dict[str, str] = {}
+    token = _reads.set(reads)
+    try:
+        yield reads
+    finally:
+        _reads.reset(token)
 
 
 @dataclass(frozen=True)
@@ -126,9 +138,9 @@ def pointer(root: str) -> str | None:
 
 def remember(root: str, name: str) -> None:
     """Go on with this version, within the block of `one_view`."""
-    view = _seen.get()
-    if view is not None:
-        view[str(locate(root))] = name
+    for versions in (_seen.get(), _reads.get()):
+        if versions is not None:
+            versions[str(locate(root))] = name
 
 
 def resolve(uri: str) -> str:
@@ -140,7 +152,11 @@ def resolve(uri: str) -> str:
     scheme, separator, path = place.rpartition("://")
     host, _, inside = path.partition("/")
     steps = inside.strip("/").split("/")
-    if any(step == HIDDEN or VERSION_NAME.fullmatch(step) for step in steps):
+    named = next((count for count, step in enumerate(steps) if step == HIDDEN or VERSION_NAME.fullmatch(step)), None)
+    if named is not None:
+        reads = _reads.get()
+        if reads is not None and steps[named] != HIDDEN:
+            reads[f"{scheme}{separator}{host}/{'/'.join(steps[:named])}"] = steps[named]
         return uri
     for count in range(len(steps), max(0, len(steps) - LEVELS), -1):
         root = f"{scheme}{separator}{host}/{'/'.join(steps[:count])}"

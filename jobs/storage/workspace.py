@@ -238,13 +238,13 @@ def _listed(folder: str) -> dict[str, dict[str, _Version]]:
 
 def _named(stages: dict[str, dict[str, _Version]]) -> set[tuple[str, str]]:
     """Every version that a marker says something was made from."""
-    named = set()
-    for root, versions in stages.items():
-        for name in versions:
-            about = Versions.of_stage(root).about(name) or {}
-            for place, other in (about.get(MADE_FROM) or {}).items():
-                named.add((without_dots(f"{root}/{place}"), other))
-    return named
+    return {made_from for root, versions in stages.items() for name in versions for made_from in _made_from(root, name)}
+
+
+def _made_from(root: str, version: str) -> list[tuple[str, str]]:
+    """The folders and versions that the marker of a version names."""
+    about = Versions.of_stage(root).about(version) or {}
+    return [(without_dots(f"{root}/{place}"), name) for place, name in (about.get(MADE_FROM) or {}).items()]
 
 
 PREPARED = "prepared"
@@ -254,24 +254,38 @@ PREPARED = "prepared"
 def check_lineage(sources: Iterable[str]) -> None:
     """Refuse inputs of which some were made from another version of the prepared dataset than is read now."""
     read: dict[str, tuple[str, str]] = {}
-    made_from: dict[str, dict[str, str]] = {}
+    made_from: dict[str, set[tuple[str, str]]] = {}
     for source in sources:
         root, version = version_of(source) or ("", "")
         if not version:
             continue
-        if posixpath.basename(root) == PREPARED:
+        if _is_prepared(root):
             read[root] = (source, version)
-        about = Versions(root, STAGE_FILE).about(version) or {}
-        inputs = {without_dots(f"{root}/{place}"): name for place, name in about.get(MADE_FROM, {}).items()}
-        made_from[source] = {place: name for place, name in inputs.items() if posixpath.basename(place) == PREPARED}
+        made_from[source] = {(place, name) for place, name in _ancestors(root, version) if _is_prepared(place)}
     for source, inputs in made_from.items():
-        for place, name in inputs.items():
+        for place, name in sorted(inputs):
             other, version = read.get(place, ("", name))
             if _fingerprint(version) != _fingerprint(name):
                 raise InputError(
                     f"{source} was made from another version of the prepared dataset ({_fingerprint(name)}) than "
                     f"{other} holds now ({_fingerprint(version)}): run the retriever again, or 'xmtc-fusion run'"
                 )
+
+
+def _is_prepared(root: str) -> bool:
+    return posixpath.basename(root) == PREPARED
+
+
+def _ancestors(root: str, version: str) -> set[tuple[str, str]]:
+    """The folders and versions that a version was made from, those that these were made from, and so on."""
+    ancestors: set[tuple[str, str]] = set()
+    waiting = [(root, version)]
+    while waiting:
+        before = set(_made_from(*waiting.pop())) - ancestors
+        ancestors |= before
+        # Nothing lies between a prepared dataset and the files that it was read from.
+        waiting += [place for place in before if not _is_prepared(place[0])]
+    return ancestors
 
 
 def _fingerprint(version: str) -> str:

@@ -102,6 +102,18 @@ def test_lists_are_whole(done, name: str) -> None:
         ]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_markers_name_no_stage_of_another_retriever(done, name: str) -> None:
+    """One job has built all of them."""
+    made = done[0] / "made"
+    candidates = made / "candidates" / name
+    made_from = json.loads((candidates / "stage.json").read_text())["made_from"]
+    places = {str((candidates / place).resolve().relative_to(made.resolve())) for place in made_from}
+    shared = {"dense-texts": "dense", STATIC: "static"}
+    assert places
+    assert {place.partition("/")[0] for place in places} <= {"prepared", "vectors", name, shared.get(name, name)}
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("dense", "dense-texts")])
 def test_labels_that_texts_speak_of_come_first(done, name: str) -> None:
     """Better than chance by far: the first head label is one of the text's in most lists that could have one.

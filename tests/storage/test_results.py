@@ -18,7 +18,7 @@ from jobs.settings.config import Config, load_config, with_settings
 from jobs.storage import folders
 from jobs.storage.folders import ResultFolder, result_folder
 from jobs.storage.stages import run_stage, stage_fingerprint, stage_folder
-from jobs.storage.versions import POINTER, one_view
+from jobs.storage.versions import POINTER, one_view, resolve
 from tests.lists import random_relevant, random_texts, write_tables
 from tests.storage.conftest import BUCKET, KEY, SECRET, keys, plain_objects
 from tests.storage.faults import Faults, KilledError, Killer, proxy
@@ -291,14 +291,18 @@ def test_lists_of_another_preparation_are_refused(s3: Any, inputs: dict[str, obj
             folder.write_bytes(f"{name}.parquet", read_bytes(str(path)) or b"")
         return {}
 
+    def train(folder: ResultFolder) -> dict[str, int]:
+        return {"texts": len(read_bytes(resolve(f"{work}/prepared/samples.parquet")) or b"")}
+
     def retrieve(folder: ResultFolder) -> dict[str, int]:
-        stage_fingerprint(f"{work}/prepared")
         folder.write_bytes("lists.parquet", read_bytes(str(inputs["inputs.candidates"])) or b"")
         return {}
 
     with one_view():
         run_stage("prepare", f"{work}/prepared", {"seed": 1}, prepare)
-        run_stage("lists", f"{work}/candidates/all", {"seed": 1}, retrieve)
+        run_stage("train", f"{work}/model", {"seed": 1}, train)
+        # By way of its model, a retriever depends on the texts, too.
+        run_stage("lists", f"{work}/candidates/all", {"model": stage_fingerprint(f"{work}/model")}, retrieve)
     staged = {
         "inputs.candidates": f"{work}/candidates/all/lists.parquet",
         "inputs.folds": f"{work}/prepared/folds.parquet",

@@ -20,7 +20,7 @@ from fusion.errors import InputError, OutputError
 from jobs.settings.base import OutputSettings
 from jobs.storage.folders import ResultFolder, check_output, read_text, whole_folder
 from jobs.storage.stages import input_fingerprint, run_stage, stage_fingerprint, stage_folder
-from jobs.storage.versions import one_view
+from jobs.storage.versions import one_view, resolve
 
 
 def names(folder: Path) -> list[str]:
@@ -150,6 +150,33 @@ def test_a_stage_is_built_once(tmp_path: Path) -> None:
     assert not run_stage("count", path, {"seed": 1}, build)
     assert len(built) == 3
     assert input_fingerprint(path) == stage_fingerprint(path)
+
+
+def test_a_marker_names_what_the_stage_read_and_nothing_else(tmp_path: Path) -> None:
+    """A job that builds many stages has seen many versions; each stage was made from a few of them."""
+    places = {name: str(tmp_path / name) for name in ("prepared", "index", "model", "other/index", "lists", "late")}
+
+    def made_from(name: str) -> dict[str, str]:
+        return dict(json.loads((tmp_path / name / "stage.json").read_text())["made_from"])
+
+    def version(name: str) -> str:
+        return Path(stage_folder(places[name])).name
+
+    def read(folder: ResultFolder) -> dict[str, int]:
+        folder.write_text("rows.txt", f"{stage_folder(places['model'])} {resolve(f'{prepared}/rows.txt')}")
+        return {}
+
+    with one_view():
+        for name in ("prepared", "index", "model", "other/index"):
+            run_stage("count", places[name], {"name": name}, write)
+        prepared = stage_folder(places["prepared"])
+        # Read while it is built: one place that is looked up then, and one that was looked up before.
+        run_stage("count", places["lists"], {"of": "lists"}, read)
+        # Read by Spark, later: what the stage's key says.
+        run_stage("count", places["late"], {"inputs": [{"index": input_fingerprint(places["index"])}]}, write)
+        assert [made_from(name) for name in ("prepared", "model")] == [{}, {}]
+        assert made_from("lists") == {"../model": version("model"), "../prepared": version("prepared")}
+        assert made_from("late") == {"../index": version("index")}
 
 
 def write(folder: ResultFolder) -> dict[str, int]:

@@ -17,8 +17,8 @@ def write(folder: ResultFolder) -> dict[str, int]:
     return {}
 
 
-def build(path: Path, seed: int) -> Path:
-    run_stage("stage", str(path), {"seed": seed}, write)
+def build(path: Path, seed: int, **inputs: str | None) -> Path:
+    run_stage("stage", str(path), {"seed": seed, **inputs}, write)
     return Path(stage_folder(str(path)).removeprefix("file://"))
 
 
@@ -49,8 +49,7 @@ def test_young_versions_stay(tmp_path: Path) -> None:
 def test_what_something_was_made_from_stays(tmp_path: Path) -> None:
     with one_view():
         used = build(tmp_path / "prepared", 1)
-        stage_fingerprint(str(tmp_path / "prepared"))
-        made = build(tmp_path / "deep" / "lists", 1)
+        made = build(tmp_path / "deep" / "lists", 1, prepared=stage_fingerprint(str(tmp_path / "prepared")))
     unused, current = build(tmp_path / "prepared", 2), build(tmp_path / "prepared", 3)
     age(used, made, unused, current)
     assert sweep(str(tmp_path), keep=1, hours=48) == [str(unused)]
