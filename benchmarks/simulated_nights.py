@@ -26,7 +26,6 @@ from benchmarks.simulated_site import (
 )
 from fusion.errors import XmtcError
 from jobs.nights import commands
-from jobs.nights.night import message as message_of
 
 ALPHA, TOLERANCE = 0.01, 0.005
 WATCHED = 3 * 2 * len(METRICS)
@@ -117,11 +116,11 @@ class Calendar:
         except XmtcError as error:
             outcome = Outcome(run_id, event, expected, REFUSED, drop=drop, message=str(error))
         else:
-            message, result = message_of(night), GREEN if night.exit_code == 0 else RED
-            same = not night.evaluated or night.against("sample") == (self.pinned or self.baseline)
+            message, result = str(night), GREEN if night.exit_code == 0 else RED
+            same = not night.datasets or night["sample"].against == (self.pinned or self.baseline)
             because = result == GREEN or re.search(reason, message) is not None
             outcome = Outcome(run_id, event, expected, result, because, same, drop, message)
-            if night.evaluated:
+            if night.datasets:
                 self.known[run_id] = tonight
         self.outcomes.append(outcome)
         if outcome.result == GREEN:

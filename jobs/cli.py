@@ -148,11 +148,9 @@ def nightly(config: Config) -> None:
 
 def _told(night: Night) -> None:
     """Print how a night went; an alarm is an error."""
-    from jobs.nights.night import message
-
     if night.exit_code:
-        raise AlarmError(message(night), night.exit_code)
-    print(message(night))
+        raise AlarmError(str(night), night.exit_code)
+    print(night)
 
 
 def nightly_action(config: Config, words: Sequence[str], dataset: str | None, because: str) -> None:

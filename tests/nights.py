@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from fusion.statistics.gate import Change
 from jobs.nights import nightly
+from jobs.nights.changes import ComparedFigure, Figure
+from jobs.nights.checks import InputCounts
+from jobs.nights.datasets import DatasetInputs, DatasetResults
 from jobs.nights.history import History
-from jobs.nights.night import Night
+from jobs.nights.night import DatasetNight, Night
 from jobs.settings.config import Config, load_config
 from tests.lists import Text, random_relevant, random_texts, write_tables
 
@@ -86,3 +91,49 @@ class Site:
         rows, schema = change(pq.read_table(path).to_pylist()), pq.read_schema(path)
         further = pa.Table.from_pylist([{name: row[name] for name in row if name not in schema.names} for row in rows])
         pq.write_table(pa.Table.from_pylist(rows, pa.schema([*schema, *further.schema])), path)
+
+
+def sample_night(dataset: str = "Eurlex-4K") -> Night:
+    """Two figures fell, one is lower over other texts, and an input changed."""
+    cell = {"normalization": "zmuv", "fusion": "combmnz"}
+    tail, head = (Figure(group, "ndcg", 10, **cell) for group in ("tail", "head"))
+    drop = Change(
+        baseline=0.284,
+        tonight=0.223,
+        difference=-0.061,
+        low=-0.072,
+        high=-0.05,
+        paired=True,
+        texts=10_043,
+        p=1e-8,
+        new=12,
+        gone=3,
+        tolerance=0.005,
+    )
+    single = drop._replace(baseline=0.26, tonight=0.19, difference=-0.07)
+    apart = drop._replace(baseline=0.744, tonight=0.689, difference=-0.055, low=-0.12, high=0.01, p=0.08)
+    apart = apart._replace(paired=False, texts=900, new=500, gone=400)
+    same = apart._replace(baseline=0.6, tonight=0.6, difference=0.0, low=0.0, high=0.0, p=1.0)
+    changes = {
+        tail: (drop, 1e-7),
+        tail._replace(normalization="single", fusion="dense"): (single, 1e-7),
+        head: (apart, None),
+        head._replace(normalization="single", fusion="bm25"): (same, None),
+    }
+    config = load_config(None, {"dataset": dataset, "nightly.tolerance": 0.5})
+    fingerprints = {"data": '{"candidates": "a", "judgements": "b"}', "configuration": "c", "code": "d"}
+    inputs = DatasetInputs(config, config, f"{dataset}.yaml", fingerprints)
+    before = "2026-03-03"
+    night = DatasetNight(
+        DatasetResults(inputs, "results", built=True),
+        InputCounts({}, pa.table({})),
+        baseline={"run_id": before, **fingerprints, "data": '{"candidates": "c", "judgements": "b"}'},
+        compared=tuple(ComparedFigure(figure, before, *change) for figure, change in changes.items()),
+    )
+    return Night("2026-03-04", "2026-03-04T02:00:00Z", datasets=(night,))
+
+
+def quiet_night() -> Night:
+    """The same without an alarm."""
+    night = sample_night()
+    return replace(night, datasets=(replace(night.datasets[0], compared=night.datasets[0].compared[3:]),))

@@ -35,7 +35,6 @@ from jobs.reporting.model import (
     Share,
     Value,
 )
-from jobs.reporting.night_data import DatasetNight, NightVerdict, WatchedChange
 from jobs.reporting.recommend import rankings, recommendation
 from jobs.settings.config import load_config
 from jobs.settings.sections import Test
@@ -95,27 +94,6 @@ def sample_report(
         for dataset in made
     )
     return Report("Rank fusion for extreme multi-label text classification", kept, test, ALPHA, "0.3.0")
-
-
-def sample_night() -> NightVerdict:
-    """Two figures fell, one is lower over other texts, and an input changed."""
-    aspect, cell = Aspect("tail", "ndcg", 10), Cell("zmuv", "combmnz")
-    moved = Comparison(-0.061, -0.072, -0.05, p_queries=1e-7, texts=10_043)
-    fell = WatchedChange(aspect, cell, "2026-03-03", 0.284, 0.223, moved, True, 12, 3, True)
-    single = replace(fell, cell=SINGLES[1], before=0.26, now=0.19, comparison=replace(moved, difference=-0.07))
-    apart = Comparison(-0.055, -0.12, 0.01, p_queries=0.08, texts=900)
-    lower = WatchedChange(Aspect("head", "ndcg", 10), cell, "2026-03-03", 0.744, 0.689, apart, False, 500, 400, False)
-    same = replace(lower, cell=SINGLES[0], before=0.6, now=0.6, comparison=Comparison(0.0, 0.0, 0.0, texts=900))
-    dataset = DatasetNight(
-        "Eurlex-4K",
-        "regression",
-        "2026-03-03",
-        ("data (candidates)",),
-        True,
-        (fell, single, lower, same),
-        tolerance=0.005,
-    )
-    return NightVerdict("2026-03-04", 10, (dataset,))
 
 
 def _without_slices(found: Recommendation | None) -> Recommendation | None:

@@ -1,4 +1,4 @@
-"""Who hears about a night, and how."""
+"""Alerts: who is sent the outcome of a night, and how."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
-from xml.etree import ElementTree
 
-from fusion.errors import ConfigError, SetupError, XmtcError, visible
-from fusion.metrics import Measure
+from fusion.errors import ConfigError, SetupError, XmtcError
+from jobs.nights.night import Night
+from jobs.nights.summary import junit, summary
 from jobs.runtime.log import log
 from jobs.settings.base import Secret
 from jobs.settings.nightly import AlertSettings
@@ -113,7 +113,6 @@ def post_until(
         pause *= 2
 
 
-Summary = dict[str, Any]
 SECONDS = 30.0
 """For one alert, with all its tries."""
 TRIES = 3
@@ -163,21 +162,22 @@ def check_alerts(settings: AlertSettings) -> None:
             raise SetupError("nightly.alerts.apprise: apprise does not start: try `python -c 'import apprise'`")
 
 
-def send_alerts(settings: AlertSettings, summary: Summary, message: str, night: str) -> list[Delivery]:
-    """Tell everybody who should know. `night` names the attempt. Nothing that goes wrong here is raised."""
+def send_alerts(settings: AlertSettings, night: Night, history: str) -> list[Delivery]:
+    """Send the outcome to all who should know. `history` is its place. Nothing that goes wrong here is raised."""
     deliveries = []
-    if summary["exit_code"] or settings.when == "always":
+    if night.exit_code or settings.when == "always":
         if settings.webhook is not None:
-            delivery = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{night}/webhook"))
-            payload = {**summary, "message": message, "delivery": delivery}
-            deliveries.append(_attempted("webhook", delivery, partial(_post, settings.webhook, payload)))
+            attempt = f"{history}/{night.run_id}/{night.attempt}"
+            key = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{attempt}/webhook"))
+            payload = {**summary(night), "message": str(night), "delivery": key}
+            deliveries.append(_attempted("webhook", key, partial(_post, settings.webhook, payload)))
         for number, url in enumerate(settings.apprise, 1):
-            deliveries.append(_attempted(f"apprise {number}", "", partial(_notify, url, summary, message)))
+            deliveries.append(_attempted(f"apprise {number}", "", partial(_notify, url, night)))
     if settings.junit is not None:
         # Every night: a file that is missing says nothing.
-        deliveries.append(_attempted("junit", "", partial(_write_junit, settings.junit, summary)))
-    for delivery_made in deliveries:
-        log(str(delivery_made))
+        deliveries.append(_attempted("junit", "", partial(_write_junit, settings.junit, night)))
+    for delivery in deliveries:
+        log(str(delivery))
     return deliveries
 
 
@@ -192,17 +192,17 @@ def _attempted(channel: str, delivery: str, send: Callable[[], tuple[Answer, int
     return Delivery(channel, delivery, answer.delivered, tries, answer.detail)
 
 
-def _post(webhook: Secret, payload: Summary) -> tuple[Answer, int]:
+def _post(webhook: Secret, payload: dict[str, Any]) -> tuple[Answer, int]:
     place = checked_address(webhook.reveal(), WEBHOOK)
     key = {"Idempotency-Key": payload["delivery"]}
     headers = {"Content-Type": "application/json", "User-Agent": "xmtc-fusion", **key}
     return post_until(place, json.dumps(payload, allow_nan=False).encode(), headers, SECONDS, TRIES)
 
 
-def _notify(url: Secret, summary: Summary, message: str) -> tuple[Answer, int]:
-    title = f"xmtc-fusion night {summary['run_id']}: {summary['headline']}"
-    kind = "failure" if summary["exit_code"] else "success"
-    parts = {"title": title, "body": message, "notify_type": kind, "body_format": "text"}
+def _notify(url: Secret, night: Night) -> tuple[Answer, int]:
+    title = f"xmtc-fusion night {night.run_id}: {night.headline}"
+    kind = "failure" if night.exit_code else "success"
+    parts = {"title": title, "body": str(night), "notify_type": kind, "body_format": "text"}
     code = run_apprise(url.reveal(), parts)
     if code is None:
         return Answer(False, f"no answer within {SECONDS:g} s"), 1
@@ -227,44 +227,7 @@ def run_apprise(url: str, message: Mapping[str, str] | None, seconds: float = SE
         return None
 
 
-def _write_junit(path: str, summary: Summary) -> tuple[Answer, int]:
+def _write_junit(path: str, night: Night) -> tuple[Answer, int]:
     with output_errors(path):
-        put(path, junit(summary).encode())
+        put(path, junit(night).encode())
     return Answer(True, path), 1
-
-
-def junit(summary: Summary) -> str:
-    """A test suite: one case per dataset and watched figure, so that a CI system shows what fell."""
-    suite = ElementTree.Element("testsuite", name=f"xmtc-fusion nightly {_xml(summary['run_id'])}")
-    failures = errors = cases = 0
-    for dataset, facts in summary["datasets"].items():
-        for watched in facts["watched"]:
-            measure = Measure(watched["metric"], watched["k"])
-            name = f"{watched['label_group']} {measure} of {watched['normalization']}"
-            case = _case(suite, dataset, f"{name}+{watched['fusion']} since {watched['against']}")
-            cases += 1
-            if watched["alarm"]:
-                failures += 1
-                message = f"fell from {watched['baseline']:.4f} to {watched['tonight']:.4f}"
-                ElementTree.SubElement(case, "failure", message=message, type="regression")
-        case = _case(suite, dataset, "verdict")
-        cases += 1
-        if facts["verdict"] not in ("ok", "regression"):
-            failures += 1
-            reasons = "; ".join(_xml(reason) for reason in facts["reasons"])
-            ElementTree.SubElement(case, "failure", message=reasons, type=facts["verdict"])
-    for path, absent in summary["absent"].items():
-        case = _case(suite, absent["dataset"], path)
-        ElementTree.SubElement(case, "error", message=_xml(absent["reason"]), type=absent["verdict"])
-        cases, errors = cases + 1, errors + 1
-    suite.attrib.update(tests=str(cases), failures=str(failures), errors=str(errors))
-    return ElementTree.tostring(suite, "unicode", xml_declaration=True) + "\n"
-
-
-def _case(suite: ElementTree.Element, dataset: str, name: str) -> ElementTree.Element:
-    return ElementTree.SubElement(suite, "testcase", classname=_xml(dataset), name=_xml(name))
-
-
-def _xml(text: str) -> str:
-    """Text without the characters that XML cannot hold."""
-    return visible(text, lines=True)

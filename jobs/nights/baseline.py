@@ -9,40 +9,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.cells import SINGLE, Cell
-from fusion.metrics import Aspect, Measure
+from fusion.cells import SINGLE
+from fusion.metrics import Measure
 from fusion.statistics.gate import Change, Sums, change
 from fusion.statistics.paired import UNIT
 from fusion.types import Bools, Ints
-from jobs.reporting.formats import watched_name
+from jobs.nights.changes import (
+    DROPPED,
+    EMPTY,
+    LOST,
+    NEW_CELL,
+    NEW_GROUP,
+    NEW_METRIC,
+    UNTESTED,
+    ComparedFigure,
+    Figure,
+    UncomparedFigure,
+)
 
 CELL = ["normalization", "fusion", "label_group"]
 ABSENT = np.iinfo(np.int64).min
 """Stands for a figure that a text does not have."""
-LOST, EMPTY, UNTESTED = "lost", "empty", "untested"
-NEW_METRIC, NEW_GROUP, NEW_CELL, DROPPED = "new metric", "new label group", "new cell", "dropped"
-"""Why a watched figure could not be compared with a night."""
-WATCHED_OTHERWISE = (NEW_METRIC, NEW_GROUP, NEW_CELL, DROPPED)
-"""Where the two nights do not watch the same figures."""
-
-
-class Watched(NamedTuple):
-    """A figure that must not fall, and the night it is compared with."""
-
-    dataset: str
-    label_group: str
-    metric: str
-    k: int
-    normalization: str
-    fusion: str
-    against: str
-
-    def __str__(self) -> str:
-        aspect = Aspect(self.label_group, self.metric, self.k)
-        return watched_name(aspect, Cell(self.normalization, self.fusion))
-
-
-Texts = Mapping[Watched, int]
+Texts = Mapping[Figure, int]
 """The number of texts by figure."""
 
 
@@ -86,52 +74,52 @@ def compare(
     recorded: pa.Table | None,
     tonight: pa.Table,
     measures: list[Measure],
-    dataset: str,
     against: str,
     tolerance: float,
-) -> tuple[dict[Watched, Change], dict[Watched, str]]:
+) -> tuple[list[ComparedFigure], list[UncomparedFigure]]:
     """Tonight against an earlier night: the changes of the figures, and the reasons why others were not compared.
 
     `before` and `recorded` are the rows of that night in the tables `query_figures` and `watched`, if there are any.
     """
-    compared = changes(before, tonight, measures, dataset, against, tolerance)
-    then = {
-        _watched(dataset, tuple(row[name] for name in CELL), Measure(row["metric"], row["k"]), against): row["queries"]
-        for row in (recorded.to_pylist() if recorded is not None else [])
-    }
-    now, left = (_texts(queries, measures, dataset, against) for queries in (tonight, before))
-    return compared, uncompared(now, then, left, compared)
+    changed = changes(before, tonight, measures, tolerance)
+    then = {Figure.of(row): row["queries"] for row in (recorded.to_pylist() if recorded is not None else [])}
+    now, left = (_texts(queries, measures) for queries in (tonight, before))
+    reasons = uncompared(now, then, left, changed)
+    return (
+        [ComparedFigure(figure, against, moved) for figure, moved in changed.items()],
+        [UncomparedFigure(figure, against, reason, changed.get(figure)) for figure, reason in reasons.items()],
+    )
 
 
 def changes(
-    before: pa.Table | None, tonight: pa.Table, measures: list[Measure], dataset: str, against: str, tolerance: float
-) -> dict[Watched, Change]:
+    before: pa.Table | None, tonight: pa.Table, measures: list[Measure], tolerance: float
+) -> dict[Figure, Change]:
     """Every watched figure that the baseline has, too."""
-    compared: dict[Watched, Change] = {}
+    compared: dict[Figure, Change] = {}
     for cell, measure, was, now, match in _pairs(before, tonight, measures):
         both = _common(was, now, match.places)
         a, b = _sums(was), _sums(now)
         if a.texts and b.texts:
             moved = change(a, b, _sums(both[1] - both[0]), tolerance, _sums(both[0]))
             other_folds = int((match.refolded & (now != ABSENT)).sum()) if moved.paired else 0
-            compared[_watched(dataset, cell, measure, against)] = moved._replace(other_folds=other_folds)
+            compared[_figure(cell, measure)] = moved._replace(other_folds=other_folds)
     return compared
 
 
-def _texts(queries: pa.Table | None, measures: list[Measure], dataset: str, against: str) -> Texts:
+def _texts(queries: pa.Table | None, measures: list[Measure]) -> Texts:
     """How many texts have each of the figures."""
     if queries is None:
         return {}
-    known = [measure for measure in measures if str(measure) in queries.column_names]
-    counts = queries.group_by(CELL).aggregate([(str(measure), "count") for measure in known])
+    there = [measure for measure in measures if str(measure) in queries.column_names]
+    counts = queries.group_by(CELL).aggregate([(str(measure), "count") for measure in there])
     return {
-        _watched(dataset, tuple(row[name] for name in CELL), measure, against): row[f"{measure}_count"]
+        _figure(tuple(row[name] for name in CELL), measure): row[f"{measure}_count"]
         for row in counts.to_pylist()
-        for measure in known
+        for measure in there
     }
 
 
-def uncompared(tonight: Texts, then: Texts, left: Texts, compared: Mapping[Watched, Change]) -> dict[Watched, str]:
+def uncompared(tonight: Texts, then: Texts, left: Texts, compared: Mapping[Figure, Change]) -> dict[Figure, str]:
     """The figures of two nights that could not be compared, each with the reason.
 
     `tonight` and `then` have the texts of each figure as the two nights counted them, `left` the texts of the earlier
@@ -153,22 +141,20 @@ def uncompared(tonight: Texts, then: Texts, left: Texts, compared: Mapping[Watch
     return reasons
 
 
-def _what_is_new(figure: Watched, then: Texts) -> str:
+def _what_is_new(figure: Figure, then: Texts) -> str:
     if all((other.metric, other.k) != (figure.metric, figure.k) for other in then):
         return NEW_METRIC
     return NEW_CELL if any(other.label_group == figure.label_group for other in then) else NEW_GROUP
 
 
-def _watched(dataset: str, cell: tuple[str, ...], measure: Measure, against: str) -> Watched:
-    normalization, fusion, group = cell
-    return Watched(dataset, group, measure.metric, measure.k, normalization, fusion, against)
+def _figure(cell: tuple[str, ...], measure: Measure) -> Figure:
+    return Figure.of({**dict(zip(CELL, cell, strict=True)), "metric": measure.metric, "k": measure.k})
 
 
-def fallen_texts(before: pa.Table | None, tonight: pa.Table, watched: Watched, most: int) -> list[FallenText]:
+def fallen_texts(before: pa.Table | None, tonight: pa.Table, figure: Figure, most: int) -> list[FallenText]:
     """The texts of which a watched figure fell most."""
-    measure = Measure(watched.metric, watched.k)
-    wanted = (watched.normalization, watched.fusion, watched.label_group)
-    for cell, _, was, now, (matched, _) in _pairs(before, tonight, [measure]):
+    wanted = (figure.normalization, figure.fusion, figure.label_group)
+    for cell, _, was, now, (matched, _) in _pairs(before, tonight, [figure.measure]):
         if cell != wanted:
             continue
         here = np.flatnonzero((matched >= 0) & (now != ABSENT))

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fusion.errors import ConfigError
 from jobs.engines.errors import SPARK_ERRORS
@@ -62,14 +61,7 @@ class CatalogTables:
         rows = self._table(name)
         if rows is None:
             return None
-        table = (rows if run_ids is None else rows.where(rows["run_id"].isin(run_ids))).toArrow()
-        if name in COLUMNS and "attempt" not in table.column_names:
-            # Written by an earlier version, when there were no attempts.
-            table = table.append_column("attempt", pa.nulls(len(table), pa.int64()))
-        if "attempt" in table.column_names:
-            place = table.schema.get_field_index("attempt")
-            table = table.set_column(place, "attempt", pc.fill_null(table["attempt"], 0))
-        return table
+        return (rows if run_ids is None else rows.where(rows["run_id"].isin(run_ids))).toArrow()
 
     def sql(self, query: str) -> pa.Table:
         for name in (*COLUMNS, *EVENTS):

@@ -62,7 +62,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class Counted:
+class InputCounts:
     """What was counted about the inputs of a dataset."""
 
     quantities: dict[str, float]
@@ -86,6 +86,10 @@ class Check(NamedTuple):
         below = self.low is not None and self.value < self.low
         return below or (self.high is not None and self.value > self.high)
 
+    def as_row(self) -> dict[str, Any]:
+        """A row of the table `checks`."""
+        return {**self._asdict(), "alarm": self.alarm}
+
     def __str__(self) -> str:
         """As people read it."""
         bounds = [f"at least {_number(self.low)}"] if self.low is not None else []
@@ -100,17 +104,17 @@ def in_words(quantity: str) -> str:
     return WORDS[kind].format(name)
 
 
-def count_inputs(spark: SparkSession | None, config: Config) -> Counted:
+def count_inputs(spark: SparkSession | None, config: Config) -> InputCounts:
     """Count what is to be evaluated, in this process where that can read it."""
     sources = Sources.of(config.inputs)
     local = config.grid.engine == "local" or (
         config.grid.engine == "auto" and spark_reason(config, sources, spark) is None
     )
     counted = _counted_locally(config) if local else _counted_on_spark(spark, config)
-    return Counted({**counted.quantities, **_ages(sources)}, counted.judged)
+    return InputCounts({**counted.quantities, **_ages(sources)}, counted.judged)
 
 
-def _counted_locally(config: Config) -> Counted:
+def _counted_locally(config: Config) -> InputCounts:
     tables, source = LocalTables(), config.inputs.judgements
     assert source is not None
     judgements = tables.read_judgements(source, source)
@@ -126,7 +130,7 @@ def _counted_locally(config: Config) -> Counted:
         without = pc.or_(_nothing(values), _nothing(scores))
         quantities[f"{LISTS}:{name}"] = float(len(run["text_id"].unique()))
         quantities[f"{EMPTY}:{name}"] = (pc.sum(without).as_py() or 0) / max(len(run), 1)
-    return Counted(quantities, judged)
+    return InputCounts(quantities, judged)
 
 
 def _nothing(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -161,7 +165,7 @@ def _runs(tables: Any, config: Config) -> dict[str, Any]:
     return {name: tables.equal(every, "retriever", name) for name in names}
 
 
-def _counted_on_spark(spark: SparkSession | None, config: Config) -> Counted:
+def _counted_on_spark(spark: SparkSession | None, config: Config) -> InputCounts:
     from pyspark.sql import functions as F
 
     from jobs.engines.session import get_session
@@ -191,7 +195,7 @@ def _counted_on_spark(spark: SparkSession | None, config: Config) -> Counted:
         ).first()
         quantities[f"{LISTS}:{name}"] = float(counts["texts"])
         quantities[f"{EMPTY}:{name}"] = (counts["without"] or 0) / max(counts["rows"], 1)
-    return Counted(quantities, judged)
+    return InputCounts(quantities, judged)
 
 
 def _about_judgements(texts: int, labels: int, pairs: int, without: int | None) -> dict[str, float]:
@@ -214,7 +218,7 @@ def _ages(sources: Sources) -> dict[str, float]:
 
 
 def checks(
-    counted: Counted, before: Mapping[str, float] | None, judged_before: pa.Table | None, settings: CheckSettings
+    counted: InputCounts, before: Mapping[str, float] | None, judged_before: pa.Table | None, settings: CheckSettings
 ) -> list[Check]:
     """Every bound that was stated, and every bound that follows from the baseline's quantities and texts."""
     quantities = dict(counted.quantities)
@@ -234,7 +238,7 @@ def checks(
     return made
 
 
-def idle_bounds(counted: Counted, settings: CheckSettings) -> list[str]:
+def idle_bounds(counted: InputCounts, settings: CheckSettings) -> list[str]:
     """Stated bounds that none of the quantities has, a sentence each. What compares with a baseline needs one."""
     kinds = {name.partition(":")[0] for name in counted.quantities} | {GONE, NEW}
     known = sorted({*kinds, *counted.quantities})
@@ -281,12 +285,12 @@ def _against_baseline(
     return [Check(name, AGAINST, value, was, was * (1 - allowed), was * (1 + allowed))]
 
 
-def check_rows(made: Iterable[Check], counted: Counted) -> list[dict[str, Any]]:
+def check_rows(made: Iterable[Check], counted: InputCounts) -> list[dict[str, Any]]:
     """The table `checks`: every quantity as it was counted, and every check of it."""
     plain = [
         {"quantity": name, "rule": None, "value": value, "alarm": False} for name, value in counted.quantities.items()
     ]
-    return [*plain, *({**check._asdict(), "alarm": check.alarm} for check in made)]
+    return [*plain, *(check.as_row() for check in made)]
 
 
 def counted_before(rows: pa.Table | None) -> dict[str, float] | None:

@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fusion.cells import Cell
 from fusion.errors import ConfigError
-from fusion.metrics import Aspect
+from jobs.nights.changes import Figure
 from jobs.nights.history import ACCEPT, PIN, History, Row
 from jobs.nights.night import OK
-from jobs.reporting.formats import percent, plain, watched_name
+from jobs.reporting.formats import percent, plain
 
 NIGHTS = 14
 """Nights that `status` shows."""
@@ -160,8 +159,7 @@ def _log_line(row: Row) -> str:
 
 
 def _figure_name(row: Row) -> str:
-    aspect = Aspect(row["label_group"], row["metric"], row["k"])
-    return watched_name(aspect, Cell(row["normalization"], row["fusion"]))
+    return str(Figure.of(row))
 
 
 def _short(text: str, most: int = 160) -> str:

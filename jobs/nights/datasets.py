@@ -155,8 +155,8 @@ LABEL_COUNTS, QUERIES, JUDGED_TEXTS = "label_counts", "query_metrics.parquet", "
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A dataset whose inputs are there: what is to be evaluated, and what that follows from."""
+class DatasetInputs:
+    """The inputs of a dataset, brought up to date."""
 
     given: Config
     """As the night was asked."""
@@ -167,25 +167,15 @@ class Prepared:
     fingerprints: dict[str, str]
     """Of the data (each input, as JSON), the configuration and the code."""
 
-    @property
-    def dataset(self) -> str:
-        return self.config.dataset
-
 
 @dataclass(frozen=True)
-class Evaluated:
-    """The figures of a dataset, in a folder that `report` reads, and what they follow from."""
+class DatasetResults:
+    """The results of a dataset, in a folder that `report` reads, and the inputs that they follow from."""
 
-    dataset: str
-    config: Config
+    inputs: DatasetInputs
     path: str
     built: bool
     """False if nothing had changed."""
-    fingerprints: dict[str, str]
-    given: Config
-    """As the night was asked, before earlier stages had written the inputs."""
-    file: str
-    """The configuration file that names the dataset."""
     _tables: dict[str, pa.Table] = field(default_factory=dict, repr=False, compare=False)
 
     def metrics(self) -> pa.Table:
@@ -214,7 +204,7 @@ class Evaluated:
             places = pc.index_in(text_id, value_set=judged["text_id"].combine_chunks())
             rows = rows.set_column(rows.schema.get_field_index("text_id"), "text_id", text_id)
             rows = rows.append_column("judgement", judged["judgement"].take(places))
-            self._tables["queries"] = watched_queries(rows, self.config.nightly.watch.retrievers)
+            self._tables["queries"] = watched_queries(rows, self.inputs.config.nightly.watch.retrievers)
         return self._tables["queries"]
 
     def _table(self, name: str) -> pa.Table:
@@ -226,7 +216,7 @@ class Evaluated:
         return self._tables[name]
 
 
-def prepare_inputs(spark: SparkSession | None, config: Config, file: str) -> Prepared:
+def prepare_inputs(spark: SparkSession | None, config: Config, file: str) -> DatasetInputs:
     """Bring everything before the evaluation up to date."""
     given = config
     if config.prepare.format is not None:
@@ -243,14 +233,14 @@ def prepare_inputs(spark: SparkSession | None, config: Config, file: str) -> Pre
         inputs = inputs_of(spark, config)
     data = json.dumps({name: fingerprint(content) for name, content in inputs.items()}, sort_keys=True)
     fingerprints = {"data": data, "configuration": _configuration(config), "code": code_version(*PACKAGES)}
-    return Prepared(given, config, file, fingerprints)
+    return DatasetInputs(given, config, file, fingerprints)
 
 
-def reevaluate(spark: SparkSession | None, prepared: Prepared) -> Evaluated:
+def reevaluate(spark: SparkSession | None, inputs: DatasetInputs) -> DatasetResults:
     """Bring the figures of a dataset up to date."""
-    config = prepared.config
+    config = inputs.config
     path = Workspace.of(config).nightly_results
-    key = {"inputs": inputs_of(spark, config), "settings": prepared.fingerprints["configuration"]}
+    key = {"inputs": inputs_of(spark, config), "settings": inputs.fingerprints["configuration"]}
 
     def build(folder: ResultFolder) -> dict[str, Any]:
         result, watched = _figures(spark, config)
@@ -260,8 +250,7 @@ def reevaluate(spark: SparkSession | None, prepared: Prepared) -> Evaluated:
         folder.write_text(CONFIG_FILE, config.to_yaml())
         return {"texts": result.input_counts[JUDGED], "figures": len(result.metrics)}
 
-    built = run_stage("evaluate", path, key, build)
-    return Evaluated(config.dataset, config, path, built, prepared.fingerprints, prepared.given, prepared.file)
+    return DatasetResults(inputs, path, run_stage("evaluate", path, key, build))
 
 
 def _figures(spark: SparkSession | None, config: Config) -> tuple[Result, Result]:

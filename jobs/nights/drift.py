@@ -3,7 +3,7 @@ empty."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from fusion.cells import SINGLE
 from jobs.evaluation.schemas import RUN_FILE
-from jobs.nights.datasets import Evaluated
+from jobs.nights.datasets import DatasetResults
 from jobs.reporting.formats import input_count_text
 from jobs.settings.nightly import DriftSettings
 from jobs.storage.folders import read_object, read_parquet
 from udfs.plan import EMPTY_LISTS, JUDGED, per_retriever, split_key
 
 OVERLAP, LABEL_FREQUENCIES = "overlap", "label_frequencies"
-"""What may drift beside the share of empty lists: how far two retrievers agree, and which labels are frequent."""
+"""How far two retrievers agree, and which labels are frequent. The share of empty lists may drift as well."""
 
 
 class Quantity(NamedTuple):
@@ -38,9 +38,10 @@ class Quantity(NamedTuple):
         return self.kind.replace("_", " ")
 
 
-class Moved(NamedTuple):
+class Movement(NamedTuple):
     """Something about the data: tonight's value, its change since the baseline, and whether that is too much."""
 
+    quantity: Quantity
     value: float | None
     """None: only the baseline has it."""
     change: float | None
@@ -51,61 +52,59 @@ class Moved(NamedTuple):
     def alarm(self) -> bool:
         return self.change is not None and self.allowed is not None and self.change > self.allowed
 
+    def as_row(self) -> dict[str, Any]:
+        """A row of the table `drift`: the key of the quantity, its words, and what became of it."""
+        figures = {"value": self.value, "change": self.change, "allowed": self.allowed, "alarm": self.alarm}
+        return {**self.quantity._asdict(), "quantity": str(self.quantity), **figures}
+
+    def __str__(self) -> str:
+        """Of something that moved by too much."""
+        return f"{self.quantity} moved by {self.change or 0:.3f}, more than {self.allowed or 0:g}"
+
 
 def drift(
-    before: pa.Table | None, label_counts: pa.Table | None, evaluated: Evaluated, allowed: DriftSettings
-) -> dict[Quantity, Moved]:
-    """Tonight's quantities beside those of the baseline: its rows of the tables `drift` and `label_counts`."""
+    before: pa.Table | None, label_counts: pa.Table | None, results: DatasetResults, allowed: DriftSettings
+) -> list[Movement]:
+    """Tonight's quantities compared with those of the baseline: its rows of the tables `drift` and `label_counts`."""
     rows = before.to_pylist() if before is not None else []
     # A night that was accepted without a retriever is a baseline without it.
-    known = {
-        Quantity(*(row[name] for name in Quantity._fields)): row["value"]
-        for row in rows
-        if row["kind"] and row["value"] is not None
+    then = {
+        Quantity(*(row[name] for name in Quantity._fields)): row["value"] for row in rows if row["value"] is not None
     }
-    tonight: dict[Quantity, Moved] = {}
-    for quantity, value, most in _quantities(evaluated, allowed):
-        distance = abs(value - known[quantity]) if quantity in known else None
-        tonight[quantity] = Moved(value, distance, most)
+    movements = [
+        Movement(quantity, value, abs(value - then[quantity]) if quantity in then else None, most)
+        for quantity, value, most in _quantities(results, allowed)
+    ]
     frequencies = Quantity(LABEL_FREQUENCIES)
     # A retriever that is gone takes its quantities with it.
-    for quantity in known.keys() - tonight.keys() - {frequencies}:
+    for quantity in sorted(then.keys() - {movement.quantity for movement in movements} - {frequencies}):
         checked = allowed.overlap if quantity.kind == OVERLAP else allowed.empty_lists
-        tonight[quantity] = Moved(None, known[quantity] or 1.0, None if checked is None else 0.0)
-    labels = _counts(evaluated.label_counts())
+        movements.append(Movement(quantity, None, then[quantity] or 1.0, None if checked is None else 0.0))
+    labels = _counts(results.label_counts())
     variation = _total_variation(_counts(label_counts), labels) if label_counts is not None else None
-    tonight[frequencies] = Moved(float(len(labels)), variation, allowed.labels)
-    return tonight
+    return [*movements, Movement(frequencies, float(len(labels)), variation, allowed.labels)]
 
 
-def idle_drift(moved: Mapping[Quantity, Moved], evaluated: Evaluated, allowed: DriftSettings) -> list[str]:
+def idle_drift(movements: Sequence[Movement], results: DatasetResults, allowed: DriftSettings) -> list[str]:
     """Guards of the drift that have nothing to look at, a sentence each."""
-    metrics = evaluated.metrics()
+    metrics = results.metrics()
     retrievers = metrics.filter(pc.equal(metrics["normalization"], SINGLE))["fusion"].unique()
-    kinds = {quantity.kind for quantity in moved}
+    kinds = {movement.quantity.kind for movement in movements}
     if allowed.overlap is None or len(retrievers) < 2 or OVERLAP in kinds:
         return []
     return [
-        "nightly.drift.overlap: the results do not tell how far the retrievers agree: set evaluate.details to true, or "
+        "nightly.drift.overlap: the results do not say how far the retrievers agree: set evaluate.details to true, or "
         "this to null"
     ]
 
 
-def drift_rows(moved: Mapping[Quantity, Moved]) -> list[dict[str, Any]]:
-    """The table `drift`: the key of a quantity, its words, and what became of it."""
-    return [
-        {**quantity._asdict(), "quantity": str(quantity), **movement._asdict(), "alarm": movement.alarm}
-        for quantity, movement in moved.items()
-    ]
-
-
-def _quantities(evaluated: Evaluated, allowed: DriftSettings) -> Iterator[tuple[Quantity, float, float | None]]:
-    agreement = read_parquet(f"{evaluated.path}/agreement.parquet")
+def _quantities(results: DatasetResults, allowed: DriftSettings) -> Iterator[tuple[Quantity, float, float | None]]:
+    agreement = read_parquet(f"{results.path}/agreement.parquet")
     for row in agreement.to_pylist() if agreement is not None else []:
         if row["quantity"] == OVERLAP:
             quantity = Quantity(OVERLAP, row["retriever"], row["other"], row["label_group"])
             yield quantity, row["value"], allowed.overlap
-    counts = read_object(f"{evaluated.path}/{RUN_FILE}").get("input_counts", {})
+    counts = read_object(f"{results.path}/{RUN_FILE}").get("input_counts", {})
     for key, count in counts.items():
         kind, retriever = split_key(key)
         if kind == EMPTY_LISTS:

@@ -24,8 +24,15 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
+Attempt = tuple[str, str, int]
+"""A night, a dataset and the number of the lease."""
 ACCEPT, PIN = "accept", "pin"
 """What a person can decide about a night."""
+
+
+def attempt_of(row: Row) -> Attempt:
+    """The attempt that a row of `runs` is about."""
+    return row["run_id"], row["dataset"], row["attempt"]
 
 
 class History:
@@ -66,8 +73,8 @@ class History:
         rows = table.to_pylist()
         begun: dict[str, tuple[int, str]] = {}
         for row in rows:
-            mine = row["attempt"], row["started"]
-            begun[row["run_id"]] = min(begun.get(row["run_id"], mine), mine)
+            start = row["attempt"], row["started"]
+            begun[row["run_id"]] = min(begun.get(row["run_id"], start), start)
         return sorted(rows, key=lambda row: (begun[row["run_id"]], row["run_id"], row["attempt"], row["dataset"]))
 
     def runs(self) -> list[Row]:
@@ -81,16 +88,16 @@ class History:
 
     def read(self, name: str, run_ids: Iterable[str] | None = None, dataset: str | None = None) -> pa.Table | None:
         """The rows that count of some nights, or of all; None if there are none."""
-        wanted = None if run_ids is None else set(run_ids)
+        nights = None if run_ids is None else set(run_ids)
         attempts = {
-            (row["run_id"], row["dataset"], row["attempt"])
+            attempt_of(row)
             for row in self.runs()
-            if (wanted is None or row["run_id"] in wanted) and dataset in (None, row["dataset"])
+            if (nights is None or row["run_id"] in nights) and dataset in (None, row["dataset"])
         }
         return self.read_attempts(name, attempts)
 
-    def read_attempts(self, name: str, attempts: set[tuple[str, str, int]]) -> pa.Table | None:
-        """The rows of some attempts (night, dataset, number); None if there are none."""
+    def read_attempts(self, name: str, attempts: set[Attempt]) -> pa.Table | None:
+        """The rows of some attempts; None if there are none."""
         if not attempts:
             return None
         table = self.storage.read(name, sorted({run_id for run_id, _, _ in attempts}))

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fusion.cells import SINGLE
-from jobs.nights.baseline import Watched, fallen_texts
-from jobs.nights.history import History
-from jobs.nights.night import OK, Night
+from jobs.nights.baseline import fallen_texts
+from jobs.nights.history import History, attempt_of
+from jobs.nights.night import OK, DatasetNight
 from jobs.nights.record import commit
 from jobs.reporting.formats import percent, points
 from jobs.settings.config import Config
@@ -21,18 +21,18 @@ UNINTERESTING = ("nightly.run_id", "nightly.datasets", "nightly.break_lock", "lo
 """Settings that differ from night to night and explain nothing."""
 
 
-def next_steps(history: History, config: Config, night: Night, dataset: str) -> list[str]:
+def next_steps(history: History, config: Config, run_id: str, dataset: DatasetNight) -> tuple[str, ...]:
     """Sentences for whoever was woken up; none without an alarm."""
-    if night.verdict(dataset) == OK:
-        return []
-    return [
-        *_texts(history, night, dataset),
-        *_retriever(night, dataset),
-        *_commits(night, dataset),
-        *_settings(night, dataset),
-        f"to make it again: {rerun_command(config, night.run_id, dataset)}",
-        f"if it is as it should be: {_command(config, 'accept', night.run_id, dataset)} --because 'WHY'",
-    ]
+    if dataset.verdict == OK:
+        return ()
+    return (
+        *_texts(history, dataset),
+        *_retriever(dataset),
+        *_commits(dataset),
+        *_settings(dataset),
+        f"to make it again: {rerun_command(config, run_id, dataset.name)}",
+        f"if it is as it should be: {_command(config, 'accept', run_id, dataset.name)} --because 'WHY'",
+    )
 
 
 def rerun_command(config: Config, run_id: str, dataset: str) -> str:
@@ -47,46 +47,46 @@ def _command(config: Config, action: str, run_id: str, dataset: str) -> str:
     return shlex.join(words)
 
 
-def _texts(history: History, night: Night, dataset: str) -> Iterator[str]:
+def _texts(history: History, dataset: DatasetNight) -> Iterator[str]:
     """The texts that fell most in the figure that fell most."""
-    fallen = [watched for watched in night.fallen if watched.dataset == dataset]
-    if not fallen:
+    if not dataset.fallen:
         return
-    worst = min(fallen, key=lambda watched: night.changes[watched].difference)
-    runs = [row for row in history.runs() if row["run_id"] == worst.against and row["dataset"] == dataset]
-    before = history.read_attempts("query_figures", {(row["run_id"], dataset, row["attempt"]) for row in runs})
-    texts = fallen_texts(before, night.evaluated[dataset].queries(), worst, SHOWN)
+    worst = dataset.worst_first[0]
+    runs = [row for row in history.runs() if (row["run_id"], row["dataset"]) == (worst.against, dataset.name)]
+    before = history.read_attempts("query_figures", set(map(attempt_of, runs)))
+    texts = fallen_texts(before, dataset.results.queries(), worst.figure, SHOWN)
     if texts:
         falls = ", ".join(f"{text.text_id} ({percent(text.before)} to {percent(text.now)})" for text in texts)
-        yield f"texts that fell most in {worst}: {falls}"
+        yield f"texts that fell most in {worst.figure}: {falls}"
 
 
-def _retriever(night: Night, dataset: str) -> Iterator[str]:
+def _retriever(dataset: DatasetNight) -> Iterator[str]:
     """The single retriever that moved most, if one moved by more than the tolerance."""
-    singles: list[tuple[float, Watched]] = [
-        (change.difference, watched)
-        for watched, change in night.changes.items()
-        if watched.dataset == dataset and watched.normalization == SINGLE and abs(change.difference) > change.tolerance
+    singles = [
+        compared
+        for compared in dataset.compared
+        if compared.figure.normalization == SINGLE and abs(compared.change.difference) > compared.change.tolerance
     ]
     if singles:
-        difference, watched = max(singles, key=lambda single: abs(single[0]))
-        yield f"the retriever that moved most is {watched.fusion}: {points(difference, 2)} in {watched}"
+        most = max(singles, key=lambda single: abs(single.change.difference))
+        moved = points(most.change.difference, 2)
+        yield f"the retriever that moved most is {most.figure.fusion}: {moved} in {most.figure}"
 
 
-def _commits(night: Night, dataset: str) -> Iterator[str]:
-    if "code" not in night.changed(dataset):
+def _commits(dataset: DatasetNight) -> Iterator[str]:
+    if dataset.baseline is None or "code" not in dataset.changed:
         return
-    was, now = night.baselines[dataset].get("commit"), commit()
+    was, now = dataset.baseline["commit"], commit()
     if was and now and was != now:
         yield f"commits since the baseline: git log {was[:12]}..{now[:12]}"
 
 
-def _settings(night: Night, dataset: str) -> Iterator[str]:
+def _settings(dataset: DatasetNight) -> Iterator[str]:
     """The settings that differ from the baseline's."""
-    recorded = night.baselines.get(dataset, {}).get("settings")
-    if not recorded:
+    if dataset.baseline is None:
         return
-    given = {"the baseline's settings": recorded, "tonight's settings": night.evaluated[dataset].given.to_yaml()}
+    tonight = dataset.results.inputs.given.to_yaml()
+    given = {"the baseline's settings": dataset.baseline["settings"], "tonight's settings": tonight}
     was, now = (dict(_flat(parse_yaml(text, source))) for source, text in given.items())
     differing = [
         f"{name} was {was.get(name)!r}, is {now.get(name)!r}"

@@ -1,117 +1,167 @@
-"""A night: what happened to every dataset, and the verdict."""
+"""A night: what it found about every dataset, its verdicts and its exit code, and the message for people."""
 
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
-from fusion.cells import Cell
-from fusion.metrics import Aspect
-from fusion.statistics.gate import Change
-from jobs.nights.baseline import DROPPED, EMPTY, LOST, NEW_CELL, NEW_GROUP, NEW_METRIC, UNTESTED, Watched
-from jobs.nights.checks import Check, Counted
-from jobs.nights.datasets import Evaluated, OtherChoice
-from jobs.nights.drift import Moved, Quantity, drift_rows
+from fusion.statistics.gate import alarms
+from jobs.nights.changes import ComparedFigure, Figure, UncomparedFigure, uncompared_lines
+from jobs.nights.checks import Check, InputCounts
+from jobs.nights.datasets import DatasetResults, OtherChoice
+from jobs.nights.drift import Movement
 from jobs.nights.history import Row
-from jobs.reporting import night as words
-from jobs.reporting.formats import count, percent
-from jobs.reporting.model import Comparison
-from jobs.reporting.night_data import AbsentDataset, DataMove, DatasetNight, NightVerdict, WatchedChange
+from jobs.reporting.formats import count, joined, plain
+from jobs.settings.config import Config
+from jobs.storage.folders import one_line
 
 OK, REGRESSION, MISSING, DRIFT = "ok", "regression", "missing dataset", "data drift"
 FAILED, CHECK, COST, UNCOMPARED = "failed", "data check", "cost", "not compared"
 EXIT_CODES = {OK: 0, REGRESSION: 10, MISSING: 11, DRIFT: 12, FAILED: 13, CHECK: 14, COST: 15, UNCOMPARED: 16}
+CAUSES = ("data", "configuration", "code")
 
 
-class Absent(NamedTuple):
+@dataclass(frozen=True)
+class Absent:
     """A dataset without figures tonight: it cannot be read, or something else went wrong."""
 
     dataset: str
+    file: str
+    """The configuration file that names the dataset."""
     verdict: str
     reason: str
 
-
-@dataclass
-class Night:
-    """The outcome of a night."""
-
-    run_id: str
-    started: str
-    attempt: int = 0
-    finished: str = ""
-    evaluated: dict[str, Evaluated] = field(default_factory=dict)
-    absent: dict[str, Absent] = field(default_factory=dict)
-    """By configuration file."""
-    stages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """What each stage said when it was done, by dataset."""
-    counted: dict[str, Counted] = field(default_factory=dict)
-    checks: dict[str, list[Check]] = field(default_factory=dict)
-    """What was counted about the data before they were evaluated, and the bounds it was held against, by dataset."""
-    costs: dict[str, list[Check]] = field(default_factory=dict)
-    baselines: dict[str, Row] = field(default_factory=dict)
-    changes: dict[Watched, Change] = field(default_factory=dict)
-    fallen: dict[Watched, float] = field(default_factory=dict)
-    """Watched figures that fell beyond the tolerance, with their corrected p-values."""
-    uncompared: dict[Watched, str] = field(default_factory=dict)
-    """Watched figures that could not be compared with a night, each with the reason."""
-    unguarded: dict[str, list[str]] = field(default_factory=dict)
-    """Guards that had nothing to look at or to compare with, by dataset; a sentence each."""
-    drift: dict[str, dict[Quantity, Moved]] = field(default_factory=dict)
-    """By dataset and quantity."""
-    other_choices: dict[str, list[OtherChoice]] = field(default_factory=dict)
-    """Where tonight's data would choose another fusion than the baseline's did, by dataset; no alarm."""
-    figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Tonight's watched figures by dataset, whether or not there is anything to compare them with."""
-    next_steps: dict[str, list[str]] = field(default_factory=dict)
-    unrecorded: str | None = None
-    """Why the night is not part of the history."""
-    problems: list[str] = field(default_factory=list)
-    """What went wrong beside the verdict: alerts that did not leave, pages that could not be written."""
-
     def __str__(self) -> str:
-        """The outcome in a few lines, for people."""
+        return one_line(f"{self.dataset}: {self.verdict}: {self.file}: {self.reason}")
 
-        return message(self)
 
-    def verdict(self, dataset: str) -> str:
-        """The gravest of what was found: a figure that fell is a fall on whatever data."""
-        if any(watched.dataset == dataset for watched in self.fallen):
-            return REGRESSION
-        if any(check.alarm for check in self.checks.get(dataset, [])):
-            return CHECK
-        if any(watched.dataset == dataset for watched in self.uncompared) or self.unguarded.get(dataset):
-            return UNCOMPARED
-        if any(moved.alarm for moved in self.drift.get(dataset, {}).values()):
-            return DRIFT
-        return COST if any(check.alarm for check in self.costs.get(dataset, [])) else OK
+@dataclass(frozen=True)
+class DatasetNight:
+    """What a night found about one dataset."""
 
-    def breaches(self, dataset: str) -> list[Check]:
-        """The bounds that were not kept."""
-        return [check for check in (*self.checks.get(dataset, []), *self.costs.get(dataset, [])) if check.alarm]
+    results: DatasetResults
+    counts: InputCounts
+    """Of the data, before they were evaluated."""
+    stages: tuple[dict[str, Any], ...] = ()
+    """What each stage said when it was done."""
+    baseline: Row | None = None
+    """The night that it is compared with, as the history has it in `runs`."""
+    figures: tuple[dict[str, Any], ...] = ()
+    """Tonight's watched figures, whether or not there is anything to compare them with."""
+    compared: tuple[ComparedFigure, ...] = ()
+    uncompared: tuple[UncomparedFigure, ...] = ()
+    """Watched figures that were compared with earlier nights, and those that could not be."""
+    idle_guards: tuple[str, ...] = ()
+    """Guards that had nothing to look at or to compare with; a sentence each."""
+    checks: tuple[Check, ...] = ()
+    costs: tuple[Check, ...] = ()
+    movements: tuple[Movement, ...] = ()
+    other_choices: tuple[OtherChoice, ...] = ()
+    """Where tonight's data would choose another fusion than the baseline's did; no alarm."""
+    next_steps: tuple[str, ...] = ()
+    """Where to look first, and how to make the night again."""
 
     @property
-    def exit_code(self) -> int:
-        """The smallest of the alarms' codes; 0 if there is none. A night that is not recorded has failed."""
-        verdicts = [*map(self.verdict, self.evaluated), *(absent.verdict for absent in self.absent.values())]
-        verdicts += [FAILED] if self.unrecorded is not None else []
-        return min((EXIT_CODES[verdict] for verdict in verdicts if verdict != OK), default=0)
+    def name(self) -> str:
+        return self.config.dataset
 
-    def against(self, dataset: str) -> str | None:
+    @property
+    def config(self) -> Config:
+        return self.results.inputs.config
+
+    @property
+    def against(self) -> str | None:
         """The name of the baseline."""
-        return self.baselines[dataset]["run_id"] if dataset in self.baselines else None
+        return self.baseline["run_id"] if self.baseline is not None else None
 
-    def changed(self, dataset: str) -> list[str]:
+    @property
+    def fallen(self) -> list[ComparedFigure]:
+        return [figure for figure in self.compared if figure.fell]
+
+    @property
+    def worst_first(self) -> list[ComparedFigure]:
+        """The figures that fell, the largest drop first."""
+        return sorted(self.fallen, key=lambda figure: figure.change.difference)
+
+    @property
+    def breaches(self) -> list[Check]:
+        """The bounds of the data and of the cost that were not kept."""
+        return [check for check in (*self.checks, *self.costs) if check.alarm]
+
+    @property
+    def moved(self) -> list[Movement]:
+        """What moved in the data by more than is allowed."""
+        return [movement for movement in self.movements if movement.alarm]
+
+    @property
+    def not_compared(self) -> list[str]:
+        """What should have been compared and could not be, a sentence each."""
+        return [*uncompared_lines(self.uncompared), *self.idle_guards]
+
+    @property
+    def verdict(self) -> str:
+        """The gravest of what was found: a figure that fell is a fall on whatever data."""
+        raised = {
+            REGRESSION: self.fallen,
+            CHECK: any(check.alarm for check in self.checks),
+            UNCOMPARED: self.not_compared,
+            DRIFT: self.moved,
+            COST: any(check.alarm for check in self.costs),
+        }
+        return next((verdict for verdict, alarm in raised.items() if alarm), OK)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Of every alarm but a fall, as the summary has them."""
+        return [*map(str, self.breaches), *self.not_compared, *(str(movement.quantity) for movement in self.moved)]
+
+    @property
+    def changed(self) -> list[str]:
         """What differs from the baseline: data, configuration, code."""
-        tonight, before = self.evaluated[dataset].fingerprints, self.baselines.get(dataset)
+        before = self.baseline
+        tonight = self.results.inputs.fingerprints
         return [] if before is None else [name for name in tonight if before[name] != tonight[name]]
 
-    def changed_inputs(self, dataset: str) -> list[str]:
+    @property
+    def changed_inputs(self) -> list[str]:
         """The inputs that are not what they were, or that only one of the two nights has."""
-        if "data" not in self.changed(dataset):
+        if self.baseline is None or "data" not in self.changed:
             return []
-        return differing_inputs(self.baselines[dataset]["data"], self.evaluated[dataset].fingerprints["data"])
+        return differing_inputs(self.baseline["data"], self.results.inputs.fingerprints["data"])
+
+    @property
+    def changed_words(self) -> list[str]:
+        """What differs from the baseline, with the names of the inputs."""
+        inputs = f"data ({', '.join(self.changed_inputs)})"
+        return [inputs if what == "data" else what for what in self.changed]
+
+    @property
+    def causes(self) -> str:
+        """What changed since the baseline, and what did not."""
+        if self.baseline is None:
+            return f"{self.name}: no baseline yet, nothing to compare with."
+        same = [what for what in CAUSES if what not in self.changed]
+        changed = f"changed: {joined(self.changed_words)}" if self.changed else "nothing changed"
+        unchanged = f"; unchanged: {joined(same)}" if self.changed and same else ""
+        return f"{self.name}: since {self.against} {changed}{unchanged}."
+
+    @property
+    def lower_without_alarm(self) -> list[str]:
+        """Figures that are lower by more than the tolerance and gave no alarm, with the reason."""
+        return [line for figure in self.compared if (line := figure.lower_without_alarm) is not None]
+
+    @property
+    def message(self) -> Iterator[str]:
+        compared = "no baseline yet"
+        if self.baseline is not None:
+            compared = f"against {self.against}, changed since: {', '.join(self.changed_words) or 'nothing'}"
+        work = "evaluated" if self.results.built else "nothing to do, figures kept"
+        yield f"{self.name}: {self.verdict}; {compared}; {work}"
+        alarms = [*self.not_compared, *self.breaches, *self.fallen, *self.moved]
+        for line in (*alarms, *self.lower_without_alarm, *self.other_choices, *self.next_steps):
+            yield f"  {line}"
 
 
 def differing_inputs(before: str, after: str) -> list[str]:
@@ -120,180 +170,96 @@ def differing_inputs(before: str, after: str) -> list[str]:
     return sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
 
 
-WORDS = {
-    LOST: "the history has lost rows of {against} in its table query_figures",
-    NEW_METRIC: "{against} did not watch this metric",
-    NEW_GROUP: "{against} has no figures of this label group",
-    NEW_CELL: "{against} has no figures of this cell or retriever",
-    DROPPED: "{against} watched it, and tonight has no such figure",
-    EMPTY: "no text has such a figure, tonight or in {against}",
-}
-SHOWN = 5
-"""Figures that one line names."""
+@dataclass(frozen=True)
+class Night:
+    """The outcome of a night."""
+
+    run_id: str
+    started: str
+    attempt: int = 0
+    finished: str = ""
+    datasets: tuple[DatasetNight, ...] = ()
+    absent: tuple[Absent, ...] = ()
+    unrecorded: str | None = None
+    """Why the night is not part of the history."""
+    problems: tuple[str, ...] = ()
+    """What went wrong apart from the verdict: alerts that were not sent, pages that could not be written."""
+
+    def __getitem__(self, name: str) -> DatasetNight:
+        """What the night found about a dataset that has figures."""
+        return {dataset.name: dataset for dataset in self.datasets}[name]
+
+    @property
+    def exit_code(self) -> int:
+        """The smallest of the alarms' codes; 0 if there is none. A night that is not recorded has failed."""
+        verdicts = [*(dataset.verdict for dataset in self.datasets), *(absent.verdict for absent in self.absent)]
+        verdicts += [FAILED] if self.unrecorded is not None else []
+        return min((EXIT_CODES[verdict] for verdict in verdicts if verdict != OK), default=0)
+
+    @property
+    def all_problems(self) -> list[str]:
+        unrecorded = [] if self.unrecorded is None else [f"the night is not in the history: {self.unrecorded}"]
+        return [*unrecorded, *self.problems]
+
+    @property
+    def headline(self) -> str:
+        """The night in one line."""
+        fallen = [figure for dataset in self.datasets for figure in dataset.fallen]
+        breaches = sum(len(dataset.breaches) for dataset in self.datasets)
+        moved = sum(len(dataset.moved) for dataset in self.datasets)
+        parts = []
+        if fallen:
+            since = joined(list(dict.fromkeys(figure.against for figure in fallen)))
+            parts.append(f"Regression: {count(len(fallen), 'watched figure')} fell since {since}")
+        parts += [f"{absent.dataset} has no figures ({absent.verdict})" for absent in self.absent]
+        parts += [
+            f"not everything that is watched of {dataset.name} could be compared"
+            for dataset in self.datasets
+            if dataset.not_compared
+        ]
+        if breaches:
+            parts.append(f"{count(breaches, 'bound')} of the data or the cost not kept")
+        if moved:
+            parts.append(f"{count(moved)} {'quantity' if moved == 1 else 'quantities'} of the data moved")
+        return "; ".join(parts or self._quiet()) + "."
+
+    def _quiet(self) -> list[str]:
+        """The headline of a night without an alarm."""
+        against = list(dict.fromkeys(dataset.against for dataset in self.datasets if dataset.against))
+        if not against:
+            return ["First night: nothing to compare with"]
+        first = [dataset.name for dataset in self.datasets if not dataset.against]
+        new = [f"{joined(first)}: no baseline yet, nothing to compare with"] if first else []
+        return [f"No figure fell since {joined(against)}", *new]
+
+    def __str__(self) -> str:
+        """The outcome in a few lines, for people."""
+        lines = [f"night {self.run_id}: exit code {self.exit_code}", *map(str, self.absent)]
+        lines += [line for dataset in self.datasets for line in dataset.message]
+        return "\n".join(map(plain, [*lines, *map(one_line, self.all_problems)]))
 
 
-def uncompared_lines(night: Night, dataset: str) -> list[str]:
-    """What could not be compared, and why; one line per reason and night."""
-    alike: dict[tuple[str, str], list[Watched]] = {}
-    for watched, reason in night.uncompared.items():
-        if watched.dataset == dataset:
-            alike.setdefault((reason, watched.against), []).append(watched)
-    lines = []
-    for (reason, against), figures in alike.items():
-        if reason == UNTESTED:
-            lines += [_untested(figure, night.changes[figure]) for figure in figures]
-            continue
-        names = ", ".join(map(str, figures[:SHOWN]))
-        rest = f" and {len(figures) - SHOWN} more" if len(figures) > SHOWN else ""
-        lines.append(f"not compared: {WORDS[reason].format(against=against)} ({names}{rest})")
-    return [*lines, *night.unguarded.get(dataset, [])]
+def with_alarms(datasets: list[DatasetNight]) -> tuple[DatasetNight, ...]:
+    """The same with the figures that fell marked: the correction is over all figures of a night."""
+    changes = {(dataset.name, n): one.change for dataset in datasets for n, one in enumerate(dataset.compared)}
+    levels = {dataset.name: dataset.config.nightly.alpha for dataset in datasets}
+    p = alarms(changes, lambda key: levels[key[0]])
 
-
-def _untested(watched: Watched, change: Change) -> str:
-    return (
-        f"not compared: {watched} went from {percent(change.baseline, 2)} ({watched.against}) to "
-        f"{percent(change.tonight, 2)}, further than the tolerance of {percent(change.tolerance, 2)} points, over "
-        f"{count(change.texts, 'text')}: too few for a test"
-    )
-
-
-def summary(night: Night, headline: str) -> dict[str, Any]:
-    """The outcome as data, for programs."""
-    facts = {
-        "run_id": night.run_id,
-        "attempt": night.attempt,
-        "exit_code": night.exit_code,
-        "headline": headline,
-        "started": night.started,
-        "finished": night.finished,
-        "recorded": night.unrecorded is None,
-        "problems": list(night.problems),
-        "absent": {path: absent._asdict() for path, absent in night.absent.items()},
-        "datasets": {name: _dataset_facts(night, name) for name in night.evaluated},
-    }
-    return {key: without_nan(value) for key, value in facts.items()}
-
-
-def _dataset_facts(night: Night, name: str) -> dict[str, Any]:
-    evaluated = night.evaluated[name]
-    return {
-        "verdict": night.verdict(name),
-        "evaluated": evaluated.built,
-        "baseline": night.against(name),
-        "changed": night.changed(name),
-        "changed_inputs": night.changed_inputs(name),
-        "reasons": [str(check) for check in night.breaches(name)]
-        + uncompared_lines(night, name)
-        + [str(quantity) for quantity, moved in night.drift.get(name, {}).items() if moved.alarm],
-        "figures": night.figures.get(name, []),
-        "watched": [
-            {
-                **watched._asdict(),
-                **change._asdict(),
-                "alarm": watched in night.fallen,
-                # False: the two means are over different texts and do not compare by themselves.
-                "same_texts": change.paired or not (change.new or change.gone),
-            }
-            for watched, change in night.changes.items()
-            if watched.dataset == name
-        ],
-        "uncompared": [
-            {**watched._asdict(), "reason": reason}
-            for watched, reason in night.uncompared.items()
-            if watched.dataset == name
-        ],
-        "checks": [{**check._asdict(), "alarm": check.alarm} for check in night.checks.get(name, [])],
-        "cost": [{**check._asdict(), "alarm": check.alarm} for check in night.costs.get(name, [])],
-        "drift": drift_rows(night.drift.get(name, {})),
-        "other_choices": [choice._asdict() for choice in night.other_choices.get(name, [])],
-        "next_steps": night.next_steps.get(name, []),
-        "fingerprints": evaluated.fingerprints,
-        "stages": night.stages.get(name, []),
-    }
-
-
-def without_nan(value: Any) -> Any:
-    """None for what is not a number: JSON has no other word for it."""
-    if isinstance(value, dict):
-        return {key: without_nan(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def verdict_of(night: Night) -> NightVerdict:
-    """What every page of the night begins with."""
-    datasets = []
-    for name, evaluated in night.evaluated.items():
-        inputs = f"data ({', '.join(night.changed_inputs(name))})"
-        datasets.append(
-            DatasetNight(
-                name,
-                night.verdict(name),
-                night.against(name),
-                tuple(inputs if what == "data" else what for what in night.changed(name)),
-                evaluated.built,
-                tuple(_watched(night, watched) for watched in night.changes if watched.dataset == name),
-                tuple(
-                    DataMove(str(quantity), moved.change or 0.0, moved.allowed or 0.0)
-                    for quantity, moved in night.drift.get(name, {}).items()
-                    if moved.alarm
-                ),
-                tuple(map(str, night.breaches(name))),
-                tuple(night.next_steps.get(name, ())),
-                tuple(map(str, night.other_choices.get(name, ()))),
-                tuple(uncompared_lines(night, name)),
-                evaluated.config.nightly.tolerance / 100,
-            )
+    def marked(dataset: DatasetNight) -> DatasetNight:
+        figures = enumerate(dataset.compared)
+        return replace(
+            dataset, compared=tuple(replace(one, corrected_p=p.get((dataset.name, n))) for n, one in figures)
         )
-    absent = tuple(
-        AbsentDataset(missing.dataset, missing.verdict, path, missing.reason) for path, missing in night.absent.items()
-    )
-    problems = [f"the night is not in the history: {night.unrecorded}"] if night.unrecorded is not None else []
-    return NightVerdict(night.run_id, night.exit_code, tuple(datasets), absent, (*problems, *night.problems))
+
+    return tuple(map(marked, datasets))
 
 
-def summary_of(night: Night) -> dict[str, Any]:
-    """The outcome as data, for programs."""
-    return summary(night, words.headline(verdict_of(night)))
-
-
-def message(night: Night) -> str:
-    """The outcome in a few lines, for people."""
-    return words.message(verdict_of(night))
-
-
-def _watched(night: Night, watched: Watched) -> WatchedChange:
-    change = night.changes[watched]
-    p = night.fallen.get(watched, change.p)
-    return WatchedChange(
-        Aspect(watched.label_group, watched.metric, watched.k),
-        Cell(watched.normalization, watched.fusion),
-        watched.against,
-        change.baseline,
-        change.tonight,
-        Comparison(change.difference, change.low, change.high, p_queries=p, texts=change.texts),
-        change.paired,
-        change.new,
-        change.gone,
-        watched in night.fallen,
-        change.other_folds,
-    )
-
-
-def watched_rows(night: Night, dataset: str) -> list[dict[str, Any]]:
-    """Tonight's watched figures; which of them fell, and how many texts are others than the baseline's."""
+def watched_rows(dataset: DatasetNight) -> list[dict[str, Any]]:
+    """The history's rows of tonight's watched figures: which fell, and how many texts are not the baseline's."""
     rows = []
-    for figure in night.figures[dataset]:
-        key = tuple(figure[name] for name in ("label_group", "metric", "k", "normalization", "fusion"))
-        compared = [watched for watched in night.changes if watched[:-1] == (dataset, *key)]
-        others = [night.changes[watched] for watched in compared if watched.against == night.against(dataset)]
-        rows.append(
-            {
-                **figure,
-                "fell": any(watched in night.fallen for watched in compared),
-                "new_texts": others[0].new if others else None,
-                "gone_texts": others[0].gone if others else None,
-            }
-        )
+    for row in dataset.figures:
+        compared = [one for one in dataset.compared if one.figure == Figure.of(row)]
+        changes = [one.change for one in compared if one.against == dataset.against]
+        others = {"new_texts": changes[0].new, "gone_texts": changes[0].gone} if changes else {}
+        rows.append({**row, "fell": any(one.fell for one in compared), **others})
     return rows

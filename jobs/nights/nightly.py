@@ -1,13 +1,13 @@
 """Job `nightly`: re-evaluate every dataset, compare with the baseline, alarm if a figure fell or the data moved.
 
-The verdict is decided, recorded and sent first. What goes wrong afterwards is told beside it and changes nothing.
+The verdict is decided, recorded and sent first. What goes wrong afterwards is reported with it and changes nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -15,17 +15,37 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError, XmtcError, unknown_name
-from fusion.statistics.gate import Change, alarms
 from jobs.engines.credentials import configure_storage, job
 from jobs.engines.errors import SPARK_ERRORS, spark_reason, unreadable
 from jobs.nights.alerts import check_alerts, send_alerts
-from jobs.nights.baseline import WATCHED_OTHERWISE, Watched, compare, watched_figures
-from jobs.nights.checks import Check, checks, cost_checks, count_inputs, counted_before, idle_bounds, measured
-from jobs.nights.datasets import Evaluated, other_choices, prepare_inputs, reevaluate
-from jobs.nights.drift import Moved, Quantity, drift, idle_drift
-from jobs.nights.history import ACCEPT, PIN, History, Row
+from jobs.nights.baseline import compare, watched_figures
+from jobs.nights.changes import WATCHED_OTHERWISE, ComparedFigure, UncomparedFigure
+from jobs.nights.checks import (
+    Check,
+    InputCounts,
+    checks,
+    cost_checks,
+    count_inputs,
+    counted_before,
+    idle_bounds,
+    measured,
+)
+from jobs.nights.datasets import DatasetResults, OtherChoice, other_choices, prepare_inputs, reevaluate
+from jobs.nights.drift import Movement, drift, idle_drift
+from jobs.nights.history import ACCEPT, PIN, History, Row, attempt_of
 from jobs.nights.lease import Lease, held_lease
-from jobs.nights.night import CHECK, FAILED, MISSING, OK, Absent, Night, differing_inputs, message, summary_of
+from jobs.nights.next_steps import next_steps
+from jobs.nights.night import (
+    CHECK,
+    FAILED,
+    MISSING,
+    OK,
+    Absent,
+    DatasetNight,
+    Night,
+    differing_inputs,
+    with_alarms,
+)
 from jobs.nights.record import check_installed, now, publish, record, retain
 from jobs.nights.tables import FencedError
 from jobs.runtime.log import log, log_context, recorded
@@ -55,7 +75,7 @@ def run(spark: SparkSession | None, config: Config) -> Night:
     history = history_of(spark, config)
     asked = {path: partial(overlaid, config, path) for path in settings.datasets}
     with held_lease(history.storage, run_id, settings.lease, settings.wait, settings.break_lock) as lease:
-        return _night(spark, config, Asked(history, lease, run_id, asked))
+        return _night(spark, config, Request(history, lease, run_id, asked))
 
 
 @job
@@ -68,26 +88,26 @@ def rerun(spark: SparkSession | None, config: Config, run_id: str, dataset: str 
     rows = [row for row in history.runs() if row["run_id"] == run_id and dataset in (None, row["dataset"])]
     if not rows:
         raise ConfigError(f"there is no night {run_id!r} of {dataset or 'any dataset'} in {history.place}")
-    asked = {row["file"] or row["dataset"]: partial(_recorded_config, config, row) for row in rows}
+    asked = {row["file"]: partial(_recorded_config, config, row) for row in rows}
     # The baseline and what pages show are those of the night, too.
     config = next((_recorded_config(config, row) for row in rows if row["settings"] is not None), config)
     with held_lease(history.storage, run_id, settings.lease, settings.wait, settings.break_lock) as lease:
-        night = _night(spark, config, Asked(history, lease, run_id, asked))
+        night = _night(spark, config, Request(history, lease, run_id, asked))
     recorded_data = {row["dataset"]: row["data"] for row in rows if row["data"]}
-    for name, evaluated in night.evaluated.items():
-        was, now_is = recorded_data.get(name), evaluated.fingerprints["data"]
+    problems = list(night.problems)
+    for one in night.datasets:
+        was, now_is = recorded_data.get(one.name), one.results.inputs.fingerprints["data"]
         if was is not None and was != now_is:
             inputs = ", ".join(differing_inputs(was, now_is))
-            night.problems.append(f"{name}: the inputs are not those that the night had: {inputs}")
-    return night
+            problems.append(f"{one.name}: the inputs are not those that the night had: {inputs}")
+    return replace(night, problems=tuple(problems))
 
 
 def _recorded_config(config: Config, row: Row) -> Config:
     """The configuration of a dataset as a night had it. Who is told, where things lie and how they are reached is as it
     is now: secrets are not recorded."""
     if row["settings"] is None:
-        if row["file"] is None:
-            raise ConfigError(f"{row['dataset']}: an earlier version did not record its settings: run the night again")
+        # It could not be read then, so its settings may not have been known.
         return overlaid(config, row["file"])
     recorded = make_config(row["settings"], f"the history of {row['run_id']}")
     kept = {name: getattr(config.nightly, name) for name in ("alerts", "mlflow", "history", "keep", "wait", "lease")}
@@ -102,8 +122,8 @@ def history_of(spark: SparkSession | None, config: Config) -> History:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a night works with."""
+class Request:
+    """The night that is to be made."""
 
     history: History
     lease: Lease
@@ -112,46 +132,76 @@ class Asked:
     """By configuration file."""
 
 
-def _night(spark: SparkSession | None, config: Config, asked: Asked) -> Night:
-    history, run_id = asked.history, asked.run_id
-    night = Night(run_id, now(), asked.lease.number)
+@dataclass
+class Past:
+    """The nights that a dataset is compared with, the baseline first, and what the history still has of them."""
+
+    history: History
+    runs: list[Row]
+    idle_guards: list[str] = field(default_factory=list)
+    """What had nothing to look at or to compare with: every night leaves rows in the tables that are asked for."""
+
+    @property
+    def baseline(self) -> Row | None:
+        return self.runs[0] if self.runs else None
+
+    def table(self, name: str, run: Row | None) -> pa.Table | None:
+        """The rows of a night in a table, or None. That there are none of a night is noted."""
+        rows = None if run is None else self.history.read_attempts(name, {attempt_of(run)})
+        if rows is None and run is not None:
+            self.idle_guards.append(f"not compared: the history has no rows of {run['run_id']} in its table {name}")
+        return rows
+
+    def table_if_any(self, name: str, run: Row | None) -> pa.Table | None:
+        """The same of a table that a night may have left empty."""
+        return None if run is None else self.history.read_attempts(name, {attempt_of(run)})
+
+
+def _night(spark: SparkSession | None, config: Config, request: Request) -> Night:
+    history, run_id = request.history, request.run_id
+    started = now()
     compared = partial(_compared, _earlier(history, run_id), _pinned(history), run_id)
     compared(config)
-    for path, resolved in asked.datasets.items():
-        asked.lease.check()
-        _evaluate(spark, history, night, path, resolved, compared)
-    for name, evaluated in list(night.evaluated.items()):
-        try:
-            _compare(history, night, evaluated, compared(evaluated.config))
-        except Exception as error:
-            del night.evaluated[name]
-            night.absent[evaluated.file] = Absent(name, FAILED, _reason(error))
-    night.fallen = alarms(night.changes, lambda watched: night.evaluated[watched.dataset].config.nightly.alpha)
-    night.finished = now()
-    _explain(history, config, night)
+    made: list[DatasetNight | Absent] = []
+    for path, resolved in request.datasets.items():
+        request.lease.check()
+        names = {one.name for one in made if isinstance(one, DatasetNight)}
+        made.append(_dataset_night(spark, request, path, resolved, compared, names))
+    problems: list[str] = []
+    datasets = with_alarms([one for one in made if isinstance(one, DatasetNight)])
+    night = Night(
+        run_id,
+        started,
+        attempt=request.lease.number,
+        finished=now(),
+        datasets=tuple(_explained(history, config, run_id, dataset, problems) for dataset in datasets),
+        absent=tuple(one for one in made if isinstance(one, Absent)),
+    )
     try:
-        record(history, night, asked.lease)
+        record(history, night, request.lease)
     except FencedError:
         raise
     except Exception as error:
-        night.unrecorded = _reason(error)
-    _send(history, config, night)
-    for what, work in (("old nights are not removed", retain), ("not published", publish)):
+        night = replace(night, unrecorded=_reason(error))
+    _send(history, config, replace(night, problems=tuple(problems)), problems)
+    for what, work in (
+        ("old nights are not removed", partial(retain, history, config, night)),
+        ("not published", partial(publish, history, config, night, problems)),
+    ):
         try:
-            work(history, config, night)
+            work()
         except Exception as error:
-            night.problems.append(f"{what}: {_reason(error)}")
-            log(night.problems[-1])
-    return night
+            problems.append(f"{what}: {_reason(error)}")
+            log(problems[-1])
+    return replace(night, problems=tuple(problems))
 
 
 def _earlier(history: History, run_id: str) -> list[Row]:
     """The attempts that count of the nights before this one. A night that is made again keeps its place."""
     runs = history.runs()
     own = next((n for n, row in enumerate(runs) if row["run_id"] == run_id), len(runs))
-    accepted = {(row["run_id"], row["dataset"], row["attempt"]) for row in history.decisions() if row["kind"] == ACCEPT}
-    rows = [row for row in runs[:own] if row["run_id"] != run_id]
-    return [{**row, "accepted": (row["run_id"], row["dataset"], row["attempt"]) in accepted} for row in rows]
+    accepted = {attempt_of(row) for row in history.decisions() if row["kind"] == ACCEPT}
+    return [{**row, "accepted": attempt_of(row) in accepted} for row in runs[:own] if row["run_id"] != run_id]
 
 
 def _pinned(history: History) -> str | None:
@@ -177,66 +227,56 @@ def _compared(earlier: list[Row], pinned: str | None, run_id: str, config: Confi
     return list({row["run_id"]: row for row in [row for row in runs if row["run_id"] == pinned] + good}.values())
 
 
-def _evaluate(
+def _dataset_night(
     spark: SparkSession | None,
-    history: History,
-    night: Night,
+    request: Request,
     path: str,
     resolved: Callable[[], Config],
     compared: Callable[[Config], list[Row]],
-) -> None:
-    """Check the data of a dataset, then evaluate it. Whatever goes wrong is that dataset's own trouble."""
-    name = PurePath(path).stem
+    names: Collection[str],
+) -> DatasetNight | Absent:
+    """Check the data of a dataset, evaluate it and compare it. Whatever goes wrong is that dataset's own trouble."""
+    name, checks = PurePath(path).stem, []
     try:
         config = resolved()
-        if config.dataset in night.evaluated:
+        if config.dataset in names:
             raise ConfigError(f"another dataset is also called {config.dataset!r}; set `dataset` in {path}")
         name = config.dataset
-        with log_context(run=night.run_id, dataset=name), recorded() as lines, measured(lines):
-            prepared = prepare_inputs(spark, config, path)
-            night.counted[name] = count_inputs(spark, prepared.config)
-            night.checks[name] = _checked(history, night, config, compared(config))
-            night.evaluated[name] = reevaluate(spark, prepared)
-            night.stages[name] = lines
+        with log_context(run=request.run_id, dataset=name), recorded() as lines, measured(lines):
+            inputs = prepare_inputs(spark, config, path)
+            counts = count_inputs(spark, inputs.config)
+            past = Past(request.history, compared(config))
+            checks = _checks(past, config, counts)
+            results = reevaluate(spark, inputs)
     except Exception as error:
-        absent = _absent(name, error)
-        if breaches := [check for check in night.checks.get(name, []) if check.alarm]:
-            # The data were known to be wrong before they could not be evaluated.
-            reasons = "; ".join(map(str, breaches))
-            absent = Absent(name, CHECK, f"{reasons}; then: {absent.reason}")
-        night.absent[path] = absent
+        absent = _absent(name, path, error, [check for check in checks if check.alarm])
         log(one_line(f"{path}: {absent.reason}"))
+        return absent
+    try:
+        return _compare(past, DatasetNight(results, counts, tuple(lines), checks=tuple(checks)))
+    except Exception as error:
+        return Absent(name, path, FAILED, _reason(error))
 
 
-def _checked(history: History, night: Night, config: Config, compared: list[Row]) -> list[Check]:
+def _checks(past: Past, config: Config, counts: InputCounts) -> list[Check]:
     name, settings = config.dataset, config.nightly.checks
-    before = counted_before(_rows_of(history, night, "checks", compared[:1]))
-    judged = _rows_of(history, night, "judged", compared[:1])
-    made = checks(night.counted[name], before, judged, settings)
-    night.unguarded.setdefault(name, []).extend(idle_bounds(night.counted[name], settings))
+    before = counted_before(past.table("checks", past.baseline))
+    made = checks(counts, before, past.table("judged", past.baseline), settings)
+    past.idle_guards += idle_bounds(counts, settings)
     for check in (check for check in made if check.alarm):
         log(f"{name}: data check: {check}")
     return made
 
 
-def _rows_of(history: History, night: Night, table: str, rows: list[Row]) -> pa.Table | None:
-    """What the history holds of a night to compare with, if there is one. That it holds nothing is noted: every night
-    leaves rows in these tables."""
-    found = None
-    for row in rows:
-        found = history.read_attempts(table, {(row["run_id"], row["dataset"], row["attempt"])})
-        if found is None:
-            lost = f"not compared: the history has no rows of {row['run_id']} in its table {table}"
-            night.unguarded.setdefault(row["dataset"], []).append(lost)
-    return found
-
-
-def _absent(dataset: str, error: BaseException) -> Absent:
-    """A dataset that cannot be read is missing; any other error, such as a full disk, is a failure."""
+def _absent(dataset: str, path: str, error: BaseException, breaches: list[Check]) -> Absent:
+    """A dataset that cannot be read is missing; any other error, such as a full disk, is a failure. Data that broke a
+    bound were known to be wrong before they could not be evaluated."""
     missing = isinstance(error, ConfigError | InputError)
     if isinstance(error, SPARK_ERRORS):
         missing = unreadable(spark_reason(error))
-    return Absent(dataset, MISSING if missing else FAILED, _reason(error))
+    if breaches:
+        return Absent(dataset, path, CHECK, f"{'; '.join(map(str, breaches))}; then: {_reason(error)}")
+    return Absent(dataset, path, MISSING if missing else FAILED, _reason(error))
 
 
 def _reason(error: BaseException) -> str:
@@ -245,63 +285,64 @@ def _reason(error: BaseException) -> str:
     return str(error) if isinstance(error, XmtcError | OSError) else f"{type(error).__name__}: {error}"
 
 
-def _compare(history: History, night: Night, evaluated: Evaluated, compared: list[Row]) -> None:
-    """Tonight's watched figures, how they changed or why that is not known, and what moved in the data."""
-    name, settings, queries = evaluated.dataset, evaluated.config.nightly, evaluated.queries()
-    measures = settings.watch.measures
-    changed: dict[Watched, Change] = {}
-    reasons: dict[Watched, str] = {}
-    for row in compared:
-        before = history.read_attempts("query_figures", {(row["run_id"], name, row["attempt"])})
-        recorded = _rows_of(history, night, "watched", [row])
-        found, gaps = compare(before, recorded, queries, measures, name, row["run_id"], settings.tolerance / 100)
+def _compare(past: Past, dataset: DatasetNight) -> DatasetNight:
+    """The same with tonight's watched figures, how they changed or why that is not known, and what moved."""
+    results, settings, baseline = dataset.results, dataset.config.nightly, past.baseline
+    queries, measures = results.queries(), settings.watch.measures
+    compared: list[ComparedFigure] = []
+    uncompared: list[UncomparedFigure] = []
+    for run in past.runs:
+        before, recorded = past.table_if_any("query_figures", run), past.table("watched", run)
+        figures, gaps = compare(before, recorded, queries, measures, run["run_id"], settings.tolerance / 100)
         # The last night that was good or accepted says what is watched; one that was pinned earlier may differ.
-        acknowledged = WATCHED_OTHERWISE if row is not compared[-1] else ()
-        reasons |= {figure: reason for figure, reason in gaps.items() if reason not in acknowledged}
-        changed |= found
-    drifted, counts = (_rows_of(history, night, table, compared[:1]) for table in ("drift", "label_counts"))
-    moved = drift(drifted, counts, evaluated, settings.drift)
+        acknowledged = WATCHED_OTHERWISE if run is not past.runs[-1] else ()
+        uncompared += [gap for gap in gaps if gap.reason not in acknowledged]
+        compared += figures
+    movements = drift(past.table("drift", baseline), past.table("label_counts", baseline), results, settings.drift)
     costs: list[Check] = []
     if settings.cost.seconds is not None or settings.cost.memory is not None:
-        costs = cost_checks(night.stages[name], _rows_of(history, night, "run_log", compared[:1]), settings.cost)
-    night.unguarded[name] += _idle_guards(evaluated, moved)
-    night.figures[name], night.drift[name], night.costs[name] = watched_figures(queries, measures), moved, costs
-    for row in compared[:1]:
-        night.baselines[name] = row
-        chosen = history.read_attempts("choices", {(row["run_id"], name, row["attempt"])})
-        night.other_choices[name] = other_choices(chosen, evaluated.choices(), row["run_id"])
-    night.changes |= changed
-    night.uncompared |= reasons
+        costs = cost_checks(dataset.stages, past.table("run_log", baseline), settings.cost)
+    choices: list[OtherChoice] = []
+    if baseline is not None:
+        choices = other_choices(past.table_if_any("choices", baseline), results.choices(), baseline["run_id"])
+    return replace(
+        dataset,
+        baseline=baseline,
+        figures=tuple(watched_figures(queries, measures)),
+        compared=tuple(compared),
+        uncompared=tuple(uncompared),
+        idle_guards=(*past.idle_guards, *_idle_guards(results, movements)),
+        costs=tuple(costs),
+        movements=tuple(movements),
+        other_choices=tuple(choices),
+    )
 
 
-def _idle_guards(evaluated: Evaluated, moved: Mapping[Quantity, Moved]) -> list[str]:
-    """Guards whose names stand for nothing in the results, a sentence each."""
-    settings, groups = evaluated.config.nightly, sorted(evaluated.label_groups())
+def _idle_guards(results: DatasetResults, movements: Sequence[Movement]) -> list[str]:
+    """Guards whose names mean nothing in the results, a sentence each."""
+    settings, groups = results.inputs.config.nightly, sorted(results.label_groups())
     unknown = [unknown_name("label group", name, groups) for name in settings.watch.unknown_groups(groups)]
     lines = [f"nightly.watch.label_groups: {error}" for error in unknown]
-    return [*lines, *idle_drift(moved, evaluated, settings.drift)]
+    return [*lines, *idle_drift(movements, results, settings.drift)]
 
 
-def _explain(history: History, config: Config, night: Night) -> None:
-    """Say where to look first. An alarm without advice is an alarm all the same."""
-    from jobs.nights.next_steps import next_steps
+def _explained(
+    history: History, config: Config, run_id: str, dataset: DatasetNight, problems: list[str]
+) -> DatasetNight:
+    """The same with advice where to look first. An alarm without advice is an alarm all the same."""
+    try:
+        return replace(dataset, next_steps=next_steps(history, config, run_id, dataset))
+    except Exception as error:
+        problems.append(f"{dataset.name}: no advice: {_reason(error)}")
+        return dataset
 
-    for name in night.evaluated:
-        try:
-            night.next_steps[name] = next_steps(history, config, night, name)
-        except Exception as error:
-            night.problems.append(f"{name}: no advice: {_reason(error)}")
 
-
-def _send(history: History, config: Config, night: Night) -> None:
-    """Tell whoever should know, and keep what became of it."""
-    alerts = config.nightly.alerts
-    deliveries = send_alerts(
-        alerts, summary_of(night), message(night), f"{history.place}/{night.run_id}/{night.attempt}"
-    )
-    night.problems += [f"alert: {delivery}" for delivery in deliveries if not delivery.delivered]
+def _send(history: History, config: Config, night: Night, problems: list[str]) -> None:
+    """Send the outcome to all who should know, and keep what became of it."""
+    deliveries = send_alerts(config.nightly.alerts, night, history.place)
+    problems += [f"alert: {delivery}" for delivery in deliveries if not delivery.delivered]
     for delivery in deliveries:
         try:
             history.delivered(run_id=night.run_id, attempt=night.attempt, **delivery._asdict())
         except Exception as error:
-            log(f"that {delivery.channel} was told is not in the history: {_reason(error)}")
+            log(f"the delivery to {delivery.channel} is not in the history: {_reason(error)}")

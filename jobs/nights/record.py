@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,14 @@ import pyarrow as pa
 from fusion import __version__
 from fusion.errors import SetupError
 from jobs.nights.checks import check_rows, log_rows
-from jobs.nights.drift import drift_rows
 from jobs.nights.history import ACCEPT, PIN, History, Row
 from jobs.nights.lease import Lease
-from jobs.nights.night import OK, Night, summary_of, uncompared_lines, verdict_of, watched_rows
+from jobs.nights.night import OK, DatasetNight, Night, watched_rows
+from jobs.nights.pages import night_report
+from jobs.nights.summary import summary
 from jobs.nights.tables import typed
 from jobs.nights.trend import trend_page
 from jobs.reporting import report
-from jobs.reporting.night import night_report
 from jobs.runtime.log import log, log_context, log_fields
 from jobs.settings.base import OutputSettings, checked_name
 from jobs.settings.config import Config
@@ -31,37 +32,36 @@ from jobs.storage.workspace import Workspace
 
 def record(history: History, night: Night, lease: Lease) -> None:
     """Write the night's tables under its number, then commit it."""
-    for name in night.evaluated:
-        for table, rows in _tables(night, name).items():
+    for dataset in night.datasets:
+        for table, content in _tables(dataset).items():
             lease.check()
-            history.append(table, rows, night.run_id, name, night.attempt)
-    rows = [_run_row(night, name) for name in night.evaluated]
-    known = {row["dataset"] for row in rows}
-    for path, absent in night.absent.items():
-        if absent.dataset not in known:
-            about = {"verdict": absent.verdict, "reason": absent.reason, "file": path, "figures": False}
-            rows.append({**_about(night, absent.dataset), **about, "evaluated": False})
-            known.add(absent.dataset)
+            history.append(table, content, night.run_id, dataset.name, night.attempt)
+    rows = [{**_about(night, dataset.name), **_outcome(dataset)} for dataset in night.datasets]
+    committed = {row["dataset"] for row in rows}
+    for absent in night.absent:
+        if absent.dataset not in committed:
+            about = {"verdict": absent.verdict, "reason": absent.reason, "file": absent.file}
+            rows.append({**_about(night, absent.dataset), **about, "figures": False, "evaluated": False})
+            committed.add(absent.dataset)
     lease.check()
     history.commit(rows)
     for row in rows:
         _say(row)
 
 
-def _tables(night: Night, name: str) -> dict[str, pa.Table]:
-    evaluated = night.evaluated[name]
-    queries = evaluated.queries()
+def _tables(dataset: DatasetNight) -> dict[str, pa.Table]:
+    results, checks = dataset.results, [*dataset.checks, *dataset.costs]
     return {
         # First, so that it names every attempt that has left something.
-        "run_log": typed("run_log", log_rows(night.stages[name])),
-        "metrics": evaluated.metrics(),
-        "label_counts": evaluated.label_counts(),
-        "query_figures": queries,
-        "judged": night.counted[name].judged,
-        "watched": typed("watched", watched_rows(night, name)),
-        "drift": typed("drift", drift_rows(night.drift[name])),
-        "choices": typed("choices", evaluated.choices()),
-        "checks": typed("checks", check_rows([*night.checks[name], *night.costs.get(name, [])], night.counted[name])),
+        "run_log": typed("run_log", log_rows(dataset.stages)),
+        "metrics": results.metrics(),
+        "label_counts": results.label_counts(),
+        "query_figures": results.queries(),
+        "judged": dataset.counts.judged,
+        "watched": typed("watched", watched_rows(dataset)),
+        "drift": typed("drift", [movement.as_row() for movement in dataset.movements]),
+        "choices": typed("choices", results.choices()),
+        "checks": typed("checks", check_rows(checks, dataset.counts)),
     }
 
 
@@ -70,18 +70,17 @@ def _about(night: Night, dataset: str) -> Row:
     return {**key, "started": night.started, "finished": night.finished, "version": __version__, "commit": commit()}
 
 
-def _run_row(night: Night, name: str) -> Row:
-    evaluated = night.evaluated[name]
+def _outcome(dataset: DatasetNight) -> Row:
+    inputs = dataset.results.inputs
     return {
-        **_about(night, name),
-        "verdict": night.verdict(name),
-        "uncompared": "\n".join(uncompared_lines(night, name)) or None,
-        "baseline": night.against(name),
-        **evaluated.fingerprints,
-        "settings": evaluated.given.to_yaml(),
-        "file": evaluated.file,
+        "verdict": dataset.verdict,
+        "uncompared": "\n".join(dataset.not_compared) or None,
+        "baseline": dataset.against,
+        **inputs.fingerprints,
+        "settings": inputs.given.to_yaml(),
+        "file": inputs.file,
         "figures": True,
-        "evaluated": evaluated.built,
+        "evaluated": dataset.results.built,
     }
 
 
@@ -108,7 +107,7 @@ def retain(history: History, config: Config, night: Night) -> None:
     """Forget the oldest nights beyond the number to keep, but never a baseline."""
     if not config.nightly.keep or night.unrecorded is not None:
         return
-    kept = {night.run_id, config.nightly.baseline, *(row["run_id"] for row in night.baselines.values())}
+    kept = {night.run_id, config.nightly.baseline, *(dataset.against for dataset in night.datasets)}
     rows = history.runs()
     # A dataset that is missing tonight will be compared with its last good night when it is back.
     kept.update({row["dataset"]: row["run_id"] for row in rows if row["verdict"] == OK}.values())
@@ -149,7 +148,7 @@ def check_installed() -> None:
         raise SetupError("nightly.mlflow needs the package mlflow: pip install 'xmtc-fusion[mlflow]'")
 
 
-def track(address: str, run_id: str, summary: dict[str, Any], config: str) -> None:
+def track(address: str, run_id: str, facts: dict[str, Any], config: str) -> None:
     """One MLflow run per night, the same one again if the night is run again.
 
     Watched figures are its metrics, what changed its tags, and the summary is a file.
@@ -160,51 +159,53 @@ def track(address: str, run_id: str, summary: dict[str, Any], config: str) -> No
     experiment = mlflow.set_experiment(EXPERIMENT).experiment_id
     same = mlflow.MlflowClient().search_runs([experiment], f"attributes.run_name = '{run_id}'", max_results=1)
     with mlflow.start_run(same[0].info.run_id if same else None, run_name=run_id):
-        mlflow.set_tag("exit_code", summary["exit_code"])
-        for dataset, facts in summary["datasets"].items():
-            mlflow.set_tags({f"{dataset}.verdict": facts["verdict"], f"{dataset}.changed": ", ".join(facts["changed"])})
-            for watched in facts["figures"]:
+        mlflow.set_tag("exit_code", facts["exit_code"])
+        for dataset, found in facts["datasets"].items():
+            mlflow.set_tags({f"{dataset}.verdict": found["verdict"], f"{dataset}.changed": ", ".join(found["changed"])})
+            for watched in found["figures"]:
                 cell = f"{watched['normalization']}-{watched['fusion']}"
                 name = f"{dataset}/{watched['label_group']}/{cell}/{watched['metric']}_{watched['k']}"
                 if watched["mean"] is not None:
                     mlflow.log_metric(name, watched["mean"])
-        mlflow.log_dict(summary, "summary.json")
+        mlflow.log_dict(facts, "summary.json")
         mlflow.log_text(config, "config.yaml")
 
 
 SUMMARY, TREND = "summary.json", "trend.html"
 
 
-def publish(history: History, config: Config, night: Night) -> None:
-    """Write the pages and the summary into the night's folder, and pass the summary to MLflow."""
+def publish(history: History, config: Config, night: Night, problems: list[str]) -> None:
+    """Write the pages and the summary into the night's folder, and pass the summary to MLflow. Problems are added as
+    they come, since the summary has them all."""
     if config.nightly.mlflow is not None:
+        facts = summary(replace(night, problems=tuple(problems)))
         try:
-            track(config.nightly.mlflow.reveal(), night.run_id, summary_of(night), config.to_yaml())
+            track(config.nightly.mlflow.reveal(), night.run_id, facts, config.to_yaml())
         # MLflow raises whatever its many kinds of stores raise, with an address that may hold a password.
         except Exception as error:
-            night.problems.append(f"MLflow did not take the summary: {type(error).__name__}")
-            log(night.problems[-1])
-    settings = config.report.model_copy(update={"results": [evaluated.path for evaluated in night.evaluated.values()]})
-    shown = config.model_copy(update={"report": settings})
+            problems.append(f"MLflow did not take the summary: {type(error).__name__}")
+            log(problems[-1])
+    results = [dataset.results.path for dataset in night.datasets]
+    shown = config.model_copy(update={"report": config.report.model_copy(update={"results": results})})
     place = Workspace.of(config).night(night.run_id)
     with result_folder(OutputSettings(path=place, mode="overwrite"), shown) as folder:
         for what, write in (("no trend page", _trend), ("no report", _report)):
             try:
-                write(history, shown, night, folder)
+                write(history, shown, replace(night, problems=tuple(problems)), folder)
             # The summary is there all the same, and says what is missing.
             except Exception as error:
-                night.problems.append(f"{what}: {error}")
-                log(night.problems[-1])
-        text = json.dumps(summary_of(night), indent=2, allow_nan=False) + "\n"
-        folder.write_text(SUMMARY, text)
+                problems.append(f"{what}: {error}")
+                log(problems[-1])
+        facts = summary(replace(night, problems=tuple(problems)))
+        folder.write_text(SUMMARY, json.dumps(facts, indent=2, allow_nan=False) + "\n")
 
 
 def _trend(history: History, config: Config, night: Night, folder: ResultFolder) -> None:
-    folder.write_text(TREND, trend_page(history, config.nightly, verdict_of(night)))
+    folder.write_text(TREND, trend_page(history, config.nightly, night))
 
 
 def _report(history: History, config: Config, night: Night, folder: ResultFolder) -> None:
     """Datasets with grids of their own have no report in common; the night has its verdict all the same."""
-    if night.evaluated:
-        of_night = night_report(report.assembled(config), verdict_of(night))
+    if night.datasets:
+        of_night = night_report(report.assembled(config), night)
         report.write(of_night, folder, report.can_draw(config.report), [("Night by night", TREND)])

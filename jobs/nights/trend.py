@@ -8,19 +8,18 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Any
 
-from fusion.cells import Cell
-from fusion.metrics import Aspect
+from jobs.nights.changes import Figure
 from jobs.nights.history import History
-from jobs.reporting.formats import aspect_name, count, interval, percent, watched_name
+from jobs.nights.night import Night
+from jobs.nights.pages import banner
+from jobs.reporting.formats import aspect_name, count, interval, percent
 from jobs.reporting.html import asset, night_html
-from jobs.reporting.night_data import NightVerdict
 from jobs.settings.nightly import NightlySettings
 from jobs.storage.folders import escape
 
 WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 720, 230, 64, 16, 52, 12
 SHOWN = 60
 """Nights on a chart."""
-REGRESSION = "regression"
 
 
 @dataclass(frozen=True)
@@ -42,20 +41,19 @@ class Trend:
     """A watched figure of a dataset, by night in the order of the nights."""
 
     dataset: str
-    aspect: Aspect
-    cell: Cell
+    figure: Figure
     baseline: str | None
     points: dict[str, Point] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        return watched_name(self.aspect, self.cell)
+        return str(self.figure)
 
     def fell(self, run_id: str) -> bool:
         return run_id in self.points and self.points[run_id].fell
 
 
-def trend_page(history: History, settings: NightlySettings, night: NightVerdict) -> str:
+def trend_page(history: History, settings: NightlySettings, night: Night) -> str:
     """The night's verdict, then one chart per dataset and watched figure."""
     runs = history.runs()
     ids = list(dict.fromkeys(row["run_id"] for row in runs))[-SHOWN:]
@@ -71,27 +69,31 @@ def trend_page(history: History, settings: NightlySettings, night: NightVerdict)
 
 def trends(watched: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> list[Trend]:
     """The history's rows as series; figures of nights that are not complete are left out."""
-    verdicts = {(row["dataset"], row["run_id"]): row["verdict"] for row in runs}
+    complete = {(row["dataset"], row["run_id"]) for row in runs}
     baselines = {row["dataset"]: row["baseline"] for row in runs if row["reason"] is None}
     series: dict[tuple[Any, ...], Trend] = {}
     place = {run_id: n for n, run_id in enumerate(ids)}
     for row in sorted(watched, key=lambda row: place[row["run_id"]]):
         dataset, run_id = row["dataset"], row["run_id"]
-        if (dataset, run_id) not in verdicts:
+        if (dataset, run_id) not in complete:
             continue
-        aspect = Aspect(row["label_group"], row["metric"], row["k"])
-        cell = Cell(row["normalization"], row["fusion"])
-        trend = series.setdefault((dataset, aspect, cell), Trend(dataset, aspect, cell, baselines.get(dataset)))
-        # Nights of earlier versions did not keep which figure fell: there the alarm stands at all of them.
-        fell = verdicts[dataset, run_id] == REGRESSION if row.get("fell") is None else row["fell"]
-        others = row.get("new_texts"), row.get("gone_texts")
-        trend.points[run_id] = Point(row["mean"], row["low"], row["high"], row["queries"], fell, *others)
+        figure = Figure.of(row)
+        trend = series.setdefault((dataset, figure), Trend(dataset, figure, baselines.get(dataset)))
+        trend.points[run_id] = Point(
+            mean=row["mean"],
+            low=row["low"],
+            high=row["high"],
+            texts=row["queries"],
+            fell=row["fell"],
+            new=row["new_texts"],
+            gone=row["gone_texts"],
+        )
     return sorted(series.values(), key=lambda trend: (trend.dataset, trend.name))
 
 
-def drawn(series: Sequence[Trend], absent: Sequence[tuple[str, str]], tolerance: float, night: NightVerdict) -> str:
+def drawn(series: Sequence[Trend], absent: Sequence[tuple[str, str]], tolerance: float, night: Night) -> str:
     """The page. Figures that fell tonight come first. `tolerance` is for datasets that have no figures tonight."""
-    own = {dataset.dataset: dataset.tolerance for dataset in night.datasets}
+    own = {dataset.name: dataset.config.nightly.tolerance / 100 for dataset in night.datasets}
     fallen = [trend for trend in series if trend.fell(night.run_id)]
     parts = []
     if fallen:
@@ -106,7 +108,8 @@ def drawn(series: Sequence[Trend], absent: Sequence[tuple[str, str]], tolerance:
     for dataset in sorted(others):
         parts += [f"<h2>{escape(dataset)}{': did not fall' * bool(fallen)}</h2>", *others[dataset]]
     charts = "\n".join(parts) or "<p>No complete night yet.</p>"
-    return Template(asset("trend.html")).substitute(style=asset("base.css"), night=night_html(night), charts=charts)
+    page = {"style": asset("base.css"), "night": night_html(banner(night)), "charts": charts}
+    return Template(asset("trend.html")).substitute(page)
 
 
 def _figure(trend: Trend, tolerance: float, prefix: str = "") -> str:
@@ -166,7 +169,7 @@ def _chart(trend: Trend, tolerance: float) -> str:
             f'<text class="day" x="{scale.x(n):.1f}" y="{HEIGHT - 32}" text-anchor="{side}">{escape(ids[n])}</text>'
         )
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    title = f"{aspect_name(trend.aspect)} (%)"
+    title = f"{aspect_name(trend.figure.aspect)} (%)"
     parts.append(f'<text class="axis" x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 8}">night</text>')
     parts.append(f'<text class="axis" transform="translate(14 {middle}) rotate(-90)">{escape(title)}</text>')
     return "".join([*parts, "</svg>"])

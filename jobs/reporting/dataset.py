@@ -33,7 +33,7 @@ from jobs.reporting.model import (
     Row,
     Value,
 )
-from jobs.reporting.night_data import NightVerdict
+from jobs.reporting.night import NightBanner
 from jobs.reporting.recommend import frequency_bands, rankings, recommendation, unseen_labels
 from jobs.settings.sections import Test
 
@@ -193,5 +193,5 @@ class Report:
     """What decides the bold face where there is more than one fold."""
     alpha: float
     version: str
-    night: NightVerdict | None = None
+    night: NightBanner | None = None
     """Of the night that the report belongs to."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from importlib.resources import files
 from itertools import groupby
 
-from jobs.reporting import night as words
-from jobs.reporting.night_data import NightVerdict
-from jobs.reporting.tables import BEST, Entry, Table
+from jobs.reporting.night import NightBanner
+from jobs.reporting.tables import BEST, Entry, Table, fall_table
 from jobs.storage.folders import escape
 
 
@@ -55,15 +54,15 @@ def _line(line: list[Entry], align: str) -> str:
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def night_html(night: NightVerdict) -> str:
+def night_html(night: NightBanner) -> str:
     """What a page of a night begins with."""
     state = "alarm" if night.exit_code else "quiet"
-    table = words.fall_table(night)
-    notes = "".join(f"<li>{escape(note)}</li>" for note in words.notes(night))
+    table = fall_table(night)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in night.notes)
     code = f"exit code {night.exit_code}" if night.exit_code else "no alarm"
     return (
         f'<section class="night {state}" id="night" aria-labelledby="night-title">'
         f'<p class="eyebrow">Night {escape(night.run_id)}, {code}</p>'
-        f'<h2 id="night-title">{escape(words.headline(night))}</h2>'
+        f'<h2 id="night-title">{escape(night.headline)}</h2>'
         f"{table_html(table) if table else ''}<ul>{notes}</ul></section>"
     )

@@ -10,7 +10,6 @@ from itertools import groupby
 
 from fusion.labels import ALL
 from fusion.metrics import Aspect
-from jobs.reporting import night as words
 from jobs.reporting.additions import ADDITIONS_TITLE, additions_table
 from jobs.reporting.answer import (
     LABELS_TITLE,
@@ -32,7 +31,7 @@ from jobs.reporting.answer import (
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.examples import EXAMPLES_TITLE, SIGN, example_lists, example_title, outcome_title, shown_examples
 from jobs.reporting.formats import MINUS, NOTHING, aspect_name, count, input_count_text
-from jobs.reporting.night_data import NightVerdict
+from jobs.reporting.night import NightBanner
 from jobs.reporting.strategies import (
     STRATEGIES_TITLE,
     band_tables,
@@ -46,6 +45,7 @@ from jobs.reporting.tables import (
     Entry,
     Table,
     agreement_table,
+    fall_table,
     file_names,
     gain_table,
     grid_tables,
@@ -190,14 +190,14 @@ def report_markdown(report: Report, charts: Mapping[str, str] | None = None) -> 
     return "\n\n".join(part.rstrip("\n") for part in [*parts, f"Made by xmtc-fusion {report.version}."] if part) + "\n"
 
 
-def _night(night: NightVerdict) -> list[str]:
+def _night(night: NightBanner) -> list[str]:
     """The verdict of the night that the report belongs to."""
-    table = words.fall_table(night)
+    table = fall_table(night)
     parts = [
-        f"## Night {escaped(night.run_id)}: {escaped(words.headline(night))}",
+        f"## Night {escaped(night.run_id)}: {escaped(night.headline)}",
         *([markdown(table)] if table else []),
     ]
-    return [*parts, "".join(f"- {escaped(note)}\n" for note in words.notes(night))]
+    return [*parts, "".join(f"- {escaped(note)}\n" for note in night.notes)]
 
 
 def _dataset_markdown(report: Report, dataset: DatasetReport, charts: Mapping[str, str]) -> list[str]:

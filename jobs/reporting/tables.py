@@ -31,6 +31,7 @@ from jobs.reporting.formats import (
 )
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.model import Row, Value, decisive, group_order
+from jobs.reporting.night import FALLEN, NightBanner
 
 WIDEST = 12
 """Aspects that fit beside each other on a page."""
@@ -57,6 +58,12 @@ class Table(NamedTuple):
     blocks: list[list[list[Entry]]]
     """Lines, in blocks that are set apart."""
     warnings: Collection[str] = ()
+
+
+def fall_table(night: NightBanner) -> Table | None:
+    """The figures that fell in a night, a line each."""
+    lines = [[Entry(text, bold=name == "to") for name, text in zip(FALLEN, row, strict=True)] for row in night.fallen]
+    return Table("fell", "", [(name,) for name in FALLEN], "llrrrlr", [lines]) if lines else None
 
 
 def file_names(names: Iterable[str]) -> dict[str, str]:

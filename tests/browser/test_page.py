@@ -10,13 +10,14 @@ from xml.etree import ElementTree
 import pytest
 
 from fusion.metrics import Aspect
+from jobs.nights.pages import night_report
 from jobs.nights.trend import drawn, trends
 from jobs.reporting.formats import NOTHING, figure, gain, p_value, percent, points
 from jobs.reporting.model import Comparison, Row
-from jobs.reporting.night import night_report
 from jobs.reporting.tables import distinct_rows
 from tests.browser.conftest import written
-from tests.reports import ASPECTS, sample_night, sample_report
+from tests.nights import sample_night
+from tests.reports import ASPECTS, sample_report
 from tests.unit.test_night import NIGHTS, runs, watched
 
 GROUPS = ("all", "tail", "head")

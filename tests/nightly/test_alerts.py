@@ -16,7 +16,7 @@ import pytest
 
 from fusion.errors import ConfigError, SetupError
 from jobs.nights.alerts import Answer, check_alerts, checked_address, post, post_until, run_apprise, send_alerts
-from jobs.nights.night import Night, message, summary_of
+from jobs.nights.night import Night
 from jobs.settings.nightly import AlertSettings
 from tests.nights import Site, good_texts
 from tests.receivers import Inbox, http_receiver, slowly
@@ -39,7 +39,7 @@ def night(site: Site) -> Night:
 
 def sent(night: Night, **settings: Any) -> list[tuple[str, bool, int, str]]:
     alerts = AlertSettings(**settings)
-    deliveries = send_alerts(alerts, summary_of(night), message(night), "place/bad/2")
+    deliveries = send_alerts(alerts, night, "place")
     return [(made.channel, made.delivered, made.tries, made.detail) for made in deliveries]
 
 
@@ -125,7 +125,7 @@ def test_apprise_gets_title_and_message(night: Night) -> None:
         ]
     body = inbox.bodies[1]
     assert body["title"].startswith("xmtc-fusion night bad: Regression: ")
-    assert (body["type"], body["message"]) == ("failure", message(night))
+    assert (body["type"], body["message"]) == ("failure", str(night))
 
 
 def test_a_night_is_the_same_if_apprise_fails(site: Site, night: Night) -> None:
@@ -238,7 +238,7 @@ def test_junit(night: Night, tmp_path: Path) -> None:
     assert sent(night, junit=str(path)) == [("junit", True, 1, str(path))]
     suite = ElementTree.parse(path).getroot()
     fallen = [case.attrib["name"] for case in suite if case.find("failure") is not None]
-    assert len(fallen) == len(night.fallen) == int(suite.attrib["failures"])
+    assert len(fallen) == len(night["sample"].fallen) == int(suite.attrib["failures"])
     assert (suite.attrib["errors"], int(suite.attrib["tests"])) == ("1", len(list(suite)))
     (error,) = [case.find("error") for case in suite if case.find("error") is not None]
     assert error is not None and error.attrib["type"] == "missing dataset"

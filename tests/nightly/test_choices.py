@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fusion.errors import ConfigError
-from jobs.nights import nightly
 from jobs.nights.datasets import OtherChoice
+from jobs.nights.night import Night
 from jobs.settings.config import load_config
 from tests.nights import Site, good_texts
 
@@ -19,7 +19,7 @@ WATCHED: dict[str, Any] = {"nightly__watch__cells": ["tuned+cell", "zmuv+combmin
 
 
 @pytest.fixture(scope="module")
-def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, nightly.Night, nightly.Night]:
+def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Night, Night]:
     """Two nights; before the second, `dense` lists what is not relevant first, so that another cell is chosen."""
     site = Site(tmp_path_factory.mktemp("site"), good_texts())
     first = site.run("night-1", **WATCHED)
@@ -27,12 +27,12 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, nightly.Nigh
     return site, first, site.run("night-2", **WATCHED, nightly__tolerance=100.0)
 
 
-def test_strategies_are_watched_beside_cells(nights: tuple[Site, nightly.Night, nightly.Night]) -> None:
+def test_strategies_are_watched_beside_cells(nights: tuple[Site, Night, Night]) -> None:
     site, first, second = nights
-    assert (first.exit_code, first.problems, first.absent) == (0, [], {})
-    figures = {(row["normalization"], row["fusion"]): row["mean"] for row in first.figures["sample"]}
+    assert (first.exit_code, first.problems, first.absent) == (0, (), ())
+    figures = {(row["normalization"], row["fusion"]): row["mean"] for row in first["sample"].figures}
     assert set(figures) == {("tuned", "cell"), ("zmuv", "combmin"), ("single", "bm25"), ("single", "dense")}
-    watched = {(key.normalization, key.fusion) for key in second.changes}
+    watched = {one.figure.cell for one in second["sample"].compared}
     assert ("tuned", "cell") in watched and ("zmuv", "combmin") in watched
     stored = site.history().read("choices", ["night-1"])
     assert stored is not None and set(stored["strategy"].to_pylist()) == {"tuned+cell"}
@@ -40,22 +40,22 @@ def test_strategies_are_watched_beside_cells(nights: tuple[Site, nightly.Night, 
     assert "Fixed, tuned, learned" in page
 
 
-def test_another_choice_is_told_and_no_alarm(nights: tuple[Site, nightly.Night, nightly.Night]) -> None:
+def test_another_choice_is_told_and_no_alarm(nights: tuple[Site, Night, Night]) -> None:
     site, first, second = nights
-    assert first.other_choices.get("sample", []) == []
-    found = second.other_choices["sample"]
+    assert first["sample"].other_choices == ()
+    found = second["sample"].other_choices
     assert found and all(isinstance(choice, OtherChoice) and choice.before != choice.now for choice in found)
     assert {choice.against for choice in found} == {"night-1"} and {choice.now for choice in found} <= set(CELLS)
     assert second.exit_code == 0
-    assert f"tonight's data would choose {found[0].now}" in nightly.message(second)
+    assert f"tonight's data would choose {found[0].now}" in str(second)
     summary = json.loads((site.work / "nightly" / "night-2" / "summary.json").read_text(encoding="utf-8"))
     assert [row["now"] for row in summary["datasets"]["sample"]["other_choices"]] == [choice.now for choice in found]
 
 
-def test_a_fall_of_what_is_tuned_is_a_regression(nights: tuple[Site, nightly.Night, nightly.Night]) -> None:
+def test_a_fall_of_what_is_tuned_is_a_regression(nights: tuple[Site, Night, Night]) -> None:
     site, *_ = nights
     again = site.run("night-3", **WATCHED, nightly__baseline="night-1")
-    assert ("tuned", "cell") in {(watched.normalization, watched.fusion) for watched in again.fallen}
+    assert ("tuned", "cell") in {one.figure.cell for one in again["sample"].fallen}
     assert again.exit_code == 10
 
 

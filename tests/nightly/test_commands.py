@@ -71,7 +71,7 @@ def test_an_accepted_night_is_the_baseline(site: Site, capsys: pytest.CaptureFix
     assert site.run("again").exit_code == 10
     assert "bad is accepted for sample" in told(site, capsys, "accept", "bad", "--because", "the new model is meant")
     night = site.run("after")
-    assert (night.exit_code, night.against("sample")) == (0, "bad")
+    assert (night.exit_code, night["sample"].against) == (0, "bad")
     (decision,) = site.history().decisions()
     assert (decision["kind"], decision["run_id"], decision["words"]) == ("accept", "bad", "the new model is meant")
     # A further attempt of the night is another matter.
@@ -83,11 +83,11 @@ def test_an_accepted_night_is_the_baseline(site: Site, capsys: pytest.CaptureFix
 def test_a_pinned_night_is_compared_with(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     assert "bad is pinned" in told(site, capsys, "pin", "bad", "--because", "end of the quarter")
     night = site.run("later")
-    assert night.against("sample") == "bad"
-    assert {watched.against for watched in night.changes} == {"bad", "good"}
+    assert night["sample"].against == "bad"
+    assert {one.against for one in night["sample"].compared} == {"bad", "good"}
     assert "pinned baseline: bad" in told(site, capsys, "status")
     told(site, capsys, "pin")
-    assert site.run("free").against("sample") == "good"
+    assert site.run("free")["sample"].against == "good"
 
 
 def test_a_night_is_made_again_from_what_was_recorded(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

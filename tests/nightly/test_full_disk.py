@@ -56,7 +56,7 @@ def test_no_room_for_the_history(tmp_path: Path) -> None:
         assert site.verdicts() == [("good", "sample", "ok")]
         filler.unlink()
         night = site.run("room-again")
-        assert (night.exit_code, night.against("sample")) == (0, "good")
+        assert (night.exit_code, night["sample"].against) == (0, "good")
 
 
 def test_no_room_for_the_pages(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_dataset_finds_its_baseline(tmp_path: Path, name: str) -> None:
     site = Site(tmp_path, good_texts(60), dataset=name)
     site.run("nuit-1")
     night = site.run("nuit-2")
-    assert night.against(name) == "nuit-1"
+    assert night[name].against == "nuit-1"
     # The same name in another way of writing it is the same dataset.
     site.dataset.write_text(site.dataset.read_text().replace(name, unicodedata.normalize("NFD", name)))
-    assert site.run("nuit-3").against(name) == "nuit-2"
+    assert site.run("nuit-3")[name].against == "nuit-2"

@@ -34,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, texts: Texts) -> Site:
     """After its first night."""
     site = Site(tmp_path_factory.mktemp("site"), texts)
     first = site.run("night-1")
-    assert (first.exit_code, first.evaluated["sample"].built, first.problems) == (0, True, [])
+    assert (first.exit_code, first["sample"].results.built, first.problems) == (0, True, ())
     return site
 
 
@@ -49,9 +49,9 @@ def test_a_night_needs_no_spark(site: Site) -> None:
 
 def test_an_unchanged_night_is_skipped_and_quiet(site: Site) -> None:
     night = site.run("night-2")
-    assert (night.exit_code, night.evaluated["sample"].built, night.changed("sample")) == (0, False, [])
-    assert {change.difference for change in night.changes.values()} == {0.0}
-    assert "against night-1, changed since: nothing; nothing to do, figures kept" in nightly.message(night)
+    assert (night.exit_code, night["sample"].results.built, night["sample"].changed) == (0, False, [])
+    assert {one.change.difference for one in night["sample"].compared} == {0.0}
+    assert "against night-1, changed since: nothing; nothing to do, figures kept" in str(night)
     assert site.verdicts()[-2:] == [("night-1", "sample", "ok"), ("night-2", "sample", "ok")]
 
 
@@ -103,11 +103,11 @@ def test_a_planted_drop_is_caught_and_told(tmp_path: Path, texts: Texts) -> None
     with http_receiver(inbox) as address:
         night = site.run("bad", nightly__alerts__webhook=address)
     assert night.exit_code == 10
-    assert night.changed("sample") == ["data"]
-    drops = [night.changes[watched].difference for watched in night.fallen]
+    assert night["sample"].changed == ["data"]
+    drops = [one.change.difference for one in night["sample"].fallen]
     assert drops and all(-0.2 < drop < -0.01 for drop in drops)
-    assert {watched.fusion for watched in night.fallen} == {"combmnz", "dense"}
-    message = nightly.message(night)
+    assert {one.figure.fusion for one in night["sample"].fallen} == {"combmnz", "dense"}
+    message = str(night)
     assert "fell from" in message
     assert "changed since: data (candidates);" in message
     assert inbox.bodies[0]["exit_code"] == 10
@@ -117,9 +117,9 @@ def test_a_planted_drop_is_caught_and_told(tmp_path: Path, texts: Texts) -> None
     assert f"xmtc-fusion nightly rerun bad --dataset sample --work {site.work}" in message
     # The bad night does not hide the drop from the next one, even if it is pinned: the last good night is asked, too.
     again = site.run("again", nightly__baseline="bad")
-    assert (again.exit_code, again.baselines["sample"]["run_id"]) == (10, "bad")
-    assert {watched.against for watched in again.changes} == {"bad", "good"}
-    assert {watched.against for watched in again.fallen} == {"good"}
+    assert (again.exit_code, again["sample"].against) == (10, "bad")
+    assert {one.against for one in again["sample"].compared} == {"bad", "good"}
+    assert {one.against for one in again["sample"].fallen} == {"good"}
     with pytest.raises(ConfigError, match="no complete night 'nowhere'"):
         site.run("x", nightly__baseline="nowhere")
     assert 'class="alarm"' in (site.work / "nightly" / "again" / "trend.html").read_text()
@@ -133,11 +133,12 @@ def test_any_metric_with_a_figure_per_text_is_watched(tmp_path: Path, texts: Tex
     site.run("good", **settings)
     site.degrade(0.25)
     night = site.run("bad", **settings)
-    assert {(f"{w.metric}@{w.k}" if w.k else w.metric): w.k for w in night.changes} == watched
-    assert {w.metric for w in night.fallen if w.fusion == "dense"} == {
+    figures = [one.figure for one in night["sample"].compared]
+    assert {(f"{one.metric}@{one.k}" if one.k else one.metric): one.k for one in figures} == watched
+    assert {one.figure.metric for one in night["sample"].fallen if one.figure.fusion == "dense"} == {
         name.split("@")[0] if k else name for name, k in watched.items()
     }
-    assert "micro F1@5 of dense alone" in nightly.message(night) and "R@5:15:5" in nightly.message(night)
+    assert "micro F1@5 of dense alone" in str(night) and "R@5:15:5" in str(night)
     with pytest.raises(ConfigError, match="macro-f1@1:5:2 is a mean over labels"):
         site.run("x", nightly__watch__metrics=["macro-f1@1:5:2"])
 
@@ -147,8 +148,8 @@ def test_settings_that_differ_are_named(tmp_path: Path, texts: Texts) -> None:
     site.run("good")
     site.degrade(0.5)
     night = site.run("bad", evaluate__seed=7)
-    assert night.changed("sample") == ["data", "configuration"]
-    assert "settings that differ: evaluate.seed was 0, is 7" in nightly.message(night)
+    assert night["sample"].changed == ["data", "configuration"]
+    assert "settings that differ: evaluate.seed was 0, is 7" in str(night)
 
 
 def test_a_publishing_error_does_not_lower_the_verdict(tmp_path: Path, texts: Texts) -> None:
@@ -166,7 +167,7 @@ def test_a_publishing_error_does_not_lower_the_verdict(tmp_path: Path, texts: Te
     assert [body["exit_code"] for body in inbox.bodies] == [10]
     assert site.verdicts()[-1] == ("bad", "sample", "regression")
     assert any(problem.startswith("not published: ") and "is left alone" in problem for problem in night.problems)
-    assert "not published" in nightly.message(night)
+    assert "not published" in str(night)
     assert (stray / "notes.txt").read_text() == "mine"
 
 
@@ -180,9 +181,9 @@ def test_a_full_disk_while_publishing(tmp_path: Path, texts: Texts, monkeypatch:
         patched.setattr(record, "_report", full)
         night = site.run("full")
     assert night.exit_code == 0
-    assert night.problems == ["no report: [Errno 28] No space left on device"]
+    assert night.problems == ("no report: [Errno 28] No space left on device",)
     facts = json.loads((site.work / "nightly" / "full" / "summary.json").read_text())
-    assert facts["problems"] == night.problems
+    assert facts["problems"] == list(night.problems)
 
 
 def test_a_night_that_cannot_be_recorded_has_failed_and_says_so(
@@ -201,7 +202,7 @@ def test_a_night_that_cannot_be_recorded_has_failed_and_says_so(
         site.degrade(0.25)
         fell = site.run("fell", nightly__alerts__webhook=address)
     assert (night.exit_code, fell.exit_code) == (13, 10)
-    assert "the night is not in the history: [Errno 28] No space left on device" in nightly.message(night)
+    assert "the night is not in the history: [Errno 28] No space left on device" in str(night)
     assert [body["exit_code"] for body in inbox.bodies] == [13, 10]
     assert json.loads((site.work / "nightly" / "full" / "summary.json").read_text())["recorded"] is False
     assert site.verdicts() == [("good", "sample", "ok")]
@@ -225,9 +226,9 @@ def test_what_is_not_the_datas_fault_is_a_failure(
         patched.setattr(evaluate, "write", failing)
         night = site.run("night", nightly__datasets=[str(other), str(site.dataset)])
     assert night.exit_code == 13
-    assert list(night.evaluated) == ["sample"]
-    assert "other: failed" in nightly.message(night)
-    assert "ZeroDivisionError: somewhere deep inside" in nightly.message(night)
+    assert [dataset.name for dataset in night.datasets] == ["sample"]
+    assert "other: failed" in str(night)
+    assert "ZeroDivisionError: somewhere deep inside" in str(night)
     assert site.run("room-again").exit_code == 0
 
 
@@ -241,12 +242,12 @@ def test_drift_and_a_missing_dataset(tmp_path: Path, texts: Texts) -> None:
     both = [str(site.dataset), str(tmp_path / "no.yaml")]
     settings = {"nightly__tolerance": 90, "nightly__checks__lists": None}
     night = site.run("drifted", nightly__datasets=both, **settings)
-    assert (night.exit_code, night.verdict("sample")) == (11, "data drift")
-    assert "share of judged texts that dense returned nothing for moved by 0.3" in nightly.message(night)
-    assert f"no: missing dataset: {tmp_path / 'no.yaml'}" in nightly.message(night)
+    assert (night.exit_code, night["sample"].verdict) == (11, "data drift")
+    assert "share of judged texts that dense returned nothing for moved by 0.3" in str(night)
+    assert f"no: missing dataset: {tmp_path / 'no.yaml'}" in str(night)
     path.unlink()
     night = site.run("gone")
-    assert (night.exit_code, night.absent[str(site.dataset)].dataset) == (11, "sample")
+    assert (night.exit_code, [absent.dataset for absent in night.absent]) == (11, ["sample"])
     # The history has seen it; with the file back, the last good night is the baseline again.
     assert site.verdicts() == [
         ("good", "sample", "ok"),
@@ -256,7 +257,7 @@ def test_drift_and_a_missing_dataset(tmp_path: Path, texts: Texts) -> None:
     ]
     assert "candidates.parquet does not exist" in site.history().runs()[-1]["reason"]
     path.write_bytes(before)
-    assert site.run("back", nightly__baseline="gone").baselines["sample"]["run_id"] == "good"
+    assert site.run("back", nightly__baseline="gone")["sample"].against == "good"
 
 
 def test_a_rerun_without_a_dataset_keeps_its_good_figures(tmp_path: Path, texts: Texts) -> None:
@@ -270,7 +271,7 @@ def test_a_rerun_without_a_dataset_keeps_its_good_figures(tmp_path: Path, texts:
     figures = site.history().read("watched", ["night-2"])
     assert figures is not None and len(figures) == 6
     (tmp_path / "away.yaml").rename(site.dataset)
-    assert site.run("night-3").baselines["sample"]["attempt"] == second.attempt > first.attempt
+    assert site.run("night-3")["sample"].baseline["attempt"] == second.attempt > first.attempt
 
 
 def test_old_runs_are_removed_but_never_the_baseline(tmp_path: Path, texts: Texts) -> None:
@@ -326,10 +327,8 @@ def test_datasets_do_not_harm_each_other(tmp_path: Path, texts: Texts) -> None:
         files.append(tmp_path / f"{name}-2.yaml")
         files[-1].write_text(yaml.safe_dump({**own, "dataset": name, **change}))
     night = site.run("night", nightly__datasets=[str(files[0]), str(site.dataset), *map(str, files[1:])])
-    assert list(night.evaluated) == ["sample", "plain"]
-    absent = {
-        Path(path).stem: (absent.dataset, "broken.parquet" in absent.reason) for path, absent in night.absent.items()
-    }
+    assert [dataset.name for dataset in night.datasets] == ["sample", "plain"]
+    absent = {Path(absent.file).stem: (absent.dataset, "broken.parquet" in absent.reason) for absent in night.absent}
     assert absent == {"broken-2": ("broken", True), "sample-2": ("sample-2", False)}
     assert night.exit_code == 11
     facts = json.loads((site.work / "nightly" / "night" / "summary.json").read_text())
@@ -351,7 +350,7 @@ def test_texts_that_are_judged_otherwise_are_no_regression(tmp_path: Path, texts
     site.change("judgements", relabelled)
     night = site.run("relabelled", nightly__drift__labels=0.01)
     assert night.exit_code == 12
-    for change in night.changes.values():
+    for change in (one.change for one in night["sample"].compared):
         assert (change.difference, change.baseline) == (0.0, change.tonight)
         assert change.new > 0 and change.gone > 0
 
@@ -367,7 +366,7 @@ def test_a_missing_dataset_keeps_its_last_good_night(tmp_path: Path, texts: Text
     (tmp_path / "away.yaml").rename(site.dataset)
     site.degrade(0.25)
     night = site.run("back", nightly__keep=1)
-    assert (night.exit_code, night.baselines["sample"]["run_id"]) == (10, "good")
+    assert (night.exit_code, night["sample"].against) == (10, "good")
 
 
 def test_nobody_who_listens_changes_the_verdict(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,13 +380,13 @@ def test_nobody_who_listens_changes_the_verdict(site: Site, monkeypatch: pytest.
     assert night.exit_code == 11
     assert any(problem.startswith("alert: webhook: NOT sent, ConnectionRefusedError") for problem in night.problems)
     assert "MLflow did not take the summary: RuntimeError" in night.problems
-    assert "token" not in nightly.message(night) and "password" not in nightly.message(night)
+    assert "token" not in str(night) and "password" not in str(night)
 
 
 def test_the_pinned_run_can_be_run_again(site: Site) -> None:
     night = site.run("night-1", nightly__baseline="night-1")
     assert night.exit_code == 0
-    assert "sample" not in night.baselines
+    assert night["sample"].baseline is None
 
 
 def test_two_at_once(site: Site) -> None:

@@ -82,8 +82,8 @@ def test_a_history_in_an_object_store(store: None, tmp_path: Path) -> None:
     site.place = PLACE
     for run_id in ("1", "2"):
         night = site.run(run_id, nightly__history=PLACE)
-        assert (night.exit_code, night.problems) == (0, [])
-    assert night.against("sample") == "1"
+        assert (night.exit_code, night.problems) == (0, ())
+    assert night["sample"].against == "1"
     site.degrade(1)
     assert site.run("3", nightly__history=PLACE).exit_code == 10
     assert site.verdicts() == [("1", "sample", "ok"), ("2", "sample", "ok"), ("3", "sample", "regression")]
@@ -108,9 +108,9 @@ def test_two_nights_in_a_row_with_credentials_from_settings_alone(settings: dict
     configure(StoreAccess())
     given = {**settings, "work.path": "s3a://nights/work", "grid.engine": "local"}
     nights = [site.run(run_id, **given) for run_id in ("1", "2")]
-    assert [(night.exit_code, night.problems) for night in nights] == [(0, [])] * 2
-    assert [night.evaluated["sample"].built for night in nights] == [True, False]
-    assert nights[1].against("sample") == "1"
+    assert [(night.exit_code, night.problems) for night in nights] == [(0, ())] * 2
+    assert [night["sample"].results.built for night in nights] == [True, False]
+    assert nights[1]["sample"].against == "1"
     assert site.run("1", **given, nightly__checks__oldest=1e-9).exit_code == 14
     configure(StoreAccess())
     history = History("s3a://nights/work/history", settings=settings)

@@ -44,7 +44,7 @@ def test_a_token_appears_nowhere(
         monkeypatch.setenv("HOOK", address)
         for run_id, hook in (("literal", address), ("reference", "env:HOOK")):
             night = site.run(run_id, **{f"nightly__alerts__{setting}": hook}, **settings)
-            assert night.problems == []
+            assert night.problems == ()
     assert [path.rpartition("/")[2] for path in inbox.paths] == [TOKEN, TOKEN]
     assert all(b"python" in listed and TOKEN.encode() not in listed for listed in arguments)
     written = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from fusion.errors import ConfigError
-from jobs.nights import commands, nightly
+from jobs.nights import commands
 from jobs.nights.lease import held_lease
+from jobs.nights.night import Night
 from jobs.settings.config import load_config
 from tests.nights import TEXTS, Site, Texts, good_texts
 
@@ -45,8 +46,9 @@ def site(good: Path, texts: Texts) -> Site:
     return Site(good, texts)
 
 
-def lines(night: nightly.Night) -> str:
-    return nightly.message(night)
+def gaps(night: Night) -> set[str]:
+    """Why figures could not be compared."""
+    return {one.reason for one in night["sample"].uncompared}
 
 
 @pytest.mark.parametrize("table", ["query_figures", "watched", "checks", "judged", "drift", "label_counts"])
@@ -56,26 +58,25 @@ def test_a_baseline_that_lost_its_rows_is_an_alarm(site: Site, table: str, damag
     place = Path(site.place, table)
     shutil.rmtree(place) if damage == "table" else max((place / "_delta_log").glob("*.json")).unlink()
     night = site.run("third")
-    assert (night.exit_code, night.verdict("sample")) == (16, "not compared")
-    assert (
-        f"the history has {'lost' if table == 'query_figures' else 'no'} rows of second in its table {table}"
-        in lines(night)
+    assert (night.exit_code, night["sample"].verdict) == (16, "not compared")
+    assert f"the history has {'lost' if table == 'query_figures' else 'no'} rows of second in its table {table}" in str(
+        night
     )
-    assert "No figure fell" not in nightly.summary_of(night)["headline"]
+    assert "No figure fell" not in night.headline
 
 
 def test_a_night_that_compared_nothing_is_no_baseline_until_it_is_accepted(site: Site) -> None:
     shutil.rmtree(Path(site.place, "query_figures"))
     site.degrade(0.3)
     first, second = site.run("ruined"), site.run("still-ruined")
-    assert [(night.exit_code, night.against("sample")) for night in (first, second)] == [(16, "good")] * 2
-    assert set(first.uncompared.values()) == {"lost"} and len(first.uncompared) == 6
+    assert [(night.exit_code, night["sample"].against) for night in (first, second)] == [(16, "good")] * 2
+    assert [one.reason for one in first["sample"].uncompared] == ["lost"] * 6
     assert "not compared: the history has lost rows of good" in commands.status(site.history())
     assert "what could not be compared" in commands.show(site.history(), "ruined")
-    assert f"accept ruined --dataset sample --work {site.work}" in lines(first)
+    assert f"accept ruined --dataset sample --work {site.work}" in str(first)
     commands.accept(site.history(), "still-ruined", None, "the disk was restored from a backup")
     after = site.run("after")
-    assert (after.exit_code, after.against("sample"), after.uncompared) == (0, "still-ruined", {})
+    assert (after.exit_code, after["sample"].against, after["sample"].uncompared) == (0, "still-ruined", ())
 
 
 WATCHES: dict[str, tuple[dict[str, Any], set[str]]] = {
@@ -91,20 +92,20 @@ WATCHES: dict[str, tuple[dict[str, Any], set[str]]] = {
 @pytest.mark.parametrize(("watch", "reasons"), WATCHES.values(), ids=WATCHES)
 def test_a_change_of_what_is_watched_is_acknowledged(site: Site, watch: dict[str, Any], reasons: set[str]) -> None:
     night = site.run("otherwise", **watch)
-    assert (night.exit_code, set(night.uncompared.values())) == (16, reasons)
+    assert (night.exit_code, gaps(night)) == (16, reasons)
     commands.accept(site.history(), "otherwise", None, "we watch something else now")
     after = site.run("after", **watch)
-    assert (after.exit_code, after.against("sample")) == (0, "otherwise")
+    assert (after.exit_code, after["sample"].against) == (0, "otherwise")
     # A night that was pinned before the change is still compared with, as far as both watch the same.
     pinned = site.run("pinned", nightly__baseline="good", **watch)
-    assert (pinned.exit_code, pinned.uncompared) == (0, {})
+    assert (pinned.exit_code, gaps(pinned)) == (0, set())
 
 
 def test_a_renamed_retriever_is_acknowledged(site: Site) -> None:
     site.change("candidates", lambda rows: [{**r, "retriever": r["retriever"].replace("dense", "new")} for r in rows])
-    assert site.run("checked").verdict("sample") == "data check"
+    assert site.run("checked")["sample"].verdict == "data check"
     night = site.run("renamed", **UNCHECKED)
-    names = {(watched.fusion, reason) for watched, reason in night.uncompared.items()}
+    names = {(one.figure.fusion, one.reason) for one in night["sample"].uncompared}
     assert (night.exit_code, names) == (16, {("new", "new cell"), ("dense", "dropped")})
     # What is gone is an alarm of that night only: once it is accepted, nobody misses the old name.
     commands.accept(site.history(), "checked", None, "it has another name now")
@@ -116,9 +117,7 @@ def test_a_first_night_of_one_dataset_is_no_alarm_and_says_so(site: Site) -> Non
     other.write_text(site.dataset.read_text().replace("dataset: sample", "dataset: other"))
     night = site.run("second", nightly__datasets=[str(site.dataset), str(other)])
     assert night.exit_code == 0
-    assert nightly.summary_of(night)["headline"] == (
-        "No figure fell since good; other: no baseline yet, nothing to compare with."
-    )
+    assert night.headline == ("No figure fell since good; other: no baseline yet, nothing to compare with.")
 
 
 def repeated(site: Site) -> None:
@@ -144,7 +143,8 @@ def test_a_text_of_several_folds_is_compared_fold_by_fold(tmp_path: Path, texts:
     site.change("candidates", lambda rows: rows[::-1])
     same = site.run("same")
     assert same.exit_code == 0
-    assert {(change.difference, change.paired, change.gone) for change in same.changes.values()} == {(0.0, True, 0)}
+    changes = {one.change for one in same["sample"].compared}
+    assert {(change.difference, change.paired, change.gone) for change in changes} == {(0.0, True, 0)}
 
     def worse(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         here = {"fold": 1, "retriever": "bm25"}
@@ -152,7 +152,7 @@ def test_a_text_of_several_folds_is_compared_fold_by_fold(tmp_path: Path, texts:
 
     site.change("candidates", worse)
     night = site.run("worse")
-    assert night.exit_code == 10 and "bm25" in {watched.fusion for watched in night.fallen}
+    assert night.exit_code == 10 and "bm25" in {one.figure.fusion for one in night["sample"].fallen}
 
 
 def test_new_folds_compare_texts_with_themselves_and_say_so(site: Site) -> None:
@@ -161,10 +161,11 @@ def test_new_folds_compare_texts_with_themselves_and_say_so(site: Site) -> None:
     )
     night = site.run("folds")
     assert night.exit_code == 0
-    assert all(change.paired and 0.4 < change.other_folds / change.texts < 0.6 for change in night.changes.values())
+    changes = [one.change for one in night["sample"].compared]
+    assert all(change.paired and 0.4 < change.other_folds / change.texts < 0.6 for change in changes)
     site.degrade(0.25)
     night = site.run("worse", nightly__baseline="good")
-    assert night.exit_code == 10 and " in another fold than then), p " in lines(night)
+    assert night.exit_code == 10 and " in another fold than then), p " in str(night)
 
 
 def test_a_single_text_that_falls_is_an_alarm(tmp_path: Path) -> None:
@@ -173,9 +174,9 @@ def test_a_single_text_that_falls_is_an_alarm(tmp_path: Path) -> None:
     assert site.run("same", **UNCHECKED).exit_code == 0
     site.change("candidates", lambda rows: [{**row, "scores": row["scores"][::-1]} for row in rows])
     night = site.run("worse", **UNCHECKED)
-    assert night.exit_code == 16 and "untested" in night.uncompared.values()
-    assert "further than the tolerance of 0.50 points, over 1 text: too few for a test" in lines(night)
-    assert "no alarm" not in lines(night)
+    assert night.exit_code == 16 and "untested" in gaps(night)
+    assert "further than the tolerance of 0.50 points, over 1 text: too few for a test" in str(night)
+    assert "no alarm" not in str(night)
 
 
 def with_nightly(site: Site, **settings: Any) -> None:
@@ -190,7 +191,7 @@ def test_settings_of_the_gate_in_a_datasets_file_count(site: Site, own: dict[str
     with_nightly(site, **own)
     night = site.run("own")
     assert (night.exit_code == 0) == ("baseline" not in own)
-    assert night.against("sample") == own.get("baseline", "good")
+    assert night["sample"].against == own.get("baseline", "good")
 
 
 @pytest.mark.parametrize(
@@ -231,8 +232,8 @@ def test_a_guard_that_guards_nothing_is_an_alarm(
     """What only the data tell: one table has the lists of all retrievers, and one the label groups. From the first
     night on."""
     night = Site(tmp_path, texts).run("first", **settings)
-    assert (night.exit_code, night.verdict("sample")) == (16, "not compared")
-    assert words in lines(night)
+    assert (night.exit_code, night["sample"].verdict) == (16, "not compared")
+    assert words in str(night)
 
 
 def test_a_pinned_night_that_is_gone_is_not_passed_over(site: Site) -> None:
@@ -255,4 +256,4 @@ def test_fewer_texts_than_were_recorded_are_lost_rows(site: Site) -> None:
         "query_figures", rows.drop_columns(keys).slice(0, TEXTS), "good", "sample", rows["attempt"][0].as_py()
     )
     night = site.run("next")
-    assert night.exit_code == 16 and "lost" in night.uncompared.values()
+    assert night.exit_code == 16 and "lost" in gaps(night)

@@ -22,17 +22,17 @@ def test_a_night_on_spark_follows_one_without(spark: SparkSession, tmp_path: Pat
     first = site.run("local")
     site.work.joinpath("sample", "nightly").rename(tmp_path / "away")
     second = site.run("spark", spark, grid__engine="arrays")
-    assert second.evaluated["sample"].built
-    assert (second.exit_code, second.problems) == (0, [])
-    assert second.figures == first.figures
-    assert {change.difference for change in second.changes.values()} == {0.0}
-    assert {(change.new, change.gone) for change in second.changes.values()} == {(0, 0)}
+    assert second["sample"].results.built
+    assert (second.exit_code, second.problems) == (0, ())
+    assert second["sample"].figures == first["sample"].figures
+    changes = {one.change for one in second["sample"].compared}
+    assert {(change.difference, change.new, change.gone) for change in changes} == {(0.0, 0, 0)}
     counted = [
-        {name: value for name, value in night.counted["sample"].quantities.items() if not name.startswith("age")}
+        {name: value for name, value in night["sample"].counts.quantities.items() if not name.startswith("age")}
         for night in (first, second)
     ]
     assert counted[0] == counted[1]
-    judged = [night.counted["sample"].judged.sort_by("text_id") for night in (first, second)]
+    judged = [night["sample"].counts.judged.sort_by("text_id") for night in (first, second)]
     assert judged[0].equals(judged[1])
 
 
@@ -44,7 +44,7 @@ def test_history_in_catalog_tables(spark: SparkSession, tmp_path: Path) -> None:
     try:
         for run_id in ("a", "b", "b"):
             night = site.run(run_id, nightly__history=place)
-        assert night.baselines["sample"]["run_id"] == "a"
+        assert night["sample"].against == "a"
         history = History(place, spark)
         assert [(row["run_id"], row["verdict"]) for row in history.runs()] == [("a", "ok"), ("b", "ok")]
         assert [row["attempt"] for row in history.attempts()] == [1, 2, 3]

@@ -16,7 +16,7 @@ from fusion.metrics import Aspect
 from jobs.reporting.answer import facts, headline, loss_lines
 from jobs.reporting.dataset import Report
 from jobs.reporting.formats import cell_name, figure, shown_cell
-from jobs.reporting.night_data import DatasetNight, NightVerdict
+from jobs.reporting.night import NightBanner
 from jobs.reporting.page import page
 from jobs.reporting.sections import scale
 from jobs.reporting.tables import distinct_rows
@@ -105,7 +105,7 @@ def test_names_cannot_break_out(report):
     dataset = with_parts(
         report.datasets[0], name=HOSTILE, config=HOSTILE, result=replace(report.datasets[0].result, sources=(HOSTILE,))
     )
-    night = NightVerdict(HOSTILE, 10, (DatasetNight(HOSTILE, "regression", HOSTILE, (HOSTILE,), True),))
+    night = NightBanner(HOSTILE, 10, HOSTILE, ((HOSTILE,) * 7,), (HOSTILE,))
     html = page(replace(report, title=HOSTILE, datasets=(dataset,), night=night), [(HOSTILE, HOSTILE)])
     plain = page(report)
     assert html.count("<script") == plain.count("<script")
