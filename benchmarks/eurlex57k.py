@@ -111,7 +111,7 @@ def _line(dataset: DatasetReport, paper: PaperFigures, aspect: Aspect) -> str:
     says = [name for name, tied in (("folds", by_folds), ("texts", by_texts)) if FAVOURITE in tied]
     answer = "yes, by " + " and ".join(says) if says else "no"
     figures = f"{paper.rank_correlation[aspect]:.2f} | {best} | {len(by_folds)} | {len(by_texts)} | {answer}"
-    return f"| {aspect.label_group} | {aspect.measure} | {figures} |"
+    return f"| {aspect.label_group} | {aspect.metric_at_k} | {figures} |"
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def measured(config: Config) -> list[str]:
     assert tuned.tuning.train_texts is not None
     lists = load_lists(engine.tables, sources, True, config.evaluate.relevant_from)
     evaluation = EvaluationPlan(
-        lists.layout, tuple(PLAIN), (ALL,), "group", tuner.evaluation.measures, strategies=tuned.tuning.strategies
+        lists.layout, tuple(PLAIN), (ALL,), "group", tuner.evaluation.metrics, strategies=tuned.tuning.strategies
     )
     found, problems = Found(evaluation, tuned.tuning.train_texts), Problems()
     for table in text_tables(lists.rows, AT_ONCE):

@@ -163,7 +163,7 @@ def cost_lines(ways: Mapping[str, Config], seconds: Mapping[str, Sequence[float]
     metrics, cells = (ratios(name) for name in (ALL_METRICS, EVERYTHING))
     return [
         f"Tests leave {median(tests):.0%} of the throughput of `arrays` ({tests[0]:.0%} to {tests[-1]:.0%}).",
-        f"All {len(ways[ALL_METRICS].evaluate.measures)} measures take {median(metrics) - 1:.0%} longer than the "
+        f"All {len(ways[ALL_METRICS].evaluate.parsed_metrics)} metrics take {median(metrics) - 1:.0%} longer than the "
         f"paper's six ({metrics[0] - 1:.0%} to {metrics[-1] - 1:.0%}).",
         f"Everything: {len(ways[EVERYTHING].grid.grid(RETRIEVERS).cells)} cells instead of 60, "
         f"{median(cells):.1f} times their time.",
@@ -196,7 +196,7 @@ def timed(session: SparkSession, config: Config) -> float:
 def evaluation_of(session: SparkSession, config: Config) -> EvaluationPlan:
     layout = load_lists(SparkTables(session), Sources.of(config.inputs), judged=True).layout
     cells = tuple(config.grid.grid(layout.retrievers).cells)
-    return EvaluationPlan(layout, cells, layout.views, "group", tuple(config.evaluate.measures))
+    return EvaluationPlan(layout, cells, layout.views, "group", tuple(config.evaluate.parsed_metrics))
 
 
 def compilation(fresh: bool) -> float:

@@ -176,4 +176,4 @@ def _measured_metrics() -> str:
             ]
             rows.append([f"`{name}@{k}`", *figures])
     header = [f"{dataset}, {who}" for dataset, path in DATASETS.items() for who in [*singles(path), cell]]
-    return markdown(["measure", *header], rows)
+    return markdown(["metric", *header], rows)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from fusion.metrics import Measure
+from fusion.metrics import Metric
 from fusion.statistics.paired import UNIT
 from fusion.statistics.signs import blocks_of, randomization_p
 from fusion.statistics.tally import hit_weights
@@ -69,7 +69,7 @@ def populations(rng: np.random.Generator) -> dict[str, Array]:
     """Pairs of figures [text, 2], whole numbers of UNIT."""
     number = np.minimum(1 + rng.poisson(4, POPULATION), 10)
     figures = np.zeros((POPULATION, 2))
-    weights = hit_weights(Measure("ndcg", 10), 10)
+    weights = hit_weights(Metric("ndcg", 10), 10)
     for label in range(10):
         # How well a label is found is shared by the two rankings; a third of the labels they rank alike.
         shared = rng.normal(1.5, 1.2, (POPULATION, 1))

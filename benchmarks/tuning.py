@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from benchmarks.data import write_data
 from fusion.cells import ANY_FOLD, Cell
 from fusion.grid.grid import Grid
-from fusion.metrics import parse_measures
+from fusion.metrics import parse_metrics
 from fusion.models.models import Model
 from fusion.models.strategies import LAMBDAMART, LOGISTIC, Strategy
 from fusion.tuning.search import parameter_cells, weighted_cells
@@ -71,7 +71,7 @@ def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
     lists = load_lists(LocalEngine().tables, Sources.of(settings.inputs), True)
     train_texts, views = _counts(lists), lists.layout.views
     plain = EvaluationPlan(
-        lists.layout, tuple(Grid.of("all", "all").cells), views, "group", tuple(parse_measures("ndcg@10"))
+        lists.layout, tuple(Grid.of("all", "all").cells), views, "group", tuple(parse_metrics("ndcg@10"))
     )
     learner = Learner(
         replace(plain, cells=()), settings.tune.goal, {view: (view,) for view in views}, train_texts, Parting(0), []

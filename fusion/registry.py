@@ -196,7 +196,7 @@ class Fusion(Algorithm):
 
 
 @dataclass(frozen=True)
-class Metric:
+class MetricEntry:
     """What all metrics have. One name and some others that people type."""
 
     name: str
@@ -211,7 +211,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class TextMetric(Metric):
+class TextMetric(MetricEntry):
     """A mean over texts. `worth` says what the hits of each text are worth; see fusion/worth.py."""
 
     worth: Callable[[int, JudgedTexts], Worth] = field(kw_only=True)
@@ -229,7 +229,7 @@ class TextMetric(Metric):
 
 
 @dataclass(frozen=True)
-class LabelMetric(Metric):
+class LabelMetric(MetricEntry):
     """A mean over the labels that test texts carry. `of_labels(hits, listed, carried)` has an array entry per label:
     the texts that carry it and have it among their first k, that have it there, and that carry it."""
 

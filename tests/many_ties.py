@@ -47,7 +47,7 @@ def many_ties(seed: int, runs: int, graded: bool, texts: int = 30) -> Data:
 
 
 def our_figures(data: Data, metrics: list[str], **settings: object) -> dict[tuple[str, str], float]:
-    """By cell and measure."""
+    """By cell and metric."""
     chosen = {"evaluate.details": False, **{f"evaluate.{name}": value for name, value in settings.items()}}
     found = xf.evaluate(data.grades, data.runs, metrics=metrics, cells=CELLS, engine="local", settings=chosen)
     return {

@@ -15,7 +15,7 @@ from scipy import special, stats
 
 from fusion.cells import SINGLE, Cell
 from fusion.grid.grid import Grid
-from fusion.metrics import Aspect, Measure
+from fusion.metrics import Aspect, Metric
 from fusion.registry import FUSIONS
 from fusion.statistics.significance import sign_change_p, wilson_interval
 from jobs.evaluation.result import Result
@@ -44,9 +44,9 @@ DATASETS = {"Eurlex-4K": 19_314, "Wiki10-31K": 20_762, "Amazon-670K": 643_474, "
 RETRIEVERS = ("bm25", "dense")
 SINGLES = [Cell(SINGLE, name) for name in RETRIEVERS]
 CELLS = Grid.of("all", "all").cells
-MEASURES = [Measure(metric, k) for metric in ("ndcg", "precision") for k in (1, 5, 10)]
+MEASURES = [Metric(metric, k) for metric in ("ndcg", "precision") for k in (1, 5, 10)]
 ASPECTS = tuple(
-    Aspect(group, measure.metric, measure.k, ideal)
+    Aspect(group, measure.name, measure.k, ideal)
     for group, ideal in (("tail", "all"), ("tail", "group"), ("head", "all"), ("head", "group"), ("all", "all"))
     for measure in MEASURES
 )
@@ -184,7 +184,7 @@ def _quality(rng: np.random.Generator) -> dict[Cell, float]:
 def _aspect(
     rng: np.random.Generator, aspect: Aspect, quality: dict[Cell, float], folds: tuple[int, ...]
 ) -> dict[Cell, _Figure]:
-    level = _LEVEL[aspect.label_group][MEASURES.index(aspect.measure)]
+    level = _LEVEL[aspect.label_group][MEASURES.index(aspect.metric_at_k)]
     if aspect.ideal == "group" and aspect.metric == "ndcg" and aspect.k > 1:
         level += 0.2
     of_fold = rng.normal(0, 0.006, len(folds))

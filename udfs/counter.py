@@ -13,7 +13,7 @@ import pyarrow as pa
 from fusion.grid.grid import Grid
 from fusion.grid.hits import Hits, find_hits
 from fusion.labels import ALL
-from fusion.metrics import Aspect, Measure, text_measures
+from fusion.metrics import Aspect, Metric, text_metrics
 from fusion.registry import METRICS
 from fusion.statistics.coverage import Coverage, common_candidates
 from fusion.statistics.label_counts import ENTRIES, BestLabels
@@ -119,7 +119,7 @@ class Counter:
         self._count_input(batch)
         best = evaluation.best_labels()
         further_sums = None
-        if evaluation.further_measures:
+        if evaluation.further_metrics:
             report_large_gains(batch, evaluation, self.problems)
             further_sums = FurtherSums(batch, evaluation, [self._tally(int(fold)) for fold in np.unique(batch.fold)])
         hits = judged_hits(batch, evaluation, self.grid, self.problems, best)
@@ -311,14 +311,14 @@ def _packed_row(fold: int, part: str, places: bytes, counts: bytes, problems: Pr
     )
 
 
-def figure_names(evaluation: EvaluationPlan) -> dict[str, tuple[Measure, str]]:
+def figure_names(evaluation: EvaluationPlan) -> dict[str, tuple[Metric, str]]:
     """The columns: `ndcg@10` and, where only the labels of the group make the ideal ranking, `ndcg@10_group`. Metrics
     of labels have no figure for a text."""
     return {
-        str(measure) + ("" if ideal == ALL else f"_{ideal}"): (measure, ideal)
+        str(metric) + ("" if ideal == ALL else f"_{ideal}"): (metric, ideal)
         for ideal in IDEALS
-        for measure in text_measures(evaluation.measures)
-        if ideal == ALL or METRICS[measure.metric].ideal
+        for metric in text_metrics(evaluation.metrics)
+        if ideal == ALL or METRICS[metric.name].ideal
     }
 
 
@@ -358,23 +358,23 @@ def _figures(
     batch: Batch, evaluation: EvaluationPlan, hits: Hits, relevant: list[Ints], counted: Ints, gains: BatchGains
 ) -> dict[str, Floats]:
     """The figures [text, column] of the counted texts in one view, by name."""
-    known: dict[tuple[Measure, str], Floats] = {}
-    if evaluation.further_measures:
+    known: dict[tuple[Metric, str], Floats] = {}
+    if evaluation.further_metrics:
         texts = view_texts(batch, evaluation, hits, relevant, gains)
-        further = TextFigures(hits.view, evaluation.further_measures, texts)
+        further = TextFigures(hits.view, evaluation.further_metrics, texts)
         nowhere = np.zeros((1, len(further.parts), hits.ranks.shape[1]), np.int64)
         values = further.of(counted, np.zeros(len(batch.texts), np.int64), nowhere)
-        known = {(measure, IDEALS[i]): values[a] for a, (measure, i) in enumerate(further.aspects)}
+        known = {(metric, IDEALS[i]): values[a] for a, (metric, i) in enumerate(further.aspects)}
     relevant_hits = relevant_only(hits, evaluation.rules)
     ranks = np.where(relevant_hits.ranks > evaluation.k, 0, relevant_hits.ranks)
     figures = {}
-    for name, (measure, ideal) in figure_names(evaluation).items():
-        if measure in evaluation.further_measures:
+    for name, (metric, ideal) in figure_names(evaluation).items():
+        if metric in evaluation.further_metrics:
             # In the view of all labels the two ideals are one.
-            figures[name] = known.get((measure, ideal), known[measure, ALL])
+            figures[name] = known.get((metric, ideal), known[metric, ALL])
             continue
         number = np.minimum(relevant[IDEALS.index(ideal)], evaluation.k)[relevant_hits.text]
-        worth = hit_weights(measure, evaluation.k)[ranks, number[:, None]]
+        worth = hit_weights(metric, evaluation.k)[ranks, number[:, None]]
         figures[name] = _sums(worth, relevant_hits.text, len(batch.texts))[counted]
     return figures
 

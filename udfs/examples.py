@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.metrics import Aspect, Measure
+from fusion.metrics import Aspect, Metric
 from fusion.statistics.paired import Watch
 from fusion.statistics.watchers import NOBODY, Extremes
 from fusion.types import Int32s, Ints
@@ -33,16 +33,16 @@ class Kept(NamedTuple):
 
 
 class ExampleTexts:
-    """Of every view, outcome, fused column and retriever the texts with the greatest differences, by one measure.
+    """Of every view, outcome, fused column and retriever the texts with the greatest differences, by one metric.
 
     Texts are numbered by id, which decides between equal differences. Batches mostly come in the order of ids, and then
     numbers go on from one to the next; where they do not, what was kept is set aside, and numbers begin anew."""
 
     def __init__(
-        self, layout: Layout, views: Sequence[str], columns: int, retrievers: int, measure: Measure, keep: int
+        self, layout: Layout, views: Sequence[str], columns: int, retrievers: int, metric: Metric, keep: int
     ) -> None:
         self.keep = keep
-        self._layout, self._views, self._measure = layout, views, measure
+        self._layout, self._views, self._metric = layout, views, metric
         self._shape = (columns, retrievers, keep)
         self._set_aside: list[Kept] = []
         self._begin_anew()
@@ -65,7 +65,7 @@ class ExampleTexts:
 
     def watch(self, view: str) -> Watch:
         """What sees the figures of the batch in a view."""
-        return Watch(Aspect(view, *self._measure), self._extremes[view], self._numbers)
+        return Watch(Aspect(view, *self._metric), self._extremes[view], self._numbers)
 
     def end(self) -> None:
         """Keep what the batch has to offer."""

@@ -17,7 +17,7 @@ from fusion.grid.hits import Hits, TieOrder
 from fusion.grid.listed import count_listed
 from fusion.kernel.texts import Scope
 from fusion.labels import ALL
-from fusion.metrics import Measure
+from fusion.metrics import Metric
 from fusion.registry import METRICS, Gain, TextMetric
 from fusion.statistics.paired import TEXTS_AT_A_TIME
 from fusion.statistics.tally import Tally
@@ -52,7 +52,7 @@ class Evaluated(Protocol):
     def propensities(self) -> Propensities | None: ...
 
     @property
-    def further_measures(self) -> Sequence[Measure]: ...
+    def further_metrics(self) -> Sequence[Metric]: ...
 
 
 class ViewFigures:
@@ -112,7 +112,7 @@ class FurtherSums:
     def figures(self, view: int, hits: Hits, relevant: Sequence[Ints]) -> ViewFigures:
         """Of the texts in a view, with its hits and the numbers of relevant labels: all, and those of the view."""
         texts = view_texts(self._batch, self._evaluation, hits, relevant, self._gains)
-        figures = TextFigures(hits.view, self._evaluation.further_measures, texts)
+        figures = TextFigures(hits.view, self._evaluation.further_metrics, texts)
         self._of_view = ViewFigures(figures, self._fold, len(self._tallies))
         return self._of_view
 
@@ -121,10 +121,10 @@ class FurtherSums:
         figures = self._of_view.figures
         ideals = [ideal for _, ideal in figures.parts]
         for fold, tally in enumerate(self._tallies):
-            measures = [tally.measures.index(measure) for measure, _ in figures.parts]
-            tally.sums[view, ideals, measures] += self._of_view.sums[fold]
+            metrics = [tally.metrics.index(metric) for metric, _ in figures.parts]
+            tally.sums[view, ideals, metrics] += self._of_view.sums[fold]
             counted_here = np.flatnonzero(counted & (self._fold == fold))
-            tally.ideal_sums[view, ideals, measures] += figures.ideal_sums(counted_here)
+            tally.ideal_sums[view, ideals, metrics] += figures.ideal_sums(counted_here)
 
 
 def tie_order(batch: Batch, rules: Rules) -> TieOrder | None:
@@ -153,8 +153,8 @@ def relevant_only(hits: Hits, rules: Rules) -> Hits:
 def view_texts(
     batch: Batch, evaluation: Evaluated, hits: Hits, relevant: Sequence[Ints], of_batch: BatchGains
 ) -> ViewTexts:
-    """The texts of a batch in one view as measures see them. `hits` are those of the view."""
-    entries = [METRICS[measure.metric] for measure in evaluation.further_measures]
+    """The texts of a batch in one view as metrics see them. `hits` are those of the view."""
+    entries = [METRICS[metric.name] for metric in evaluation.further_metrics]
     kinds = {entry.gain for entry in entries if isinstance(entry, TextMetric)}
     group = None if hits.view == ALL else evaluation.layout.group_names.index(hits.view)
     gains: dict[Gain, Sequence[Gains]] = {}
@@ -179,7 +179,7 @@ def view_texts(
 
 
 def _graded(batch: Batch, rules: Rules, hits: Hits, group: int | None) -> tuple[Hits, Hits, Ints]:
-    """The hits that count under some measure, those that are judged and not relevant, and the number of all labels of
+    """The hits that count under some metric, those that are judged and not relevant, and the number of all labels of
     each text that are. As in trec_eval, labels of a negative grade are not judged."""
     assert hits.grade is not None and batch.texts.judged is not None
     labels, groups, grade = batch.texts.judged

@@ -17,7 +17,7 @@ from fusion.grid.trained import Learned
 from fusion.kernel.candidates import DEFAULT, Policies
 from fusion.kernel.texts import Scope
 from fusion.labels import ALL, frequency_bands
-from fusion.metrics import LARGEST_TABLE, Measure, decisive, is_tabled, measure_parts, text_measures
+from fusion.metrics import LARGEST_TABLE, Metric, decisive, is_tabled, metric_parts, text_metrics
 from fusion.models.strategies import Strategy
 from fusion.statistics.coverage import BANDS, UNSEEN, Coverage, joined_bands
 from fusion.statistics.label_counts import BestLabels, LabelCounts, label_sums
@@ -169,7 +169,7 @@ class LabelCounter:
 
 
 DEFAULT_CUTOFF = 10
-"""Where no measure has a cut-off, label frequencies are looked at among so many first labels."""
+"""Where no metric has a cut-off, label frequencies are looked at among so many first labels."""
 
 
 @dataclass(frozen=True)
@@ -188,13 +188,13 @@ class Details:
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """The cells, views and measures, with everything that figures depend on beside the lists."""
+    """The cells, views and metrics, with everything that figures depend on beside the lists."""
 
     layout: Layout
     cells: tuple[Cell, ...]
     views: tuple[str, ...]
     scope: Scope
-    measures: tuple[Measure, ...]
+    metrics: tuple[Metric, ...]
     details: Details | None = None
     rules: Rules = PLAIN_RULES
     propensities: Propensities | None = None
@@ -205,8 +205,8 @@ class EvaluationPlan:
 
     @property
     def k(self) -> int:
-        """The deepest cut-off of the measures that hits by rank tell; 0 if there are none."""
-        return max((measure.deepest for measure in self.measures if is_tabled(measure, self.rules)), default=0)
+        """The deepest cut-off of the metrics that hits by rank tell; 0 if there are none."""
+        return max((metric.deepest for metric in self.metrics if is_tabled(metric, self.rules)), default=0)
 
     @cached_property
     def depth(self) -> int:
@@ -216,17 +216,17 @@ class EvaluationPlan:
     @property
     def _cutoffs(self) -> list[int]:
         """Where label frequencies are looked at."""
-        return [k for k in (measure.deepest for measure in self.measures) if 0 < k <= LARGEST_TABLE] or [DEFAULT_CUTOFF]
+        return [k for k in (metric.deepest for metric in self.metrics) if 0 < k <= LARGEST_TABLE] or [DEFAULT_CUTOFF]
 
     @property
     def _label_cutoff(self) -> int:
         """Where single labels are looked at."""
-        return min(decisive(self.measures).deepest or DEFAULT_CUTOFF, LARGEST_TABLE)
+        return min(decisive(self.metrics).deepest or DEFAULT_CUTOFF, LARGEST_TABLE)
 
     @cached_property
-    def further_measures(self) -> list[Measure]:
-        """The measures that need every text's figure."""
-        return [measure for measure in text_measures(self.measures) if not is_tabled(measure, self.rules)]
+    def further_metrics(self) -> list[Metric]:
+        """The metrics that need every text's figure."""
+        return [metric for metric in text_metrics(self.metrics) if not is_tabled(metric, self.rules)]
 
     @cached_property
     def grid(self) -> Grid:
@@ -245,7 +245,7 @@ class EvaluationPlan:
         return count_keys(self.layout.retrievers)
 
     def new_tally(self) -> Tally:
-        counted = measure_parts(self.further_measures)
+        counted = metric_parts(self.further_metrics)
         return Tally(self.views, self._width, self.k, len(self.count_keys), counted)
 
     def new_coverage(self) -> Coverage:
@@ -259,21 +259,21 @@ class EvaluationPlan:
         assert self.details is not None
         vectors, seed = self.details.randomizations, self.details.seed
         blocks = self.details.blocks if vectors else 0
-        measures = text_measures(self.measures)
-        return PairedSums(self.views, measures, self._width, blocks, vectors, seed, self.rules)
+        metrics = text_metrics(self.metrics)
+        return PairedSums(self.views, metrics, self._width, blocks, vectors, seed, self.rules)
 
     def new_examples(self) -> ExampleTexts | None:
         """None where no examples are kept."""
-        if self.details is None or not self.details.examples or not text_measures(self.measures):
+        if self.details is None or not self.details.examples or not text_metrics(self.metrics):
             return None
         columns, retrievers = len(self.grid.columns), len(self.layout.retrievers)
-        of = (columns, retrievers, decisive(self.measures), self.details.examples)
+        of = (columns, retrievers, decisive(self.metrics), self.details.examples)
         return ExampleTexts(self.layout, self.views, *of)
 
     @cached_property
-    def decisive(self) -> Measure | None:
-        """The measure by which the texts of a cell are looked at more closely; None where no text has a figure."""
-        of_texts = text_measures(self.measures)
+    def decisive(self) -> Metric | None:
+        """The metric by which the texts of a cell are looked at more closely; None where no text has a figure."""
+        of_texts = text_metrics(self.metrics)
         return decisive(of_texts) if of_texts else None
 
     def new_lengths(self) -> dict[str, LengthSums]:

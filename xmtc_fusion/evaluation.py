@@ -13,7 +13,7 @@ from fusion import __version__
 from fusion.cells import SINGLE, Cell
 from fusion.errors import unknown_name
 from fusion.labels import ALL
-from fusion.metrics import Measure, parse_measures
+from fusion.metrics import Metric, parse_metrics
 from fusion.statistics.significance import best_of, mean_std
 from jobs.evaluation.result import Result
 from jobs.settings.base import OutputSettings
@@ -165,7 +165,7 @@ class Evaluation:
             (row for row in self._dataset.rows if decisive in row.values), key=lambda row: -row.values[decisive].mean
         )
         shown = [*(row for row in rows if row.single), *[row for row in rows if not row.single][:best]]
-        header = "".join(f"<th>{escape(str(aspect.measure))}</th>" for aspect in aspects)
+        header = "".join(f"<th>{escape(str(aspect.metric_at_k))}</th>" for aspect in aspects)
         lines = [
             f"<tr><th>{escape(row.cell.normalization)}</th><th>{escape(row.cell.fusion)}</th>"
             + "".join(f"<td>{_figure_html(row.values.get(aspect))}</td>" for aspect in aspects)
@@ -200,11 +200,11 @@ class Evaluation:
             from jobs.reporting.model import decisive
 
             return decisive(aspects)
-        wanted: Measure = parse_measures(measure)[0]
+        wanted: Metric = parse_metrics(measure)[0]
         for aspect in aspects:
-            if aspect.measure == wanted and aspect.ideal == ALL:
+            if aspect.metric_at_k == wanted and aspect.ideal == ALL:
                 return aspect
-        raise unknown_name("metric", measure, dict.fromkeys(str(aspect.measure) for aspect in aspects))
+        raise unknown_name("metric", measure, dict.fromkeys(str(aspect.metric_at_k) for aspect in aspects))
 
 
 def _figure_html(value: Value | None) -> str:

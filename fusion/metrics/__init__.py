@@ -35,7 +35,7 @@ __all__ = [
     "LARGEST_K",
     "WHOLE",
     "Aspect",
-    "Measure",
+    "Metric",
     "average_precision",
     "bpref",
     "coverage",
@@ -44,18 +44,18 @@ __all__ = [
     "f1",
     "hit_rate",
     "is_tabled",
-    "label_measures",
+    "label_metrics",
     "macro_f1",
     "macro_precision",
     "macro_recall",
-    "measure_parts",
     "metric_names",
+    "metric_parts",
     "micro_f1",
     "micro_precision",
     "micro_recall",
     "mrr",
     "ndcg",
-    "parse_measures",
+    "parse_metrics",
     "precision",
     "psndcg",
     "psp",
@@ -64,7 +64,7 @@ __all__ = [
     "rp",
     "sample_f1",
     "sample_precision",
-    "text_measures",
+    "text_metrics",
 ]
 
 LARGEST_K = 1000
@@ -74,23 +74,23 @@ LARGEST_TABLE = 128
 """The deepest cut-off for which hits are counted by rank and number of relevant labels; those counts grow with its
 square."""
 WHOLE = 0
-"""The cut-off of a measure that looks at the whole ranking."""
+"""The cut-off of a metric that looks at the whole ranking."""
 
 
-class Measure(NamedTuple):
+class Metric(NamedTuple):
     """A metric at a cut-off; WHOLE is none. A mean over cut-offs has none, since its name has them all."""
 
-    metric: str
+    name: str
     k: int
 
     def __str__(self) -> str:
-        return f"{self.metric}@{self.k}" if self.k else self.metric
+        return f"{self.name}@{self.k}" if self.k else self.name
 
     @property
-    def parts(self) -> list[Measure]:
+    def parts(self) -> list[Metric]:
         """What it is the mean of: the metric at each of its cut-offs, or itself."""
-        name = self.metric.partition("@")[0]
-        return [Measure(name, k) for k in METRICS[self.metric].cutoffs] or [self]
+        name = self.name.partition("@")[0]
+        return [Metric(name, k) for k in METRICS[self.name].cutoffs] or [self]
 
     @property
     def deepest(self) -> int:
@@ -107,23 +107,23 @@ class Aspect(NamedTuple):
     ideal: str = ALL
 
     @property
-    def measure(self) -> Measure:
-        return Measure(self.metric, self.k)
+    def metric_at_k(self) -> Metric:
+        return Metric(self.metric, self.k)
 
     def __str__(self) -> str:
-        return f"{self.label_group} {self.measure} {self.ideal}"
+        return f"{self.label_group} {self.metric_at_k} {self.ideal}"
 
 
-def decisiveness(measure: Measure) -> tuple[bool, bool, int]:
-    """The greater it is, the more a measure says where one has to do: nDCG first, then depth. Only chosen cells have a
+def decisiveness(metric: Metric) -> tuple[bool, bool, int]:
+    """The greater it is, the more a metric says where one has to do: nDCG first, then depth. Only chosen cells have a
     metric of labels, so these come last."""
-    of_texts = not isinstance(METRICS[measure.metric], LabelMetric)
-    return measure.metric == "ndcg", of_texts, measure.deepest or LARGEST_K + 1
+    of_texts = not isinstance(METRICS[metric.name], LabelMetric)
+    return metric.name == "ndcg", of_texts, metric.deepest or LARGEST_K + 1
 
 
-def decisive(measures: Iterable[Measure]) -> Measure:
-    """The measure that ranks the cells where one has to do: the deepest nDCG."""
-    return max(measures, key=decisiveness)
+def decisive(metrics: Iterable[Metric]) -> Metric:
+    """The metric that ranks the cells where one has to do: the deepest nDCG."""
+    return max(metrics, key=decisiveness)
 
 
 def metric_names() -> dict[str, str]:
@@ -133,13 +133,13 @@ def metric_names() -> dict[str, str]:
     return {**names, **{alias: name for alias, name in others.items() if alias not in names}}
 
 
-def parse_measures(names: str | Iterable[str]) -> list[Measure]:
+def parse_metrics(names: str | Iterable[str]) -> list[Metric]:
     """`ndcg@10,map`, or a list of such names."""
     words = names.split(",") if isinstance(names, str) else [word for name in names for word in name.split(",")]
     return list(dict.fromkeys(_parse(word.strip()) for word in words))
 
 
-def _parse(word: str) -> Measure:
+def _parse(word: str) -> Metric:
     typed, at, cut = word.partition("@")
     known = metric_names()
     name = known.get(typed.strip().lower().replace("_", "-"))
@@ -147,15 +147,15 @@ def _parse(word: str) -> Measure:
         raise unknown_name("metric", typed, known)
     cutoff = METRICS[name].cutoff
     if not at and cutoff != "needed":
-        return Measure(name, WHOLE)
+        return Metric(name, WHOLE)
     if cutoff == "none":
         raise ConfigError(f"metric {word!r} has no cut-off: it is written {name!r}.")
     if ":" in cut:
-        return Measure(f"{name}@{_parse_cutoffs(word, cut)}", WHOLE)
+        return Metric(f"{name}@{_parse_cutoffs(word, cut)}", WHOLE)
     if not (cut.isdecimal() and 1 <= int(cut) <= LARGEST_K):
         also = f" or none at all, as in {name!r}" if cutoff == "optional" else ""
         raise ConfigError(f"metric {word!r} needs a cut-off from 1 to {LARGEST_K:,}, as in '{name}@10'{also}.")
-    return Measure(name, int(cut))
+    return Metric(name, int(cut))
 
 
 def _parse_cutoffs(word: str, cutoffs: str) -> str:
@@ -175,24 +175,24 @@ def _parse_cutoffs(word: str, cutoffs: str) -> str:
     return f"{first}:{last}:{step}"
 
 
-def measure_parts(measures: Iterable[Measure]) -> list[Measure]:
-    """What has to be counted for measures: themselves, and the parts of means over cut-offs."""
-    return list(dict.fromkeys(part for measure in measures for part in measure.parts))
+def metric_parts(metrics: Iterable[Metric]) -> list[Metric]:
+    """What has to be counted for metrics: themselves, and the parts of means over cut-offs."""
+    return list(dict.fromkeys(part for metric in metrics for part in metric.parts))
 
 
-def text_measures(measures: Iterable[Measure]) -> list[Measure]:
+def text_metrics(metrics: Iterable[Metric]) -> list[Metric]:
     """Those that have a figure for every text."""
-    return [measure for measure in measures if isinstance(METRICS[measure.metric], TextMetric)]
+    return [metric for metric in metrics if isinstance(METRICS[metric.name], TextMetric)]
 
 
-def label_measures(measures: Iterable[Measure]) -> list[Measure]:
+def label_metrics(metrics: Iterable[Metric]) -> list[Metric]:
     """Those that are means over labels."""
-    return [measure for measure in measures if isinstance(METRICS[measure.metric], LabelMetric)]
+    return [metric for metric in metrics if isinstance(METRICS[metric.name], LabelMetric)]
 
 
-def is_tabled(measure: Measure, rules: Rules) -> bool:
-    """Whether counts of hits by rank and number of relevant labels say all about a measure."""
-    entry = METRICS[measure.metric]
+def is_tabled(metric: Metric, rules: Rules) -> bool:
+    """Whether counts of hits by rank and number of relevant labels say all about a metric."""
+    entry = METRICS[metric.name]
     if not isinstance(entry, TextMetric) or not entry.capped or rules.ties == "expected":
         return False
-    return 0 < measure.deepest <= LARGEST_TABLE and not (entry.gain == "grade" and rules.graded)
+    return 0 < metric.deepest <= LARGEST_TABLE and not (entry.gain == "grade" and rules.graded)

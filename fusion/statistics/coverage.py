@@ -10,7 +10,7 @@ from fusion.compiled import compiled
 from fusion.grid.hits import Hits
 from fusion.kernel.texts import TextBlock, small_numbers
 from fusion.labels import ALL
-from fusion.metrics import Measure
+from fusion.metrics import Metric
 from fusion.statistics.tally import IDEALS, Counts, hit_weights
 from fusion.types import Array, Floats, Ints
 
@@ -122,9 +122,9 @@ class Coverage(Counts):
         counts: Ints = np.cumsum(self.band_hits[view, band], axis=1)[:, np.array(self.cutoffs) - 1]
         return counts
 
-    def ceiling(self, view: int, ideal: int, measure: Measure) -> float:
+    def ceiling(self, view: int, ideal: int, metric: Metric) -> float:
         """The figure of a ranking that puts every listed relevant label first."""
-        weights: Floats = hit_weights(measure, self.k)
+        weights: Floats = hit_weights(metric, self.k)
         worth = np.cumsum(weights, axis=0)
         return float((self.reach[view, ideal] * worth).sum() / max(self.texts[view], 1))
 

@@ -23,7 +23,7 @@ import numpy as np
 from fusion.compiled import compiled
 from fusion.grid.hits import Hits
 from fusion.labels import ALL
-from fusion.metrics import Aspect, Measure, is_tabled
+from fusion.metrics import Aspect, Metric, is_tabled
 from fusion.statistics.significance import ManyPaired, Paired, paired_t_of_many_sums, paired_t_of_sums
 from fusion.statistics.signs import randomization_p
 from fusion.statistics.tally import IDEALS, hit_weights, ideals_of
@@ -125,24 +125,24 @@ FEWEST_LABELS = (1, 2, 3, 6, 11)
 
 
 def distinct_aspects(
-    views: Sequence[str], measures: Sequence[Measure], rules: Rules = PLAIN_RULES
+    views: Sequence[str], metrics: Sequence[Metric], rules: Rules = PLAIN_RULES
 ) -> dict[Aspect, Aspect]:
-    """Every aspect, and the first one that has the same figures: nDCG@1 is P@1, and a measure that does not look at
+    """Every aspect, and the first one that has the same figures: nDCG@1 is P@1, and a metric that does not look at
     the number of relevant labels is the same under both ideals. Of a view, those that hits by rank tell come first."""
-    tabled = [measure for measure in measures if is_tabled(measure, rules)]
-    k = max((measure.deepest for measure in tabled), default=0)
+    tabled = [metric for metric in metrics if is_tabled(metric, rules)]
+    k = max((metric.deepest for metric in tabled), default=0)
     first: dict[tuple[str, str, bytes], Aspect] = {}
     same_as = {}
     for view in views:
         for ideal in IDEALS[:1] if view == ALL else IDEALS:
-            for measure in tabled:
-                weights = hit_weights(measure, k)[:, 1:]
+            for metric in tabled:
+                weights = hit_weights(metric, k)[:, 1:]
                 depends = bool((weights != weights[:, :1]).any())
-                aspect = Aspect(view, *measure, ideal)
+                aspect = Aspect(view, *metric, ideal)
                 same_as[aspect] = first.setdefault((view, ideal if depends else "", weights.tobytes()), aspect)
-        for measure in measures:
-            if measure not in tabled:
-                same_as |= {(aspect := Aspect(view, *measure, ideal)): aspect for ideal in ideals_of(measure, view)}
+        for metric in metrics:
+            if metric not in tabled:
+                same_as |= {(aspect := Aspect(view, *metric, ideal)): aspect for ideal in ideals_of(metric, view)}
     return same_as
 
 
@@ -183,7 +183,7 @@ class PairedSums:
     def __init__(
         self,
         views: Sequence[str],
-        measures: Sequence[Measure],
+        metrics: Sequence[Metric],
         columns: int,
         blocks: int = 0,
         vectors: int = 0,
@@ -191,11 +191,11 @@ class PairedSums:
         rules: Rules = PLAIN_RULES,
     ) -> None:
         """`vectors` sign vectors over so many blocks are drawn from the seed; without blocks there is no such test."""
-        self.same_as = distinct_aspects(views, measures, rules)
+        self.same_as = distinct_aspects(views, metrics, rules)
         self.aspects = list(dict.fromkeys(self.same_as.values()))
         self._place = {aspect: self.aspects.index(same) for aspect, same in self.same_as.items()}
-        self._tabled = [is_tabled(aspect.measure, rules) for aspect in self.aspects]
-        self._k = max((measure.deepest for measure in measures if is_tabled(measure, rules)), default=0)
+        self._tabled = [is_tabled(aspect.metric_at_k, rules) for aspect in self.aspects]
+        self._k = max((metric.deepest for metric in metrics if is_tabled(metric, rules)), default=0)
         self._columns, self._vectors, self._seed = columns, vectors, seed
         size, sizes = len(self.aspects), len(FEWEST_LABELS)
         self.queries: Ints = np.zeros((size, 1 + sizes), np.int64)
@@ -226,7 +226,7 @@ class PairedSums:
         of_view = slice(here[0], here[-1] + 1)
         size = np.searchsorted(FEWEST_LABELS, relevant[0], side="right")
         if further is not None:
-            # A label of too low a grade to be relevant may still count in a graded measure.
+            # A label of too low a grade to be relevant may still count in a graded metric.
             size = np.where(further.hit, np.maximum(size, 1), size)
         self.queries[of_view] += np.bincount(size[counted], minlength=self.queries.shape[1])
         self._add_block_texts(of_view, block[counted], prints[counted])
@@ -280,7 +280,7 @@ class PairedSums:
         shape = (-1, self._k + 1, self._k + 1)
         return {
             view: (
-                np.array([hit_weights(aspect.measure, self._k).T / UNIT for aspect in mine]).reshape(shape),
+                np.array([hit_weights(aspect.metric_at_k, self._k).T / UNIT for aspect in mine]).reshape(shape),
                 np.array([int(aspect.ideal != ALL) for aspect in mine], np.int64),
             )
             for view, mine in of.items()

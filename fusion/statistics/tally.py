@@ -1,7 +1,7 @@
 """Hits counted as whole numbers, and the figures that follow from them.
 
 Where the worth of a hit depends only on its rank and on the number of relevant labels (nDCG, P), counts of hits by
-(rank, number) say it all. Of all other measures the figure of every text enters as a whole number of a small unit. Both
+(rank, number) say it all. Of all other metrics the figure of every text enters as a whole number of a small unit. Both
 add up exactly in any order, so the figures are the same to the bit however the texts were spread.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from fusion.compiled import compiled
 from fusion.labels import ALL
-from fusion.metrics import Measure
+from fusion.metrics import Metric
 from fusion.registry import METRICS, TextMetric
 from fusion.types import Floats, Int32s, Ints
 from fusion.worth import JudgedTexts
@@ -63,7 +63,7 @@ class Tally(Counts):
 
     n is the number of relevant labels, of the text (ideal `all`) or of the view (ideal `group`), capped at k.
     `input_counts` are further counts, one for each of the caller's keys.
-    `sums[view, ideal, measure, column]` are the figures of all texts under `measures`, those that hits by rank do not
+    `sums[view, ideal, metric, column]` are the figures of all texts under `metrics`, those that hits by rank do not
     tell, in units; of a ratio of sums, its numerators, and `ideal_sums`, of the same shape, its denominators.
     """
 
@@ -74,17 +74,17 @@ class Tally(Counts):
     ideal_sums: Ints
 
     def __init__(
-        self, views: Sequence[str], columns: int, k: int, input_counts: int, measures: Sequence[Measure] = ()
+        self, views: Sequence[str], columns: int, k: int, input_counts: int, metrics: Sequence[Metric] = ()
     ) -> None:
         self.views = list(views)
         self.k = k
-        self.measures = list(measures)
+        self.metrics = list(metrics)
         super().__init__(
             hits=(len(views), len(IDEALS), columns, k, k + 1),
             queries=(len(views), len(IDEALS), k + 1),
             input_counts=(input_counts,),
-            sums=(len(views), len(IDEALS), len(measures), columns),
-            ideal_sums=(len(views), len(IDEALS), len(measures), columns),
+            sums=(len(views), len(IDEALS), len(metrics), columns),
+            ideal_sums=(len(views), len(IDEALS), len(metrics), columns),
         )
 
     def add_queries(self, view: int, relevant_all: Ints, relevant_group: Ints) -> None:
@@ -96,33 +96,33 @@ class Tally(Counts):
         """Ranks of relevant labels (labels x columns; 0: not retrieved) with their texts' numbers."""
         _count(self.hits[view], ranks, np.minimum(relevant_all, self.k), np.minimum(relevant_group, self.k))
 
-    def figures(self, measures: Sequence[Measure]) -> Iterator[Figures]:
+    def figures(self, metrics: Sequence[Metric]) -> Iterator[Figures]:
         """The means over the texts, under the ideals that matter."""
         for v, view in enumerate(self.views):
             queries = int(self.queries[v, 0].sum())
             for i, ideal in enumerate(IDEALS):
-                for measure in measures:
-                    if ideal not in ideals_of(measure, view):
+                for metric in metrics:
+                    if ideal not in ideals_of(metric, view):
                         continue
                     values: list[float | None] = [None] * self.hits.shape[2]
                     if queries:
-                        values = self.values(v, i, measure)
-                    yield Figures(view, measure.metric, measure.k, ideal, queries, values)
+                        values = self.values(v, i, metric)
+                    yield Figures(view, metric.name, metric.k, ideal, queries, values)
 
-    def values(self, view: int, ideal: int, measure: Measure) -> list[float | None]:
+    def values(self, view: int, ideal: int, metric: Metric) -> list[float | None]:
         """The figure of every column. That of a mean over cut-offs is the mean of their figures."""
         queries = int(self.queries[view, ideal].sum())
-        if measure in self.measures:
-            m = self.measures.index(measure)
+        if metric in self.metrics:
+            m = self.metrics.index(metric)
             sums = self.sums[view, ideal, m].tolist()
             whole = [queries * round(1 / UNIT)] * len(sums)
-            of_ideal = self.ideal_sums[view, ideal, m].tolist() if is_pooled(measure) else whole
+            of_ideal = self.ideal_sums[view, ideal, m].tolist() if is_pooled(metric) else whole
             # Python divides whole numbers of any size exactly rounded.
             return [total / max(most, 1) for total, most in zip(sums, of_ideal, strict=True)]
-        if measure.parts[0] in self.measures:
-            of_parts = [self.values(view, ideal, part) for part in measure.parts]
+        if metric.parts[0] in self.metrics:
+            of_parts = [self.values(view, ideal, part) for part in metric.parts]
             return [mean_of(of_column) for of_column in zip(*of_parts, strict=True)]
-        worth = self.hits[view, ideal] * hit_weights(measure, self.k)[1:]
+        worth = self.hits[view, ideal] * hit_weights(metric, self.k)[1:]
         # An exact sum: the same on every machine.
         return [math.fsum(of_column) / max(queries, 1) for of_column in worth.reshape(len(worth), -1).tolist()]
 
@@ -133,28 +133,28 @@ def mean_of(values: Iterable[float | None]) -> float | None:
     return math.fsum(figures) / len(figures) if figures else None
 
 
-def ideals_of(measure: Measure, view: str) -> tuple[str, ...]:
-    """The ideals under which the figures of a measure differ. In the view of all labels the two are one."""
-    return IDEALS if view != ALL and METRICS[measure.metric].ideal else IDEALS[:1]
+def ideals_of(metric: Metric, view: str) -> tuple[str, ...]:
+    """The ideals under which the figures of a metric differ. In the view of all labels the two are one."""
+    return IDEALS if view != ALL and METRICS[metric.name].ideal else IDEALS[:1]
 
 
-def is_pooled(measure: Measure) -> bool:
+def is_pooled(metric: Metric) -> bool:
     """Whether the figure is a ratio of sums over texts."""
-    entry = METRICS[measure.metric]
+    entry = METRICS[metric.name]
     return isinstance(entry, TextMetric) and entry.pooled
 
 
-def hit_weights(measure: Measure, k: int) -> Floats:
+def hit_weights(metric: Metric, k: int) -> Floats:
     """What a hit is worth by rank (0: not retrieved, then 1 to k) and number of relevant labels (0 to k)."""
-    if len(measure.parts) > 1:
-        return np.mean([hit_weights(part, k) for part in measure.parts], axis=0)
-    entry = METRICS[measure.metric]
+    if len(metric.parts) > 1:
+        return np.mean([hit_weights(part, k) for part in metric.parts], axis=0)
+    entry = METRICS[metric.name]
     assert isinstance(entry, TextMetric) and entry.capped
     relevant = np.arange(k + 1)
-    worth = entry.worth(measure.k, JudgedTexts(relevant))
+    worth = entry.worth(metric.k, JudgedTexts(relevant))
     over = np.broadcast_to(np.asarray(worth.over, np.float64), k + 1)
     table = np.zeros((k + 1, k + 1))
-    table[1 : measure.k + 1] = worth.by_rank[:, None] / np.where(over > 0, over, np.inf)
+    table[1 : metric.k + 1] = worth.by_rank[:, None] / np.where(over > 0, over, np.inf)
     return table
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fusion.compiled import compiled
 from fusion.grid.hits import Hits
-from fusion.metrics import Measure, measure_parts
+from fusion.metrics import Metric, metric_parts
 from fusion.registry import METRICS, Gain, TextMetric
 from fusion.statistics.tally import IDEALS, POOLED_UNIT, UNIT, ideals_of, is_pooled
 from fusion.types import Array, Floats, Int32s, Ints
@@ -248,7 +248,7 @@ class ViewTexts:
     """The texts of a batch in one view, and their hits."""
 
     hits: Hits
-    """Labels that count under some measure, text after text."""
+    """Labels that count under some metric, text after text."""
     relevant: Sequence[Ints]
     """The number of relevant labels of each text: all, and those of the view."""
     gains: Mapping[Gain, Sequence[Gains]] = field(default_factory=dict)
@@ -256,11 +256,11 @@ class ViewTexts:
     hit_gains: Mapping[Gain, Floats] = field(default_factory=dict)
     """What each hit counts. Not given: one."""
     nonrelevant: Hits | None = None
-    """Candidates that are judged and not relevant, where a measure asks for them."""
+    """Candidates that are judged and not relevant, where a metric asks for them."""
     nonrelevant_numbers: Ints | None = None
     """The number of judged labels of each text, in the view, that are not relevant."""
     count_listed: Callable[[], Int32s] | None = None
-    """Counts the labels that each column lists of each text [text, column], where a measure asks for them."""
+    """Counts the labels that each column lists of each text [text, column], where a metric asks for them."""
 
     def judged(self, ideal: int, gain: Gain) -> JudgedTexts:
         """What a metric sees."""
@@ -296,7 +296,7 @@ class ViewTexts:
 class Sum(NamedTuple):
     """A sum over hits. Under the ideals it stands for, it is divided by `over`; infinite: not under this one."""
 
-    measure: Measure
+    metric: Metric
     worth: Worth
     over: list[Floats]
 
@@ -310,7 +310,7 @@ class Sum(NamedTuple):
 
     @property
     def gain(self) -> Gain:
-        entry = METRICS[self.measure.metric]
+        entry = METRICS[self.metric.name]
         assert isinstance(entry, TextMetric)
         return entry.gain
 
@@ -321,35 +321,35 @@ class Sum(NamedTuple):
         return self.kind, self.gain, np.asarray(self.worth.by_rank, np.float64).tobytes(), own
 
 
-def _aspects(view: str, measures: Sequence[Measure]) -> list[tuple[Measure, int]]:
-    """Every measure with the number of each ideal under which its figures differ."""
-    return [(measure, i) for measure in measures for i, ideal in enumerate(IDEALS) if ideal in ideals_of(measure, view)]
+def _aspects(view: str, metrics: Sequence[Metric]) -> list[tuple[Metric, int]]:
+    """Every metric with the number of each ideal under which its figures differ."""
+    return [(metric, i) for metric in metrics for i, ideal in enumerate(IDEALS) if ideal in ideals_of(metric, view)]
 
 
 class TextFigures:
-    """The figures of the texts of a batch in one view, for measures with a figure per text."""
+    """The figures of the texts of a batch in one view, for metrics with a figure per text."""
 
-    def __init__(self, view: str, measures: Sequence[Measure], texts: ViewTexts) -> None:
+    def __init__(self, view: str, metrics: Sequence[Metric], texts: ViewTexts) -> None:
         self.texts = texts
-        self.aspects = _aspects(view, measures)
-        """A measure, and the number of an ideal."""
-        self.parts = _aspects(view, measure_parts(measures))
+        self.aspects = _aspects(view, metrics)
+        """A metric, and the number of an ideal."""
+        self.parts = _aspects(view, metric_parts(metrics))
         """The same of what is counted, the parts of means over cut-offs."""
-        sums: dict[tuple[Measure, int], Sum] = {}
+        sums: dict[tuple[Metric, int], Sum] = {}
         nothing = np.full(len(texts.relevant[0]), np.inf)
-        for measure, ideal in self.parts:
-            entry = METRICS[measure.metric]
+        for metric, ideal in self.parts:
+            entry = METRICS[metric.name]
             assert isinstance(entry, TextMetric)
-            worth = entry.worth(measure.k or texts.deepest, texts.judged(ideal, entry.gain))
+            worth = entry.worth(metric.k or texts.deepest, texts.judged(ideal, entry.gain))
             alike = worth.depth is None and worth.terms is None
             # Both ideals divide the same sum, unless they differ in which hits count.
-            key = (measure, 0 if alike else ideal)
-            sums.setdefault(key, Sum(measure, worth, [nothing] * len(IDEALS))).over[ideal] = np.broadcast_to(
+            key = (metric, 0 if alike else ideal)
+            sums.setdefault(key, Sum(metric, worth, [nothing] * len(IDEALS))).over[ideal] = np.broadcast_to(
                 np.asarray(worth.over, np.float64), len(texts.relevant[0])
             )
         self._sums = list(sums.values())
         number = {key: n for n, key in enumerate(sums)}
-        places = [number.get((measure, ideal), number[measure, 0]) for measure, ideal in self.parts]
+        places = [number.get((metric, ideal), number[metric, 0]) for metric, ideal in self.parts]
         self._place = np.array(places, np.int64).reshape(-1)
         distinct: dict[Hashable, Sum] = {}
         for summed in sorted(self._sums, key=lambda summed: summed.kind):
@@ -359,7 +359,7 @@ class TextFigures:
         self._row = np.array([rows[summed.before_division] for summed in self._sums], np.int64)
         self._ideal = np.array([ideal for _, ideal in self.parts], np.int64)
         self._depth = np.array([summed.worth.listed for summed in self._sums], np.int64)
-        self._pooled = np.array([is_pooled(summed.measure) for summed in self._sums], np.bool_)
+        self._pooled = np.array([is_pooled(summed.metric) for summed in self._sums], np.bool_)
         self._scale = np.where(self._pooled, 1 / POOLED_UNIT, 1 / UNIT)
 
     def of(self, chosen: Ints, group: Ints, sums: Ints, keep: bool = True) -> Floats:
@@ -378,11 +378,9 @@ class TextFigures:
         return self._averaged(figures) if keep and self.parts != self.aspects else figures
 
     def _averaged(self, figures: Floats) -> Floats:
-        """From the figures of the parts to those of the measures."""
+        """From the figures of the parts to those of the metrics."""
         place = {part: p for p, part in enumerate(self.parts)}
-        means = [
-            figures[[place[part, ideal] for part in measure.parts]].mean(axis=0) for measure, ideal in self.aspects
-        ]
+        means = [figures[[place[part, ideal] for part in metric.parts]].mean(axis=0) for metric, ideal in self.aspects]
         return np.stack(means)
 
     def ideal_sums(self, chosen: Ints) -> Ints:
@@ -397,7 +395,7 @@ class TextFigures:
 
     @cached_property
     def _listed(self) -> Int32s:
-        """How many labels each column lists [text, column]; nothing where no measure asks."""
+        """How many labels each column lists [text, column]; nothing where no metric asks."""
         if not self._depth.any():
             return np.empty((0, 0), np.int32)
         assert self.texts.count_listed is not None

@@ -1,7 +1,7 @@
 """What is kept about every pair of a fused cell and a single retriever while texts go by: sums by length, and extremes.
 
 As in paired.py, figures are whole numbers, so sums are exact. Here only the pairs of a column and a single retriever
-are of interest, and only one measure, so few numbers are kept.
+are of interest, and only one metric, so few numbers are kept.
 
 The texts at which two columns differ most, for every pair of a fused column and a single retriever.
 
@@ -31,7 +31,7 @@ def most_words(band: int) -> int | None:
 
 
 class LengthSums:
-    """`queries[band]`, `sums[band, column]`, `squares[band, column]` and `products[band, column, single]` of a measure
+    """`queries[band]`, `sums[band, column]`, `squares[band, column]` and `products[band, column, single]` of a metric
     in a view. The single retrievers' columns come behind the fused ones."""
 
     def __init__(self, columns: int, singles: int, unit: float) -> None:

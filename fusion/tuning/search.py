@@ -12,7 +12,7 @@ import numpy as np
 from fusion.cells import Cell
 from fusion.errors import ConfigError
 from fusion.grid.grid import cross
-from fusion.metrics import Measure, label_measures, parse_measures
+from fusion.metrics import Metric, label_metrics, parse_metrics
 from fusion.names import Number, parse_call, print_call, print_number
 from fusion.registry import FUSIONS, NORMALIZATIONS
 from fusion.statistics.tally import Tally
@@ -124,22 +124,22 @@ _TERM = re.compile(r"\s*(?:(\d+\.?\d*|\.\d+)\s*\*)?\s*([a-zA-Z][\w-]*(?:@\d+(?::
 
 
 class Objective(NamedTuple):
-    """A weighted sum of measures, each over all texts of a view, under the ideal `all`."""
+    """A weighted sum of metrics, each over all texts of a view, under the ideal `all`."""
 
-    terms: tuple[tuple[float, Measure], ...]
+    terms: tuple[tuple[float, Metric], ...]
 
     def __str__(self) -> str:
         if len(self.terms) == 1 and self.terms[0][0] == 1:
             return str(self.terms[0][1])
-        return "+".join(f"{print_number(weight)}*{measure}" for weight, measure in self.terms)
+        return "+".join(f"{print_number(weight)}*{metric}" for weight, metric in self.terms)
 
     @property
-    def measures(self) -> tuple[Measure, ...]:
-        return tuple(dict.fromkeys(measure for _, measure in self.terms))
+    def metrics(self) -> tuple[Metric, ...]:
+        return tuple(dict.fromkeys(metric for _, metric in self.terms))
 
     def values(self, tally: Tally, view: int) -> Floats:
         """Of every column, in a view by its number."""
-        columns = [(weight, tally.values(view, 0, measure)) for weight, measure in self.terms]
+        columns = [(weight, tally.values(view, 0, metric)) for weight, metric in self.terms]
         return np.sum([weight * np.array(values) for weight, values in columns], axis=0)
 
 
@@ -150,8 +150,8 @@ def parse_objective(text: str) -> Objective:
         match = _TERM.fullmatch(word)
         if match is None:
             raise ConfigError(f"objective {text!r}: expected METRIC or WEIGHT*METRIC+..., as in 'ndcg@10'")
-        terms.append((float(match[1] or 1), parse_measures(match[2])[0]))
-    of_labels = label_measures([measure for _, measure in terms])
+        terms.append((float(match[1] or 1), parse_metrics(match[2])[0]))
+    of_labels = label_metrics([metric for _, metric in terms])
     if of_labels:
         raise ConfigError(f"objective {text!r}: {of_labels[0]} is a mean over labels; choose metrics over texts")
     return Objective(tuple(terms))

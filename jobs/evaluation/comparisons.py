@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fusion.cells import SINGLE, Cell
 from fusion.labels import ALL
-from fusion.metrics import Aspect, text_measures
+from fusion.metrics import Aspect, text_metrics
 from fusion.names import print_subset
 from fusion.statistics.paired import FEWEST_LABELS, PairedSums
 from fusion.statistics.significance import ManyPaired, best_of
@@ -77,7 +77,7 @@ def text_sizes(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
 
 
 def text_lengths(lengths: Mapping[str, LengthSums], evaluation: EvaluationPlan) -> pa.Table:
-    """Each cell against each single retriever over short and over long texts, by the decisive measure under the ideal
+    """Each cell against each single retriever over short and over long texts, by the decisive metric under the ideal
     `all`. No rows where the numbers of words are not known."""
 
     def groups() -> Iterator[dict[str, Any]]:
@@ -115,8 +115,8 @@ def _beside_retrievers(
 
 
 def _aspects_of_all(evaluation: EvaluationPlan) -> list[Aspect]:
-    measures = text_measures(evaluation.measures)
-    return [Aspect(view, *measure) for view, measure in product(evaluation.views, measures)]
+    metrics = text_metrics(evaluation.metrics)
+    return [Aspect(view, *metric) for view, metric in product(evaluation.views, metrics)]
 
 
 def _compared(
@@ -144,19 +144,19 @@ def _tested(test: ManyPaired) -> dict[str, Any]:
 
 
 def block_sums(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
-    """One row per measure of the paper's protocol and distinct column, with all cells that share the column."""
+    """One row per metric of the paper's protocol and distinct column, with all cells that share the column."""
     cells: dict[int, list[Cell]] = defaultdict(list)
     for cell, column in evaluation.columns.items():
         cells[column].append(cell)
 
     def rows() -> Iterator[dict[str, Any]]:
-        for view, measure in product(evaluation.views, text_measures(evaluation.measures)):
-            by_column = sums.block_sums(Aspect(view, *measure)).T
+        for view, metric in product(evaluation.views, text_metrics(evaluation.metrics)):
+            by_column = sums.block_sums(Aspect(view, *metric)).T
             for column, sharing in cells.items():
                 yield {
                     "label_group": view,
-                    "metric": measure.metric,
-                    "k": measure.k,
+                    "metric": metric.name,
+                    "k": metric.k,
                     "cells": [str(cell) for cell in sharing],
                     "sums": by_column[column],
                 }
@@ -168,9 +168,9 @@ def block_texts(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
     """One row per label group: how many texts each sign block has, and their fingerprints added up."""
 
     def rows() -> Iterator[dict[str, Any]]:
-        # Every measure of texts has the same texts.
-        for view, measure in product(evaluation.views, text_measures(evaluation.measures)[:1]):
-            texts, prints = sums.texts_of_blocks(Aspect(view, *measure))
+        # Every metric of texts has the same texts.
+        for view, metric in product(evaluation.views, text_metrics(evaluation.metrics)[:1]):
+            texts, prints = sums.texts_of_blocks(Aspect(view, *metric))
             yield {"label_group": view, "texts": texts, "fingerprints": prints}
 
     return table_of(rows(), BLOCK_TEXTS_SCHEMA)
@@ -186,7 +186,7 @@ class Addition(NamedTuple):
 
 
 def additions(metrics: pa.Table, evaluation: EvaluationPlan, sums: PairedSums | None) -> pa.Table:
-    """One row per addition, label group and measure, under the ideal `all`; tested over texts where sums are given."""
+    """One row per addition, label group and metric, under the ideal `all`; tested over texts where sums are given."""
     figures = {aspect: cells for aspect, cells in figures_of(metrics).items() if aspect.ideal == ALL}
     made = list(_found(evaluation))
 

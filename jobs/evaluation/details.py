@@ -72,10 +72,10 @@ def agreement(coverage: Coverage, evaluation: EvaluationPlan) -> pa.Table:
                     yield {**of, "quantity": "overlap", "other": names[s], "value": value}
             yield {"label_group": group, "quantity": "union", "value": coverage.union[v] / relevant}
             for i, ideal in enumerate(IDEALS[:1] if group == ALL else IDEALS):
-                for measure in (measure for measure in evaluation.measures if is_tabled(measure, evaluation.rules)):
-                    value = coverage.ceiling(v, i, measure)
-                    of = {"label_group": group, "metric": measure.metric, "ideal": ideal}
-                    yield {**of, "quantity": "ceiling", "k": measure.k, "value": value}
+                for metric in (metric for metric in evaluation.metrics if is_tabled(metric, evaluation.rules)):
+                    value = coverage.ceiling(v, i, metric)
+                    of = {"label_group": group, "metric": metric.name, "ideal": ideal}
+                    yield {**of, "quantity": "ceiling", "k": metric.k, "value": value}
 
     return table_of(rows(), AGREEMENT_SCHEMA)
 

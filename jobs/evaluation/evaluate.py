@@ -17,7 +17,7 @@ from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.grid.grid import Grid
 from fusion.grid.trained import Learned
 from fusion.labels import ALL
-from fusion.metrics import label_measures
+from fusion.metrics import label_metrics
 from fusion.registry import FUSIONS
 from fusion.statistics.coverage import UNSEEN, Coverage
 from fusion.statistics.paired import PairedSums
@@ -125,8 +125,8 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
 def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning = NOTHING_TUNED) -> Result:
     """The figures of every chosen cell, and of what was tuned and learned."""
     settings = config.evaluate
-    nonrelevant = any(map(needs_nonrelevant, settings.measures))
-    by_label = settings.details or bool(label_measures(settings.measures))
+    nonrelevant = any(map(needs_nonrelevant, settings.parsed_metrics))
+    by_label = settings.details or bool(label_metrics(settings.parsed_metrics))
     lists = load_lists(engine.tables, sources, True, settings.relevant_from, nonrelevant, count_labels=by_label)
     chosen = config.grid.grid(lists.layout.retrievers)
     grid = Grid(chosen.cells, lists.layout.retrievers, chosen.policies, strategies=tuning.strategies)
@@ -137,7 +137,7 @@ def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning =
         tuple(grid.cells),
         views,
         config.grid.scope,
-        tuple(settings.measures),
+        tuple(settings.parsed_metrics),
         rules=settings.rules._replace(graded=lists.layout.relevant_from is not None),
         propensities=training_propensities(engine.tables, sources, settings),
         policies=grid.policies,
@@ -246,7 +246,7 @@ def _warn_of_useless_runs(metrics: pa.Table) -> None:
     for retriever, value in zip(best["fusion"].to_pylist(), best["value_max"].to_pylist(), strict=True):
         if not value:
             log(
-                f"warning: every figure of {retriever} is 0, so it lists no relevant label where the measures look; "
+                f"warning: every figure of {retriever} is 0, so it lists no relevant label where the metrics look; "
                 "do its label ids match those of the judgements?"
             )
 

@@ -28,7 +28,7 @@ from udfs.plan import EvaluationPlan
 
 
 class Chosen(NamedTuple):
-    """The recommended cell and the best single retriever of a label group, by the decisive measure."""
+    """The recommended cell and the best single retriever of a label group, by the decisive metric."""
 
     cell: Cell
     single: Cell
@@ -38,10 +38,10 @@ def chosen_cells(metrics: pa.Table, evaluation: EvaluationPlan) -> dict[str, Cho
     """By label group. Where no cell has a figure in every aspect, each group's best cell stands in for it."""
     means = _means(metrics)
     recommended = _recommended(means)
-    measure = decisive(evaluation.measures)
+    metric = decisive(evaluation.metrics)
     chosen = {}
     for group in evaluation.views:
-        cells = means.get(Aspect(group, *measure), {})
+        cells = means.get(Aspect(group, *metric), {})
         fused = {cell: mean for cell, mean in cells.items() if cell.normalization != SINGLE}
         singles = {cell: mean for cell, mean in cells.items() if cell.normalization == SINGLE}
         if fused and singles:
@@ -99,7 +99,7 @@ def example_table(
 
 def _examples(extremes: pa.Table, cells: Mapping[str, Chosen], evaluation: EvaluationPlan) -> Iterator[dict[str, Any]]:
     """The examples of each label group, most helped first, then most hurt."""
-    measure = decisive(evaluation.measures)
+    metric = decisive(evaluation.metrics)
     for v, view in enumerate(evaluation.views):
         if view not in cells:
             continue
@@ -122,8 +122,8 @@ def _examples(extremes: pa.Table, cells: Mapping[str, Chosen], evaluation: Evalu
                     "place": place,
                     "text_id": str(row["text_id"]),
                     "fold": row["fold"],
-                    "metric": measure.metric,
-                    "k": measure.k,
+                    "metric": metric.name,
+                    "k": metric.k,
                     "normalization": cell.normalization,
                     "fusion": cell.fusion,
                     "retriever": single.fusion,

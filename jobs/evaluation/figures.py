@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from fusion.cells import SINGLE, Cell
 from fusion.errors import ConfigError, unknown_name
-from fusion.metrics import Measure, label_measures, measure_parts, text_measures
+from fusion.metrics import Metric, label_metrics, metric_parts, text_metrics
 from fusion.names import split
 from fusion.registry import METRICS, TextMetric
 from fusion.statistics.label_counts import label_values
@@ -28,17 +28,17 @@ PREFERRED = Cell("zmuv", "combmnz")
 """The cell that has figures per label if nobody says which: the paper's best."""
 
 
-def needs_nonrelevant(measure: Measure) -> bool:
-    """Whether a measure looks at labels that are judged and not relevant."""
-    entry = METRICS[measure.metric]
+def needs_nonrelevant(metric: Metric) -> bool:
+    """Whether a metric looks at labels that are judged and not relevant."""
+    entry = METRICS[metric.name]
     return isinstance(entry, TextMetric) and entry.nonrelevant
 
 
 def with_label_plan(evaluation: EvaluationPlan, frequencies: Frequencies, names: Names) -> EvaluationPlan:
     """The evaluation with what is counted per label, of every single retriever and of chosen cells, where a metric asks
     for it. If no other metric is asked for, these are all cells that are evaluated."""
-    measures = label_measures(evaluation.measures)
-    if not measures:
+    metrics = label_metrics(evaluation.metrics)
+    if not metrics:
         return evaluation
     cells = {str(cell): cell for cell in evaluation.grid.cells}
     if names == "auto":
@@ -52,9 +52,9 @@ def with_label_plan(evaluation: EvaluationPlan, frequencies: Frequencies, names:
     if len(chosen) > MOST_LABEL_CELLS:
         raise ConfigError(f"evaluate.label_cells: {len(chosen)} cells; at most {MOST_LABEL_CELLS} are allowed")
     singles = [cell for cell in evaluation.columns if cell.normalization == SINGLE]
-    cutoffs = tuple(sorted({part.k for part in measure_parts(measures)}))
+    cutoffs = tuple(sorted({part.k for part in metric_parts(metrics)}))
     plan = LabelPlan(LabelIndex(frequencies.ids), (*chosen, *singles), cutoffs)
-    evaluated = evaluation.cells if text_measures(evaluation.measures) else tuple(chosen)
+    evaluated = evaluation.cells if text_metrics(evaluation.metrics) else tuple(chosen)
     return replace(evaluation, labels=plan, cells=evaluated)
 
 
@@ -65,7 +65,7 @@ def metric_table(tallies: Mapping[int, Tally], packed: pa.Table, evaluation: Eva
     labels = packed.filter(pc.starts_with(packed["part"], LABELS))
     label_cells = set() if evaluation.labels is None else set(evaluation.labels.cells)
     for fold, tally in tallies.items():
-        of_texts = list(tally.figures(text_measures(evaluation.measures)))
+        of_texts = list(tally.figures(text_metrics(evaluation.metrics)))
         of_both = of_texts
         if evaluation.labels is not None:
             of_both = of_texts + list(_label_figures(labels.filter(pc.equal(labels["fold"], fold)), tally, evaluation))
@@ -93,6 +93,6 @@ def _label_figures(packed: pa.Table, tally: Tally, evaluation: EvaluationPlan) -
         queries = int(tally.queries[v, 0].sum())
         width = 1 + max(evaluation.columns.values())
         of_columns = [values.get(part_name(view, column, cutoffs), {}) for column in range(width)]
-        for measure in label_measures(evaluation.measures):
-            of_measure = [mean_of(map(values_of.get, measure.parts)) for values_of in of_columns]
-            yield Figures(view, measure.metric, measure.k, IDEALS[0], queries, of_measure)
+        for metric in label_metrics(evaluation.metrics):
+            of_metric = [mean_of(map(values_of.get, metric.parts)) for values_of in of_columns]
+            yield Figures(view, metric.name, metric.k, IDEALS[0], queries, of_metric)

@@ -144,7 +144,7 @@ BLOCK_SUMS_SCHEMA = pa.schema(
         ("sums", pa.list_(pa.int64())),
     ]
 )
-"""The sum of a measure over the texts of each sign block, in whole numbers of 2^-18, under the ideal `all`. `cells`
+"""The sum of a metric over the texts of each sign block, in whole numbers of 2^-18, under the ideal `all`. `cells`
 share the figures."""
 BLOCK_TEXTS_SCHEMA = pa.schema(
     [

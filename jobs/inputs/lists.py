@@ -273,7 +273,7 @@ class Training(NamedTuple):
 
 def training_propensities(tables: Tables[T], sources: Sources, settings: EvaluateSettings) -> Propensities | None:
     """The inverse propensities of all labels in every fold; None where no metric asks for them."""
-    entries = [METRICS[measure.metric] for measure in settings.measures]
+    entries = [METRICS[measure.name] for measure in settings.parsed_metrics]
     asking = [entry.name for entry in entries if isinstance(entry, TextMetric) and entry.gain == "propensity"]
     if not asking:
         return None

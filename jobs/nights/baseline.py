@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.cells import SINGLE
-from fusion.metrics import Measure
+from fusion.metrics import Metric
 from fusion.statistics.gate import Change, Sums, change
 from fusion.statistics.paired import UNIT
 from fusion.types import Bools, Ints
@@ -56,14 +56,14 @@ def watched_queries(queries: pa.Table, retrievers: bool) -> pa.Table:
     return queries if retrievers else queries.filter(pc.not_equal(queries["normalization"], SINGLE))
 
 
-def watched_figures(queries: pa.Table, measures: list[Measure]) -> list[dict[str, Any]]:
+def watched_figures(queries: pa.Table, measures: list[Metric]) -> list[dict[str, Any]]:
     """The watched figures over all texts, with 95% intervals."""
     rows = []
     for cell, texts in _cells(queries).items():
         for measure in measures:
             sums = _sums(_whole(texts[str(measure)]))
             mean = change(sums, sums, sums, 0.0)
-            figure = {"metric": measure.metric, "k": measure.k, "mean": mean.difference}
+            figure = {"metric": measure.name, "k": measure.k, "mean": mean.difference}
             interval = {"low": mean.low, "high": mean.high, "queries": sums.texts}
             rows.append({**dict(zip(CELL, cell, strict=True)), **figure, **interval})
     return rows
@@ -73,7 +73,7 @@ def compare(
     before: pa.Table | None,
     recorded: pa.Table | None,
     tonight: pa.Table,
-    measures: list[Measure],
+    measures: list[Metric],
     against: str,
     tolerance: float,
 ) -> tuple[list[ComparedFigure], list[UncomparedFigure]]:
@@ -92,7 +92,7 @@ def compare(
 
 
 def changes(
-    before: pa.Table | None, tonight: pa.Table, measures: list[Measure], tolerance: float
+    before: pa.Table | None, tonight: pa.Table, measures: list[Metric], tolerance: float
 ) -> dict[Figure, Change]:
     """Every watched figure that the baseline has, too."""
     compared: dict[Figure, Change] = {}
@@ -106,7 +106,7 @@ def changes(
     return compared
 
 
-def _texts(queries: pa.Table | None, measures: list[Measure]) -> Texts:
+def _texts(queries: pa.Table | None, measures: list[Metric]) -> Texts:
     """How many texts have each of the figures."""
     if queries is None:
         return {}
@@ -147,14 +147,14 @@ def _what_is_new(figure: Figure, then: Texts) -> str:
     return NEW_CELL if any(other.label_group == figure.label_group for other in then) else NEW_GROUP
 
 
-def _figure(cell: tuple[str, ...], measure: Measure) -> Figure:
-    return Figure.of({**dict(zip(CELL, cell, strict=True)), "metric": measure.metric, "k": measure.k})
+def _figure(cell: tuple[str, ...], measure: Metric) -> Figure:
+    return Figure.of({**dict(zip(CELL, cell, strict=True)), "metric": measure.name, "k": measure.k})
 
 
 def fallen_texts(before: pa.Table | None, tonight: pa.Table, figure: Figure, most: int) -> list[FallenText]:
     """The texts of which a watched figure fell most."""
     wanted = (figure.normalization, figure.fusion, figure.label_group)
-    for cell, _, was, now, (matched, _) in _pairs(before, tonight, [figure.measure]):
+    for cell, _, was, now, (matched, _) in _pairs(before, tonight, [figure.metric_at_k]):
         if cell != wanted:
             continue
         here = np.flatnonzero((matched >= 0) & (now != ABSENT))
@@ -171,8 +171,8 @@ def fallen_texts(before: pa.Table | None, tonight: pa.Table, figure: Figure, mos
 
 
 def _pairs(
-    before: pa.Table | None, tonight: pa.Table, measures: list[Measure]
-) -> Iterator[tuple[tuple[str, str, str], Measure, Ints, Ints, Match]]:
+    before: pa.Table | None, tonight: pa.Table, measures: list[Metric]
+) -> Iterator[tuple[tuple[str, str, str], Metric, Ints, Ints, Match]]:
     """Of every cell and measure that both nights have: the figures before and now, and the texts in common."""
     if before is None:
         return

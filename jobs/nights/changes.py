@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fusion.cells import Cell
-from fusion.metrics import Aspect, Measure
+from fusion.metrics import Aspect, Metric
 from fusion.statistics.gate import Change
 from jobs.reporting.formats import count, interval, p_value, percent, points, watched_name
 
@@ -47,8 +47,8 @@ class Figure(NamedTuple):
         return Aspect(self.label_group, self.metric, self.k)
 
     @property
-    def measure(self) -> Measure:
-        return Measure(self.metric, self.k)
+    def metric_at_k(self) -> Metric:
+        return Metric(self.metric, self.k)
 
     @property
     def cell(self) -> Cell:

@@ -288,7 +288,7 @@ def _reason(error: BaseException) -> str:
 def _compare(past: Past, dataset: DatasetNight) -> DatasetNight:
     """The same with tonight's watched figures, how they changed or why that is not known, and what moved."""
     results, settings, baseline = dataset.results, dataset.config.nightly, past.baseline
-    queries, measures = results.queries(), settings.watch.measures
+    queries, measures = results.queries(), settings.watch.parsed_metrics
     compared: list[ComparedFigure] = []
     uncompared: list[UncomparedFigure] = []
     for run in past.runs:

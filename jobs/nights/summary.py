@@ -79,7 +79,7 @@ def junit(night: Night) -> str:
     for dataset in night.datasets:
         for compared in dataset.compared:
             figure = compared.figure
-            name = f"{figure.label_group} {figure.measure} of {figure.cell} since {compared.against}"
+            name = f"{figure.label_group} {figure.metric_at_k} of {figure.cell} since {compared.against}"
             case = _case(suite, dataset.name, name)
             if compared.fell:
                 message = f"fell from {compared.change.baseline:.4f} to {compared.change.tonight:.4f}"

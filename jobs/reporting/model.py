@@ -18,7 +18,7 @@ Outcome = Literal["better", "worse", "not told apart", "tests disagree", "not te
 
 def decisive(aspects: Iterable[Aspect]) -> Aspect:
     """The aspect that ranks the cells where one has to do: the deepest nDCG, by the paper's protocol."""
-    return max(aspects, key=lambda aspect: (aspect.ideal == ALL, *decisiveness(aspect.measure)))
+    return max(aspects, key=lambda aspect: (aspect.ideal == ALL, *decisiveness(aspect.metric_at_k)))
 
 
 def group_order(group: str) -> int:

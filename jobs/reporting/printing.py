@@ -78,7 +78,7 @@ def dataset_csv(dataset: DatasetReport) -> str:
     aspects: dict[Aspect, str] = {}
     for aspect in dataset.aspects:
         ideal = "" if aspect.ideal == ALL else f"_ideal-{aspect.ideal}"
-        aspects[aspect] = f"{aspect.label_group}_{aspect.measure}{ideal}"
+        aspects[aspect] = f"{aspect.label_group}_{aspect.metric_at_k}{ideal}"
     fields = ["mean", "std", "best", "bold", *(["paper_mean", "paper_std"] if dataset.paper else [])]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

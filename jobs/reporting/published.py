@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fusion.errors import InputError
 from fusion.labels import ALL
-from fusion.metrics import WHOLE, Aspect, Measure, parse_measures
+from fusion.metrics import WHOLE, Aspect, Metric, parse_metrics
 from fusion.registry import METRICS
 from jobs.settings.config import conf_file
 
@@ -39,7 +39,7 @@ class PublishedFigure:
     label_group: str
     system: str
     year: int
-    metric: Measure
+    metric: Metric
     value: float
     """A share of 1."""
     citation: str
@@ -66,7 +66,7 @@ class PublishedTable:
     """The figures of one label group: ours first, then others' by year."""
 
     label_group: str
-    metrics: tuple[Measure, ...]
+    metrics: tuple[Metric, ...]
     rows: tuple[PublishedRow, ...]
 
 
@@ -91,7 +91,7 @@ def _table(group: str, figures: list[PublishedFigure], ours: Mapping[str, Mappin
         mine = tuple(figures_of_cell.get(_aspect(group, metric)) for metric in metrics)
         if any(value is not None for value in mine):
             rows.append(PublishedRow(name, mine))
-    systems: dict[tuple[int, str], dict[Measure, PublishedFigure]] = defaultdict(dict)
+    systems: dict[tuple[int, str], dict[Metric, PublishedFigure]] = defaultdict(dict)
     for figure in figures:
         systems[figure.year, figure.system][figure.metric] = figure
     for (year, system), of_system in sorted(systems.items()):
@@ -101,14 +101,14 @@ def _table(group: str, figures: list[PublishedFigure], ours: Mapping[str, Mappin
     return PublishedTable(group, metrics, tuple(rows))
 
 
-def _aspect(group: str, metric: Measure) -> Aspect:
-    by_group = group != ALL and METRICS[metric.metric].ideal
+def _aspect(group: str, metric: Metric) -> Aspect:
+    by_group = group != ALL and METRICS[metric.name].ideal
     return Aspect(group, *metric, "group" if by_group else ALL)
 
 
-def _place(metric: Measure) -> tuple[bool, bool, str, int]:
+def _place(metric: Metric) -> tuple[bool, bool, str, int]:
     """nDCG first, and what is said of assigned sets last."""
-    return metric.k == WHOLE, metric.metric != "ndcg", *metric
+    return metric.k == WHOLE, metric.name != "ndcg", *metric
 
 
 def published_figures(dataset: str) -> tuple[PublishedFigure, ...]:
@@ -146,5 +146,5 @@ def _read(file: Traversable) -> Iterator[PublishedFigure]:
             )
 
 
-def _metric(name: str) -> Measure:
-    return parse_measures(name)[0] if "@" in name else Measure(METRICS[name].name, WHOLE)
+def _metric(name: str) -> Metric:
+    return parse_metrics(name)[0] if "@" in name else Metric(METRICS[name].name, WHOLE)

@@ -66,14 +66,14 @@ def _answer(dataset: DatasetReport) -> str:
 
 def _group(dataset: DatasetReport, group: str) -> str:
     aspects = [aspect for aspect in dataset.aspects if aspect.label_group == group and aspect.ideal == "all"]
-    decisive = max(aspects, key=lambda aspect: decisiveness(aspect.measure))
+    decisive = max(aspects, key=lambda aspect: decisiveness(aspect.metric_at_k))
     cells = {shown_cell(row.cell): row.values for row in dataset.rows if decisive in row.values}
     ranked = sorted(cells, key=lambda cell: -cells[cell][decisive].mean)
     singles = [cell for cell in ranked if cell.normalization == SINGLE]
     fused = [cell for cell in ranked if cell.normalization != SINGLE]
     rest = f"; {len(fused) - BEST} more below" if len(fused) > BEST else ""
-    title = plain(f"{group} labels, {count(dataset.texts[group], 'text')}, best by {decisive.measure}{rest}")
-    header = ["normalization", "fusion", *(str(aspect.measure) for aspect in aspects)]
+    title = plain(f"{group} labels, {count(dataset.texts[group], 'text')}, best by {decisive.metric_at_k}{rest}")
+    header = ["normalization", "fusion", *(str(aspect.metric_at_k) for aspect in aspects)]
     rows = [[*cell, *(plain(figure(cells[cell].get(aspect))) for aspect in aspects)] for cell in singles + fused[:BEST]]
     gains = [_gain(gain) for gain in dataset.gains if gain.aspect == decisive]
     return "\n".join([title, as_table(header, rows), *gains, ""])
@@ -82,7 +82,7 @@ def _group(dataset: DatasetReport, group: str) -> str:
 def _gain(gain: Gain) -> str:
     """The best cell against the best single retriever, and whether that can be trusted."""
     tests = p_values(gain.comparison)
-    moved = f"{gain.aspect.measure} {gained(gain.comparison)}, {verdict(gain.verdict)}"
+    moved = f"{gain.aspect.metric_at_k} {gained(gain.comparison)}, {verdict(gain.verdict)}"
     single = cell_name(Cell(SINGLE, gain.better_single))
     return plain(f"{cell_name(gain.best)} against {single}: {moved}" + (f"; {tests}" if tests else ""))
 

@@ -27,7 +27,7 @@ from fusion.errors import ConfigError
 from fusion.grid.grid import Grid, all_subsets, cross, parse_cells
 from fusion.kernel.candidates import Constant, Missing, Policies
 from fusion.labels import PROPENSITY_MODELS
-from fusion.metrics import Measure, parse_measures
+from fusion.metrics import Metric, parse_metrics
 from fusion.names import split
 from fusion.worth import GradeGain, Rules, Ties
 
@@ -249,8 +249,8 @@ class EvaluateSettings(Section):
         return self
 
     @property
-    def measures(self) -> list[Measure]:
-        return parse_measures(self.metrics)
+    def parsed_metrics(self) -> list[Metric]:
+        return parse_metrics(self.metrics)
 
     @property
     def rules(self) -> Rules:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from fusion.cells import Cell
 from fusion.errors import ConfigError, unknown_name
 from fusion.labels import ALL
-from fusion.metrics import Measure, label_measures, parse_measures
+from fusion.metrics import Metric, label_metrics, parse_metrics
 from fusion.models.strategies import STRATEGIES
 from jobs.settings.base import File, NameList, Secret, Section, Source, checked_name, parse_cell, split_names
 
@@ -88,11 +88,11 @@ class WatchSettings(Section):
         return [STRATEGY_NAMES[name] for name in self.cells if name in STRATEGY_NAMES]
 
     @property
-    def measures(self) -> list[Measure]:
-        measures = parse_measures(self.metrics)
-        if per_label := label_measures(measures):
+    def parsed_metrics(self) -> list[Metric]:
+        metrics = parse_metrics(self.metrics)
+        if per_label := label_metrics(metrics):
             raise ConfigError(f"{per_label[0]} is a mean over labels: without a figure per text it cannot be watched")
-        return measures
+        return metrics
 
 
 class DriftSettings(Section):

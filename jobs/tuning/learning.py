@@ -60,7 +60,7 @@ class Kind(NamedTuple):
 
 def kinds_of(strategies: Sequence[Cell], settings: TuneSettings, retrievers: Sequence[str] = ()) -> list[Kind]:
     """The learned ones among strategies."""
-    k = max((measure.k for measure in settings.goal.measures if measure.k), default=USUAL_K)
+    k = max((metric.deepest for metric in settings.goal.metrics if metric.deepest), default=USUAL_K)
 
     def logistic(rows: FeatureRows, features: Sequence[str], options: Sequence[Any]) -> Iterator[Model]:
         return train_logistic(rows.matrix, rows.relevant, features, options)
@@ -106,7 +106,7 @@ class Learner:
     """Learns from the list rows of judged texts."""
 
     evaluation: EvaluationPlan
-    """How models are evaluated: layout, views, scope, the measures of the objective; no cells."""
+    """How models are evaluated: layout, views, scope, the metrics of the objective; no cells."""
     objective: Objective
     together: Mapping[str, tuple[str, ...]]
     """The sets of views that share a model, by name."""

@@ -65,7 +65,7 @@ class Tuner:
     sources: Sources
     validation: Validation
     evaluation: EvaluationPlan
-    """Of the objective: layout, views and measures, without cells."""
+    """Of the objective: layout, views and metrics, without cells."""
     train_texts: TrainTexts | None
     together: Mapping[str, tuple[str, ...]]
     families: Families
@@ -73,19 +73,19 @@ class Tuner:
     @classmethod
     def of(cls, engine: Engine, config: Config, sources: Sources) -> Tuner:
         settings, goal = config.tune, config.tune.goal
-        nonrelevant = any(map(needs_nonrelevant, goal.measures))
+        nonrelevant = any(map(needs_nonrelevant, goal.metrics))
         validation = load_validation(engine, sources, config.evaluate, settings, nonrelevant)
         layout = validation.lists.layout
         joint = config.grid.scope == "joint"
         views = (ALL,) if joint else chosen_views(config.evaluate.label_groups, layout.views)
-        measured = with_settings(config, {"evaluate.metrics": list(map(str, goal.measures))}).evaluate
+        measured = with_settings(config, {"evaluate.metrics": list(map(str, goal.metrics))}).evaluate
         grid = config.grid.grid(layout.retrievers)
         evaluation = EvaluationPlan(
             layout,
             (),
             views,
             config.grid.scope,
-            goal.measures,
+            goal.metrics,
             rules=measured.rules._replace(graded=layout.relevant_from is not None),
             propensities=training_propensities(engine.tables, sources, measured),
             policies=grid.policies,
@@ -187,7 +187,7 @@ class Tuner:
     def _test_figures(self, strategies: Mapping[Cell, Strategy], curve: Mapping[Cell, Strategy]) -> TestFigures:
         """The objective on test texts, which nothing depends on: of fixed cells, strategies and the learning curve."""
         evaluate = self.config.evaluate
-        nonrelevant = any(map(needs_nonrelevant, self.evaluation.measures))
+        nonrelevant = any(map(needs_nonrelevant, self.evaluation.metrics))
         lists = load_lists(self.engine.tables, self.sources, True, evaluate.relevant_from, nonrelevant)
         fixed = [cell for cell in self.config.grid.grid(lists.layout.retrievers).cells if _is_plain(cell)]
         evaluation = replace(self.evaluation, cells=tuple(fixed), strategies={**strategies, **curve})

@@ -53,7 +53,7 @@ def test_address_restores_the_view(visit, whole):
     controls.get_by_label("Normalisation").select_option("zmuv")
     page.locator("#table thead button", has_text="P@1").first.click()
     page.locator("#compare-controls").get_by_label("The other").select_option(label="dense alone")
-    page.locator("#grid").get_by_label("Measure").select_option("P@5")
+    page.locator("#grid").get_by_label("Metric").select_option("P@5")
     places = ("#table", "#compared", "#grid .plot", "#bands .plot")
     shown = {place: page.locator(place).text_content() for place in places}
     address = page.url.partition("#")[2]

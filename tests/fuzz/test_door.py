@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fusion import reference
 from fusion.cells import SINGLE, Cell
 from fusion.labels import ALL
-from fusion.metrics import Measure
+from fusion.metrics import Metric
 from udfs.counter import HITS, count_hits, unpacked
 from udfs.lists import JUDGEMENT, LabelGroups, Layout
 from udfs.plan import EvaluationPlan
@@ -25,7 +25,7 @@ from udfs.texts import read_texts, whole_texts
 TAIL, HEAD = range(6), range(6, 10)
 RETRIEVERS, SLOTS = ("a", "b"), ("tail", "head")
 CELLS = (Cell("zmuv", "combmnz"), Cell("borda", "combsum"), Cell("rank", "isr"))
-MEASURE = Measure("ndcg", 3)
+MEASURE = Metric("ndcg", 3)
 GROUPS = LabelGroups(SLOTS, pa.array(range(10), pa.int32()), np.array([0] * 6 + [1] * 4, np.int8), source="labels")
 EVALUATION = EvaluationPlan(Layout(RETRIEVERS, SLOTS, GROUPS), CELLS, SLOTS, "group", (MEASURE,))
 SCHEMA = pa.schema(

@@ -1,4 +1,4 @@
-"""ir-measures: every measure that it shares with us, graded and binary, with ties as trec_eval orders them."""
+"""ir-measures: every metric that it shares with us, graded and binary, with ties as trec_eval orders them."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def test_figures_are_equal(runs: int, relevant_from: int, gain: str) -> None:
     evaluator = ir_measures.pytrec_eval.evaluator(list(theirs.values()), data.grades)
     for cell, ranking in data.rankings().items():
         expected = evaluator.calc_aggregate(ranking)
-        for name, measure in theirs.items():
-            assert ours[cell, name] == pytest.approx(expected[measure], abs=1e-9), (cell, name)
+        for name, metric in theirs.items():
+            assert ours[cell, name] == pytest.approx(expected[metric], abs=1e-9), (cell, name)

@@ -1,4 +1,4 @@
-"""trec_eval, through pytrec_eval: every measure that it shares with us, of single retrievers and of fused rankings,
+"""trec_eval, through pytrec_eval: every metric that it shares with us, of single retrievers and of fused rankings,
 ties included."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.many_ties import many_ties, our_figures
 TEXTS, LABELS, CUTS = 80, 400, (1, 5, 10, 20)
 CELLS = ["zmuv+combmnz", "rank+combsum", "borda+combmin", "min-max+isr", "min-max+condorcet"]
 NAMES = {"ndcg": "ndcg_cut", "precision": "P", "recall": "recall", "map": "map_cut", "hit-rate": "success"}
-"""Measures with a cut-off."""
+"""Metrics with a cut-off."""
 
 
 def name_of(label: int) -> str:
@@ -46,9 +46,9 @@ def made() -> tuple[list[dict[str, dict[int, float]]], list[set[int]]]:
 def trec_eval(rankings: list[dict[int, float]], relevant: list[set[int]]) -> dict[str, float]:
     qrels = {f"q{q}": {name_of(x): 1 for x in labels} for q, labels in enumerate(relevant)}
     run = {f"q{q}": {name_of(x): float(score) for x, score in scores.items()} for q, scores in enumerate(rankings)}
-    measures = {"ndcg_cut." + ",".join(map(str, CUTS)), "P." + ",".join(map(str, CUTS))}
-    results = pytrec_eval.RelevanceEvaluator(qrels, measures).evaluate(run)
-    return {measure: float(np.mean([result[measure] for result in results.values()])) for measure in results["q0"]}
+    metrics = {"ndcg_cut." + ",".join(map(str, CUTS)), "P." + ",".join(map(str, CUTS))}
+    results = pytrec_eval.RelevanceEvaluator(qrels, metrics).evaluate(run)
+    return {metric: float(np.mean([result[metric] for result in results.values()])) for metric in results["q0"]}
 
 
 def test_figures_are_equal(spark: SparkSession, made, tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_figures_are_equal(spark: SparkSession, made, tmp_path: Path) -> None:
     expected = {cell: trec_eval(lists, relevant) for cell, lists in rankings.items()}
     assert len(rows) == len(expected) * 2 * len(CUTS)
     for row in rows:
-        measure = f"{'ndcg_cut' if row['metric'] == 'ndcg' else 'P'}_{row['k']}"
-        theirs = expected[f"{row['normalization']}+{row['fusion']}"][measure]
+        metric = f"{'ndcg_cut' if row['metric'] == 'ndcg' else 'P'}_{row['k']}"
+        theirs = expected[f"{row['normalization']}+{row['fusion']}"][metric]
         assert row["value"] == pytest.approx(theirs, abs=1e-9), row
         assert row["queries"] == TEXTS
 

@@ -237,7 +237,7 @@ RANX = {
     **{f"hit-rate@{k}": f"hit_rate@{k}-l{{}}" for k in (1, 5)},
     **{f"ndcg@{k}": f"ndcg@{k}-l1" for k in (1, 10, 30)},
 }
-"""What ranx calls our measures. With a level above 1 its nDCG forgets lower grades; ours, as trec_eval's, does not."""
+"""What ranx calls our metrics. With a level above 1 its nDCG forgets lower grades; ours, as trec_eval's, does not."""
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
@@ -247,8 +247,8 @@ def test_compat_reproduces_every_measure_of_single_runs_with_ties(count: int, ga
     """ranx sorts with numba's quicksort, whose result depends on the order of the labels it is given. Here that is
     ascending; in another order, or with the sets of its fusions, ties fall otherwise."""
     data = many_ties(count, count, graded=True)
-    measures = [*RANX, "ndcg@10"]
-    ours = our_figures(data, measures, compat="ranx", relevant_from=relevant_from, gain=gain)
+    metrics = [*RANX, "ndcg@10"]
+    ours = our_figures(data, metrics, compat="ranx", relevant_from=relevant_from, gain=gain)
     names = {name: ranx.format(relevant_from) for name, ranx in RANX.items()}
     if gain == "exponential":
         names |= {name: ranx.replace("ndcg", "ndcg_burges") for name, ranx in names.items()}
@@ -269,11 +269,11 @@ def test_compat_compares_fused_scores_in_double_precision(made, runs) -> None:
         for name in names
     }
     judged = {f"q{q:03d}": {str(x): 1 for x in labels} for q, labels in enumerate(relevant)}
-    measures = ["map", "mrr@5", "ndcg@10", "f1@5"]
+    metrics = ["map", "mrr@5", "ndcg@10", "f1@5"]
     cell = {"cells": ["zmuv+combsum"], "engine": "local"}
     settings = {"evaluate.details": False, "evaluate.compat": "ranx"}
-    found = xf.evaluate(judged, mine, metrics=measures, settings=settings, **cell).metrics.to_pylist()
-    theirs = evaluate(Qrels(judged), fuse(runs, norm="zmuv", method="sum"), measures)
+    found = xf.evaluate(judged, mine, metrics=metrics, settings=settings, **cell).metrics.to_pylist()
+    theirs = evaluate(Qrels(judged), fuse(runs, norm="zmuv", method="sum"), metrics)
     for row in found:
         if row["normalization"] == "zmuv":
             name = f"{row['metric']}@{row['k']}" if row["k"] else row["metric"]

@@ -27,7 +27,7 @@ def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:
     lists = load_lists(SparkTables(spark), Sources.of(config.inputs), judged=True)
     grid = config.grid.grid(lists.layout.retrievers)
     views = lists.layout.views
-    evaluation = EvaluationPlan(lists.layout, tuple(grid.cells), views, "group", tuple(config.evaluate.measures))
+    evaluation = EvaluationPlan(lists.layout, tuple(grid.cells), views, "group", tuple(config.evaluate.parsed_metrics))
     work = count_hits(evaluation)
     counts = lists.rows.transform(over_lists(engine, lists.layout, grid, "group", views, work, COUNTS_SCHEMA, 4))
     return _nodes(counts.groupBy("fold", "part").applyInArrow(add_counts, COUNTS_SCHEMA))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fusion.errors import ConfigError, XmtcError
-from fusion.metrics import LARGEST_K, parse_measures
+from fusion.metrics import LARGEST_K, parse_metrics
 from fusion.registry import FUSIONS, fusion
 from jobs.settings.config import Config, load_config, make_config, overlaid, parse_setting
 from jobs.settings.reference import commented_yaml, settings, undocumented
@@ -167,7 +167,7 @@ def test_set_needs_a_key_and_a_value() -> None:
 
 
 def test_measures_have_one_name() -> None:
-    assert [str(measure) for measure in parse_measures("P@5, nDCG@10,ndcg@10")] == ["precision@5", "ndcg@10"]
+    assert [str(measure) for measure in parse_metrics("P@5, nDCG@10,ndcg@10")] == ["precision@5", "ndcg@10"]
 
 
 def test_a_name_is_registered_once() -> None:

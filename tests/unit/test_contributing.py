@@ -93,7 +93,7 @@ judgements = {"t1": ["a", "c"], "t2": ["b"]}
 run = {"t1": {"a": 3.0, "b": 2.0, "c": 1.0}, "t2": {"a": 2.0, "b": 1.0}}
 settings = {"evaluate.randomizations": 100}
 result = xf.evaluate(judgements, {"x": run, "y": run}, metrics=["RBP", "rbp@1"], cells=["rank+isr"], settings=settings)
-assert load_config(None, {"nightly.watch.metrics": ["rbp"]}).nightly.watch.measures[0].metric == "rbp"
+assert load_config(None, {"nightly.watch.metrics": ["rbp"]}).nightly.watch.parsed_metrics[0].name == "rbp"
 assert "rbp" in {row["metric"] for row in result.details["comparisons"].to_pylist()}
 assert "rbp" in result.table()
 for job in ("evaluate", "run", "tune", "nightly"):

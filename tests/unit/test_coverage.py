@@ -11,7 +11,7 @@ from fusion.cells import Cell
 from fusion.grid.grid import Grid
 from fusion.grid.hits import Hits, find_hits
 from fusion.labels import ALL, frequency_bands
-from fusion.metrics import Measure
+from fusion.metrics import Metric
 from fusion.statistics.coverage import BANDS, MOST_MOVED, Coverage, common_candidates, joined_bands
 from fusion.types import Array
 from tests.lists import random_relevant, random_texts, to_texts
@@ -62,7 +62,7 @@ def test_overlap_and_shares(retrievers: int, monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_array_equal(coverage.found[v], found)
         np.testing.assert_array_equal(coverage.alone[v], alone)
         assert (coverage.union[v], coverage.relevant[v]) == (union, total)
-        assert coverage.ceiling(v, 0, Measure("precision", K)) == pytest.approx(np.mean(ceiling))
+        assert coverage.ceiling(v, 0, Metric("precision", K)) == pytest.approx(np.mean(ceiling))
 
 
 def test_bands_count_pairs_and_ranks() -> None:

@@ -13,7 +13,7 @@ import pytest
 import xmtc_fusion as xf
 from fusion.cells import Cell
 from fusion.labels import ALL
-from fusion.metrics import Measure, decisive
+from fusion.metrics import Metric, decisive
 from fusion.statistics.watchers import NOBODY, Extremes
 from jobs.reporting.dataset import DatasetReport
 from tests.lists import random_relevant, random_texts, whole
@@ -153,7 +153,7 @@ def test_batches_in_any_order_give_the_same_texts(ids: list[Any]) -> None:
     def kept(parts: list[np.ndarray]) -> Kept:
         packed = []
         for worker in (parts[::2], parts[1::2]):
-            texts = ExampleTexts(layout, (ALL,), 3, 2, Measure("ndcg", 10), keep=3)
+            texts = ExampleTexts(layout, (ALL,), 3, 2, Metric("ndcg", 10), keep=3)
             for part in filter(len, worker):
                 batch = read_texts(rows.take((3 * part[:, None] + np.arange(3)).ravel()), layout, Problems())
                 assert batch is not None
@@ -209,6 +209,6 @@ def test_list_rows_make_the_same_texts_again() -> None:
 
 
 def test_decisive_measure() -> None:
-    measures = [Measure("precision", 20), Measure("ndcg", 5), Measure("ndcg", 10)]
-    assert decisive(measures) == Measure("ndcg", 10)
-    assert decisive(measures[:1]) == Measure("precision", 20)
+    measures = [Metric("precision", 20), Metric("ndcg", 5), Metric("ndcg", 10)]
+    assert decisive(measures) == Metric("ndcg", 10)
+    assert decisive(measures[:1]) == Metric("precision", 20)

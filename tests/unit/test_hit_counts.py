@@ -11,7 +11,7 @@ import pytest
 from fusion.cells import Cell
 from fusion.grid.hits import Hits
 from fusion.kernel.texts import TextBlock
-from fusion.metrics import Measure
+from fusion.metrics import Metric
 from fusion.statistics.coverage import UNSEEN
 from tests.lists import random_relevant, random_texts, to_texts
 from udfs.counter import COVERAGE, HITS, LENGTHS, Counter, add_counts, judged_hits, unpacked
@@ -73,8 +73,8 @@ def test_parts_add_up_to_the_whole(blocks: int) -> None:
     texts = to_texts(random_texts(rng, TEXTS), random_relevant(rng, TEXTS))
     layout = Layout(("bm25", "dense"), ("tail", "head"), GROUPS)
     cells = (Cell("zmuv", "combmnz"), Cell("rank", "isr"))
-    measures = (Measure("ndcg", 3), Measure("precision", 10), Measure("map", 0), Measure("recall", 300))
-    evaluation = EvaluationPlan(layout, cells, layout.views, "group", measures, Details(COUNTED, blocks, 100, 0))
+    metrics = (Metric("ndcg", 3), Metric("precision", 10), Metric("map", 0), Metric("recall", 300))
+    evaluation = EvaluationPlan(layout, cells, layout.views, "group", metrics, Details(COUNTED, blocks, 100, 0))
     with_places, whole = counted(evaluation, texts, [slice(0, TEXTS)])
     assert with_places == (blocks == 1024)
     assert whole == counted(evaluation, texts, [slice(60, TEXTS), slice(0, 1), slice(1, 60)])[1]
@@ -85,7 +85,7 @@ def test_hits_below_all_cutoffs_change_nothing(monkeypatch: pytest.MonkeyPatch) 
     texts = to_texts(random_texts(rng, TEXTS), random_relevant(rng, TEXTS))
     layout = Layout(("bm25", "dense"), ("tail", "head"), GROUPS)
     evaluation = EvaluationPlan(
-        layout, (Cell("zmuv", "combmnz"),), layout.views, "group", (Measure("ndcg", 3),), Details(COUNTED, 8, 100, 0)
+        layout, (Cell("zmuv", "combmnz"),), layout.views, "group", (Metric("ndcg", 3),), Details(COUNTED, 8, 100, 0)
     )
     hits = judged_hits(part_of(texts, slice(0, TEXTS)), evaluation, evaluation.grid, Problems())
     for of_view in hits:

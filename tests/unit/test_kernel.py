@@ -15,7 +15,7 @@ from fusion.kernel.candidates import LARGEST, MatrixArithmetic, Policies
 from fusion.kernel.pools import merge_lists
 from fusion.kernel.ranking import list_order, relevant_ranks, top
 from fusion.labels import ALL
-from fusion.metrics import Measure
+from fusion.metrics import Metric
 from fusion.statistics.tally import Tally, hit_weights
 from tests.lists import no_relevant, of_group, random_relevant, random_texts, to_lists, to_texts, whole
 
@@ -222,11 +222,11 @@ def test_counts_add_up_in_any_order() -> None:
         parts.unpack(*part.packed())
     np.testing.assert_array_equal(whole_tally.counts, parts.counts)
 
-    measure = Measure("ndcg", 5)
-    figures = {(found.label_group, found.ideal): found for found in whole_tally.figures([measure])}
+    metric = Metric("ndcg", 5)
+    figures = {(found.label_group, found.ideal): found for found in whole_tally.figures([metric])}
     for column in range(3):
         kept = np.where(ranks[:, column] > 10, 0, ranks[:, column])
-        gains = hit_weights(measure, 10)[kept, np.minimum(relevant, 10)]
+        gains = hit_weights(metric, 10)[kept, np.minimum(relevant, 10)]
         assert figures["head", "all"].values[column] == pytest.approx(gains.sum() / 40, rel=1e-12)
     assert figures["head", "all"].queries == 40
     assert figures["tail", "all"].values == [None] * 3

@@ -16,7 +16,7 @@ from fusion.cells import Cell
 from fusion.grid.grid import Grid, cross, parse_cells
 from fusion.grid.listed import count_listed
 from fusion.kernel.texts import pool_views
-from fusion.metrics import LARGEST_K, metric_names, parse_measures
+from fusion.metrics import LARGEST_K, metric_names, parse_metrics
 from fusion.models.models import ChosenCell
 from fusion.models.strategies import Strategy
 from fusion.registry import METRICS, LabelMetric
@@ -91,7 +91,7 @@ def sample() -> Sample:
 
 
 def figures(evaluation: xf.Evaluation) -> dict[tuple[str, str, str, str, int], float]:
-    """By cell, label group, measure, ideal and fold."""
+    """By cell, label group, metric, ideal and fold."""
     return {
         (
             f"{row['normalization']}+{row['fusion']}",
@@ -113,17 +113,17 @@ def test_binary_metrics_by_group_ideal_and_fold(retrievers: int) -> None:
     for group in ("tail", "head", "all"):
         counted = [q for q, labels in enumerate(sample.relevant) if sample.within(labels, group)]
         for cell, lists in sample.rankings(group).items():
-            for measure in parse_measures([*BINARY, *MEANS]):
-                for ideal in ("all", "group") if group != "all" and METRICS[measure.metric].ideal else ("all",):
+            for metric in parse_metrics([*BINARY, *MEANS]):
+                for ideal in ("all", "group") if group != "all" and METRICS[metric.name].ideal else ("all",):
                     expected = defaultdict(list)
                     for q in counted:
                         inside = sample.within(sample.relevant[q], group)
                         number = len(inside if ideal == "group" else sample.relevant[q])
                         ranking = plain.ranked(lists[q])
-                        of_parts = [plain.figure(*part, ranking, inside, number) for part in measure.parts]
+                        of_parts = [plain.figure(*part, ranking, inside, number) for part in metric.parts]
                         expected[sample.folds[q]].append(np.mean(of_parts))
                     for fold, of_texts in expected.items():
-                        key = (cell, group, str(measure), ideal, fold)
+                        key = (cell, group, str(metric), ideal, fold)
                         assert values[key] == pytest.approx(np.mean(of_texts), abs=1e-11), key
                         seen.add(key)
     # What does not depend on the ideal is there once.
@@ -147,15 +147,15 @@ def test_micro_averages(sample: Sample, scope: str) -> None:
             ]
         else:
             ranked = [plain.ranked(scores) for scores in sample.rankings(group)[cell]]
-        (measure,) = parse_measures(name)
-        sums = {part: [0.0, 0.0] for part in measure.parts}
+        (metric,) = parse_metrics(name)
+        sums = {part: [0.0, 0.0] for part in metric.parts}
         for q, labels in enumerate(sample.relevant):
             inside = sample.within(labels, group)
             if not inside or sample.folds[q] != fold:
                 continue
             number = len(inside if ideal == "group" else labels)
             own = []
-            for part in measure.parts:
+            for part in metric.parts:
                 hits, most = plain.summed(*part, ranked[q], inside, number)
                 sums[part][0] += hits
                 sums[part][1] += most
@@ -192,14 +192,14 @@ def test_listed_labels_are_those_that_are_ranked(largest: int, monkeypatch: pyte
 
 
 def test_figures_of_texts_are_those_whose_mean_is_printed(sample: Sample) -> None:
-    measures = [*BINARY, *MEANS, "psp@3"]
+    metrics = [*BINARY, *MEANS, "psp@3"]
     training = {"training": {n: [n % 50, n % 7] for n in range(60)}}
-    found = sample.evaluate(metrics=measures, per_query=True, **training)
+    found = sample.evaluate(metrics=metrics, per_query=True, **training)
     rows = found.queries.to_pylist()
-    for (cell, group, measure, ideal, fold), value in figures(found).items():
-        if measure.startswith("psp"):
+    for (cell, group, metric, ideal, fold), value in figures(found).items():
+        if metric.startswith("psp"):
             continue
-        name = measure if ideal == "all" else f"{measure}_group"
+        name = metric if ideal == "all" else f"{metric}_group"
         mine = [
             row[name]
             for row in rows
@@ -209,9 +209,9 @@ def test_figures_of_texts_are_those_whose_mean_is_printed(sample: Sample) -> Non
 
 
 def test_comparisons_are_over_the_figures_of_texts(sample: Sample) -> None:
-    measures = ["map", "mrr@10", "ndcg@5", "recall@10", "micro-f1@5", "recall@5:15:5", "rp@2:6:2"]
+    metrics = ["map", "mrr@10", "ndcg@5", "recall@10", "micro-f1@5", "recall@5:15:5", "rp@2:6:2"]
     settings = {"evaluate.details": True, "evaluate.randomizations": 1000}
-    found = sample.evaluate(metrics=measures, per_query=True, settings=settings)
+    found = sample.evaluate(metrics=metrics, per_query=True, settings=settings)
     rows = found.queries.to_pylist()
     compared = [row for row in found.details["comparisons"].to_pylist() if row["ideal"] == "all"]
     names = {"map", "mrr", "ndcg", "recall", "micro-f1", "recall@5:15:5", "rp@2:6:2"}
@@ -236,9 +236,9 @@ def test_comparisons_are_over_the_figures_of_texts(sample: Sample) -> None:
 @pytest.mark.parametrize("threshold", [1, 2])
 def test_grades(sample: Sample, gain: str, threshold: int) -> None:
     """nDCG by grades; binary metrics from a grade on; negative grades count 0 and are no judgements to bpref."""
-    measures = ["ndcg@5", "precision@5", "map", "bpref", "recall@7"]
+    metrics = ["ndcg@5", "precision@5", "map", "bpref", "recall@7"]
     settings = {"evaluate.gain": gain, "evaluate.relevant_from": threshold}
-    values = figures(sample.evaluate(dict(enumerate(sample.grades)), metrics=measures, settings=settings))
+    values = figures(sample.evaluate(dict(enumerate(sample.grades)), metrics=metrics, settings=settings))
     for group in ("tail", "head", "all"):
         for cell, lists in sample.rankings(group).items():
             expected = defaultdict(list)
@@ -258,13 +258,13 @@ def test_grades(sample: Sample, gain: str, threshold: int) -> None:
                     best = gains if ideal == "all" else sample.within(gains, group)
                     total, most = plain.gained(5, ranking, gains, best, plain.logarithmic)
                     expected["ndcg@5", ideal, sample.folds[q]].append(total / most if most else 0)
-                    for measure in parse_measures(measures[1:]):
-                        figure = plain.figure(*measure, ranking, relevant, number, bad)
-                        expected[str(measure), ideal, sample.folds[q]].append(figure)
-            for (measure, ideal, fold), of_texts in expected.items():
-                if (cell, group, measure, ideal, fold) in values:
-                    value = values[cell, group, measure, ideal, fold]
-                    assert value == pytest.approx(np.mean(of_texts), abs=1e-11), (cell, group, measure, ideal)
+                    for metric in parse_metrics(metrics[1:]):
+                        figure = plain.figure(*metric, ranking, relevant, number, bad)
+                        expected[str(metric), ideal, sample.folds[q]].append(figure)
+            for (metric, ideal, fold), of_texts in expected.items():
+                if (cell, group, metric, ideal, fold) in values:
+                    value = values[cell, group, metric, ideal, fold]
+                    assert value == pytest.approx(np.mean(of_texts), abs=1e-11), (cell, group, metric, ideal)
     assert len(values) == 4 * 2 * (3 * 5 + 2 * 4)
 
 
@@ -285,12 +285,12 @@ def test_the_expected_value_over_tied_orders() -> None:
         for name in ("a", "b")
     }
     grades = {q: {label: int(rng.integers(0, 4)) for label in labels if rng.random() < 0.8} for q in range(12)}
-    measures = ["precision@2", "ndcg@3", "recall@3", "hit-rate@2", "mrr@3", "mrr", "map", "map@3", "r-precision"]
-    measures += ["f1@2", "bpref"]
+    metrics = ["precision@2", "ndcg@3", "recall@3", "hit-rate@2", "mrr@3", "mrr", "map", "map@3", "r-precision"]
+    metrics += ["f1@2", "bpref"]
     found = xf.evaluate(
         grades,
         runs,
-        metrics=measures,
+        metrics=metrics,
         cells=["min-max+combmax"],
         settings={**QUIET, "evaluate.ties": "expected", "evaluate.relevant_from": 2},
     )
@@ -321,9 +321,9 @@ def test_propensity_scored_metrics(sample: Sample) -> None:
     rng = np.random.default_rng(5)
     training = {n: rng.choice(45, rng.integers(1, 5), replace=False).tolist() for n in range(200)}
     frequency = defaultdict(int, {x: sum(x in labels for labels in training.values()) for x in range(50)})
-    measures = ["psp@1", "psp@3", "psndcg@5"]
+    metrics = ["psp@1", "psp@3", "psndcg@5"]
     found = sample.evaluate(
-        metrics=measures, training=training, per_query=True, settings={"evaluate.propensity": "amazon"}
+        metrics=metrics, training=training, per_query=True, settings={"evaluate.propensity": "amazon"}
     )
     inverse = {x: plain.inverse_propensity(frequency[x], 200, 0.6, 2.6) for x in range(50)}
     values, texts = figures(found), {}
@@ -331,7 +331,7 @@ def test_propensity_scored_metrics(sample: Sample) -> None:
         texts[f"{row['normalization']}+{row['fusion']}", row["label_group"], row["text_id"]] = row
     for group in ("tail", "head", "all"):
         for cell, lists in sample.rankings(group).items():
-            for measure in parse_measures(measures):
+            for metric in parse_metrics(metrics):
                 for ideal in ("all", "group") if group != "all" else ("all",):
                     sums = {0: [0.0, 0.0], 1: [0.0, 0.0]}
                     for q, labels in enumerate(sample.relevant):
@@ -340,14 +340,14 @@ def test_propensity_scored_metrics(sample: Sample) -> None:
                             continue
                         gains = {label: inverse[label] for label in inside}
                         best = {label: inverse[label] for label in (inside if ideal == "group" else labels)}
-                        discount = plain.logarithmic if measure.metric == "psndcg" else (lambda place: 1.0)
-                        total, most = plain.gained(measure.k, plain.ranked(lists[q]), gains, best, discount)
+                        discount = plain.logarithmic if metric.name == "psndcg" else (lambda place: 1.0)
+                        total, most = plain.gained(metric.k, plain.ranked(lists[q]), gains, best, discount)
                         sums[sample.folds[q]][0] += total
                         sums[sample.folds[q]][1] += most
-                        name = str(measure) + ("" if ideal == "all" else "_group")
+                        name = str(metric) + ("" if ideal == "all" else "_group")
                         assert texts[cell, group, q][name] == pytest.approx(total / most, abs=1e-11)
                     for fold, (total, most) in sums.items():
-                        assert values[cell, group, str(measure), ideal, fold] == pytest.approx(total / most, abs=1e-9)
+                        assert values[cell, group, str(metric), ideal, fold] == pytest.approx(total / most, abs=1e-9)
 
 
 def test_propensities_come_from_the_training_texts_of_the_fold(sample: Sample) -> None:
@@ -385,15 +385,15 @@ def test_propensities_need_training_texts(sample: Sample) -> None:
 @pytest.mark.parametrize("cells", ["auto", pytest.param(["rank+isr", "zmuv+combmnz"], marks=pytest.mark.drill)])
 def test_metrics_of_labels(sample: Sample, cells: Any) -> None:
     names = [entry.name for entry in METRICS if isinstance(entry, LabelMetric)]
-    measures = [f"{name}@{k}" for name in names for k in (1, 5)]
-    means = {f"{name}@1:5:4": measures[2 * n : 2 * n + 2] for n, name in enumerate(names)}
-    found = sample.evaluate(metrics=["ndcg@5", *measures, *means], settings={"evaluate.label_cells": cells})
+    metrics = [f"{name}@{k}" for name in names for k in (1, 5)]
+    means = {f"{name}@1:5:4": metrics[2 * n : 2 * n + 2] for n, name in enumerate(names)}
+    found = sample.evaluate(metrics=["ndcg@5", *metrics, *means], settings={"evaluate.label_cells": cells})
     every = figures(found)
-    values = {key: value for key, value in every.items() if key[2] in measures}
+    values = {key: value for key, value in every.items() if key[2] in metrics}
     chosen = ["zmuv+combmnz"] if cells == "auto" else cells
     assert {cell for cell, *_ in values} == {*chosen, *(f"single+{name}" for name in RETRIEVERS[:2])}
-    for (cell, group, measure, _, fold), value in values.items():
-        name, k = measure.split("@")
+    for (cell, group, metric, _, fold), value in values.items():
+        name, k = metric.split("@")
         carried, listed, hits = (defaultdict(int) for _ in range(3))
         for q, labels in enumerate(sample.relevant):
             inside = sample.within(labels, group)
@@ -410,10 +410,10 @@ def test_metrics_of_labels(sample: Sample, cells: Any) -> None:
             "macro-recall": [hits[x] / carried[x] for x in carried],
             "macro-f1": [2 * hits[x] / (listed[x] + carried[x]) for x in carried],
         }[name]
-        assert value == pytest.approx(np.mean(of_label), abs=1e-12), (cell, group, measure, fold)
-    for (cell, group, measure, ideal, fold), value in every.items():
-        if measure in means:
-            parts = [values[cell, group, part, ideal, fold] for part in means[measure]]
+        assert value == pytest.approx(np.mean(of_label), abs=1e-12), (cell, group, metric, fold)
+    for (cell, group, metric, ideal, fold), value in every.items():
+        if metric in means:
+            parts = [values[cell, group, part, ideal, fold] for part in means[metric]]
             assert value == pytest.approx(np.mean(parts), abs=1e-12)
 
 
@@ -435,11 +435,11 @@ def test_grades_that_are_no_numbers_are_refused(sample: Sample) -> None:
 
 def test_names_that_people_type() -> None:
     typed = "MAP, mrr@10,Recall@100,hit_rate@5,P@5,R-Prec,recip_rank,success@1,F1@3,ap@7,Micro_P@5,sample-recall@5"
-    assert [str(measure) for measure in parse_measures(typed)] == [
+    assert [str(metric) for metric in parse_metrics(typed)] == [
         *("map", "mrr@10", "recall@100", "hit-rate@5", "precision@5", "r-precision", "mrr", "hit-rate@1", "f1@3"),
         *("map@7", "micro-precision@5", "recall@5"),
     ]
-    assert parse_measures("R@5:50:5, Micro_F@1:3:1") == [("recall@5:50:5", 0), ("micro-f1@1:3:1", 0)]
+    assert parse_metrics("R@5:50:5, Micro_F@1:3:1") == [("recall@5:50:5", 0), ("micro-f1@1:3:1", 0)]
     assert set(metric_names().values()) == set(METRICS.names())
     for word, message in {
         "hitrate@5": "Did you mean 'hit-rate'",
@@ -457,7 +457,7 @@ def test_names_that_people_type() -> None:
         "bpref@5:50:5": "has no cut-off",
     }.items():
         with pytest.raises(xf.ConfigError, match=message):
-            parse_measures(word)
+            parse_metrics(word)
 
 
 def test_every_metric_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -481,11 +481,11 @@ def test_what_contradicts_a_preset_is_refused() -> None:
 
 def test_the_report_takes_every_metric(sample: Sample, tmp_path: Path) -> None:
     """Also those that only some cells have, that have no cut-off, and no figure per text."""
-    measures = [f"{entry.name}@5" if entry.cutoff == "needed" else entry.name for entry in METRICS]
-    measures += ["recall@2:8:2", "macro-f1@1:5:2"]
+    metrics = [f"{entry.name}@5" if entry.cutoff == "needed" else entry.name for entry in METRICS]
+    metrics += ["recall@2:8:2", "macro-f1@1:5:2"]
     settings = {"evaluate.details": True, "evaluate.randomizations": 100, "report.figures": False}
     training = {n: [n % 50, n % 7] for n in range(60)}
-    found = sample.evaluate(metrics=measures, training=training, settings=settings)
+    found = sample.evaluate(metrics=metrics, training=training, settings=settings)
     page = Path(found.report(str(tmp_path / "report"))).read_text()
     assert "PSnDCG" in page and "coverage" in page
     report = (tmp_path / "report" / "report.md").read_text()

@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 from fusion.grid.hits import Hits
-from fusion.metrics import Aspect, Measure
+from fusion.metrics import Aspect, Metric
 from fusion.statistics.paired import FEWEST_LABELS, UNIT, PairedSums, distinct_aspects
 from fusion.statistics.significance import Paired
 from fusion.statistics.signs import blocks_of
 from fusion.statistics.tally import hit_weights
 
-MEASURES = [Measure("ndcg", 1), Measure("ndcg", 5), Measure("precision", 5)]
+MEASURES = [Metric("ndcg", 1), Metric("ndcg", 5), Metric("precision", 5)]
 TEXTS, COLUMNS, BLOCKS, VECTORS = 2500, 4, 256, 20_000
 
 
@@ -44,7 +44,7 @@ class Sample:
     def figures(self, aspect: Aspect) -> np.ndarray:
         """One row per counted text, one column per column, rounded to units."""
         number = self.relevant_all if aspect.ideal == "all" else self.relevant
-        worth = hit_weights(aspect.measure, 12)[self.ranks, number[self.text][:, None]]
+        worth = hit_weights(aspect.metric_at_k, 12)[self.ranks, number[self.text][:, None]]
         found = np.zeros((TEXTS, COLUMNS))
         np.add.at(found, self.text, worth)
         return np.rint(found[self.counted] / UNIT) * UNIT
@@ -60,8 +60,8 @@ def sample() -> Sample:
 
 
 def test_what_has_the_same_figures_is_counted_once() -> None:
-    measures = [*MEASURES, Measure("precision", 1)]
-    same_as = distinct_aspects(("tail", "all"), measures)
+    metrics = [*MEASURES, Metric("precision", 1)]
+    same_as = distinct_aspects(("tail", "all"), metrics)
     assert len(same_as) == 4 * 2 + 4
     assert [str(aspect) for aspect in dict.fromkeys(same_as.values())] == [
         *("tail ndcg@1 all", "tail ndcg@5 all", "tail precision@5 all", "tail ndcg@5 group"),
@@ -135,7 +135,7 @@ def test_no_randomization_without_blocks_or_vectors() -> None:
 
 
 def test_texts_without_relevant_labels_count_as_queries() -> None:
-    sums = PairedSums(("all",), [Measure("precision", 1)], 1)
+    sums = PairedSums(("all",), [Metric("precision", 1)], 1)
     nothing = Hits("all", np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, 1), np.int32))
     sums.add(nothing, np.array([True, True, False]), [np.array([0, 2, 2])] * 2, *np.zeros((2, 3), np.int64))
     assert sums.compare(sums.aspects[0], 0, 0).pairs == 2

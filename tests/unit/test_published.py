@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from fusion.errors import XmtcError
-from fusion.metrics import Aspect, Measure
+from fusion.metrics import Aspect, Metric
 from jobs.reporting import published
 from jobs.reporting.published import PublishedTable, comparability, published_figures, published_tables
 
@@ -47,7 +47,7 @@ def test_ours_come_first_and_others_by_year() -> None:
     assert [row.year for row in others] == sorted(row.year or 0 for row in others)
     assert value(every, "BERT-base", "ndcg", 5) == pytest.approx(0.823)
     assert value(every, "BERT-base", "micro-f1", 0) == pytest.approx(0.732)
-    assert every.metrics[0] == Measure("ndcg", 5) and every.metrics[-1].k == 0
+    assert every.metrics[0] == Metric("ndcg", 5) and every.metrics[-1].k == 0
     assert all("ACL 2019" in row.source for row in others if row.name == "BERT-base")
     (few,) = (table for table in groups if table.label_group == "few")
     assert value(few, "zmuv+combmnz", "rp", 5) == 0.5, "ranked and counted within the group"
@@ -55,7 +55,7 @@ def test_ours_come_first_and_others_by_year() -> None:
 
 def value(table: PublishedTable, name: str, metric: str, k: int) -> float | None:
     (row,) = (row for row in table.rows if row.name == name)
-    return row.values[table.metrics.index(Measure(metric, k))]
+    return row.values[table.metrics.index(Metric(metric, k))]
 
 
 def test_datasets_without_published_figures_have_no_tables() -> None:
