@@ -8,8 +8,8 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "fusion" / "__init__.py").read_text())
 PACKAGES = ["fusion", "jobs", "udfs", "xmtc_fusion"]
-# The folder conf, when installed: inside the public package, since others may have a package called conf.
-CONF = "xmtc_fusion.conf"
+# The folders conf and data, when installed: inside the public package, since others may have packages of these names.
+CONF, DATA = "xmtc_fusion.conf", "xmtc_fusion.data"
 
 DOCS = [
     "mkdocs>=1.6.1,<2",
@@ -92,11 +92,12 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10",
-    packages=[*find_packages(include=[f"{name}{below}" for name in PACKAGES for below in ("", ".*")]), CONF],
-    package_dir={"": ".", CONF: "conf"},
+    packages=[*find_packages(include=[f"{name}{below}" for name in PACKAGES for below in ("", ".*")]), CONF, DATA],
+    package_dir={"": ".", CONF: "conf", DATA: "data"},
     package_data={
         **{name: ["py.typed"] for name in PACKAGES},
         CONF: ["*.yaml", "datasets/*.yaml", "paper/*", "published/*", "schedules/*"],
+        DATA: ["debtags/*.md", "debtags/*.gz"],
         "jobs.reporting": ["assets/*"],
         "jobs.engines": ["*.properties"],
     },

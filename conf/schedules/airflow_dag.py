@@ -27,5 +27,12 @@ with DAG(
         application="/opt/xmtc-fusion/jobs/nightly.py",
         archives="/opt/xmtc-fusion/dist/environment.tar.gz#environment",
         conf={"spark.pyspark.python": "./environment/bin/python"},
-        application_args=["--config", "/opt/xmtc-fusion/conf/nightly.yaml", "--run-id", "{{ ds }}"],
+        application_args=[
+            "--config",
+            "/opt/xmtc-fusion/conf/nightly.yaml",
+            "--work",
+            "/opt/xmtc-fusion/work",
+            "--run-id",
+            "{{ ds }}",
+        ],
     )

@@ -27,6 +27,7 @@ from jobs.settings.base import (
 )
 from jobs.settings.layers import Layer, layer_of, layer_of_one, left_out, merged, origin_of
 from jobs.settings.nightly import NightlySettings
+from jobs.settings.places import starting_at
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.retrievers import BUILT_IN, DEFAULT, RETRIEVERS, Retrievers, is_file
 from jobs.settings.sections import ExplainSettings, LogSettings, ReportSettings, StorageSettings, TuneSettings
@@ -97,7 +98,7 @@ def load_config(
     """
     layers = [layer_of({"retrievers": list(DEFAULT)}, "")]
     if path is not None:
-        layers.append(layer_of(_read(path), path))
+        layers.append(layer_of(read_settings(path), path))
     for setting, value in (settings or {}).items():
         layers.append(layer_of_one(setting, value, (options or {}).get(setting, "")))
     return _checked(layers)
@@ -105,7 +106,7 @@ def load_config(
 
 def overlaid(config: Config, path: str) -> Config:
     """A configuration with the file at `path` laid over it."""
-    return _checked([layer_of(config.model_dump(), ""), layer_of(_read(path), path)])
+    return _checked([layer_of(config.model_dump(), ""), layer_of(read_settings(path), path)])
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
@@ -205,7 +206,30 @@ def parse_setting(text: str) -> tuple[str, Any]:
     return key, parse_yaml(value, f"--set {key}") if value else None
 
 
-def _read(path: str) -> dict[str, Any]:
+def read_settings(path: str) -> dict[str, Any]:
+    """The settings of a file. Relative places in it start at the file, except in the record of a run."""
+    file = shipped(path)
+    values = _settings(_read(file), path)
+    return values if Path(file).with_name(RUN_FILE).exists() else starting_at(file, values, Config)
+
+
+RUN_FILE = "run.json"
+"""What a folder of results has next to the configuration of its run, whose places are those that the run has used."""
+
+
+def shipped(path: str) -> str:
+    """A configuration file: the one that is there, or else the one of this name that is installed."""
+    if not path.startswith("conf/") or Path(path).exists():
+        return path
+    try:
+        file = conf_file(path.removeprefix("conf/"))
+    except SetupError:
+        return path
+    # In a zip it has no folder that places could start at.
+    return str(file) if isinstance(file, Path) else path
+
+
+def _read(path: str) -> bytes:
     try:
         content = read_bytes(path) if has_scheme(path) else Path(path).read_bytes()
         if content is None:
@@ -215,7 +239,7 @@ def _read(path: str) -> dict[str, Any]:
         raise ConfigError(f"cannot read the configuration {path}: there is no such file{start}") from None
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from None
-    return _settings(content, path)
+    return content
 
 
 def _settings(content: str | bytes, source: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from fusion.errors import ConfigError, unknown_name
 from fusion.labels import ALL
 from fusion.metrics import Metric, label_metrics, parse_metrics
 from fusion.models.strategies import STRATEGIES
-from jobs.settings.base import File, NameList, Secret, Section, Source, checked_name, parse_cell, split_names
+from jobs.settings.base import File, Folder, NameList, Secret, Section, checked_name, parse_cell, split_names
 
 
 def _one_address(urls: object) -> object:
@@ -156,7 +156,7 @@ class NightlySettings(Section):
     run_id: NightName | None = None
     """The name of the night; without one, the date (UTC). The same name again is a further attempt of the same
     night."""
-    history: Source | None = None
+    history: Folder | None = None
     """Where all nights are kept; without it, <work.path>/history. A folder or the address of an object store (Delta
     tables; needs the extra [nightly]), or table:catalog.schema.prefix."""
     baseline: NightName | None = None

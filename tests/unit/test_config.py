@@ -42,22 +42,20 @@ def test_later_settings_win(tmp_path: Path) -> None:
     assert (config.grid.scope, config.grid.engine, config.fuse.top) == ("joint", "arrays", 64)
 
 
-def test_written_configuration_reads_back(tmp_path: Path) -> None:
+def test_written_configuration_reads_back() -> None:
     config = load_config(None, {"grid.normalizations": "zmuv, rank", "inputs.candidates": {"a": "x", "b": "y"}})
-    (tmp_path / "config.yaml").write_text(config.to_yaml())
-    assert load_config(str(tmp_path / "config.yaml")) == config
+    assert make_config(config.to_yaml(), "config.yaml") == config
 
 
 FILES = [None, BASE.parent / "nightly.yaml", *sorted((BASE.parent / "datasets").glob("*.yaml"))]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem if file else "defaults")
-def test_commented_configuration_reads_back(tmp_path: Path, file: Path | None) -> None:
+def test_commented_configuration_reads_back(file: Path | None) -> None:
     config = load_config(
         file and str(file), {"report.title": "A 'title':\n  # of two lines, ü", "spark.conf": {"a": 1}}
     )
-    (tmp_path / "config.yaml").write_text(commented_yaml(config))
-    assert load_config(str(tmp_path / "config.yaml")) == config
+    assert make_config(commented_yaml(config), "config.yaml") == config
 
 
 def test_a_wrong_file_is_named(tmp_path: Path) -> None:

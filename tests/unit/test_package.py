@@ -24,6 +24,13 @@ print(xmtc_fusion.__file__)
 print(xmtc_fusion.load_config().dataset, len(paper.paper_figures("eurlex-4k", {}).values) > 100)
 """
 
+DEMO = """
+import xmtc_fusion
+from pathlib import Path
+folder = xmtc_fusion.load_config("conf/datasets/debtags.yaml").prepare.folder
+print(folder, Path(folder, "texts.jsonl.gz").exists(), sep="\\n")
+"""
+
 
 def python(folder: Path, code: str, *path: Path | str, executable: Path | str = sys.executable) -> str:
     """What some code prints in a Python of its own, with these entries on its path."""
@@ -43,7 +50,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("source")
     for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, folder)
-    for name in ("conf", "fusion", "jobs", "udfs", "xmtc_fusion"):
+    for name in ("conf", "data", "fusion", "jobs", "udfs", "xmtc_fusion"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
@@ -70,6 +77,8 @@ def test_an_installed_wheel_finds_its_files(wheel: Path, tmp_path: Path) -> None
     pip("install", "--no-deps", "--target", tmp_path / "installed", wheel)
     printed = python(tmp_path, LOADED, tmp_path / "installed")
     assert printed.splitlines() == [str(tmp_path / "installed/xmtc_fusion/__init__.py"), "unnamed True"], printed
+    printed = python(tmp_path, DEMO, tmp_path / "installed")
+    assert printed.splitlines() == [str(tmp_path / "installed/xmtc_fusion/data/debtags"), "True"], printed
 
 
 def test_a_zip_finds_its_files(wheel: Path, tmp_path: Path) -> None:

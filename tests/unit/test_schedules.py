@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_nightly_configuration() -> None:
     config = load_config(str(ROOT / "conf" / "nightly.yaml"))
-    assert all((ROOT / path).exists() for path in config.nightly.datasets)
+    assert all(Path(path).exists() for path in config.nightly.datasets)
 
 
 def test_crontab() -> None:
@@ -36,5 +36,8 @@ def test_airflow() -> None:
     }
     submitted = calls["SparkSubmitOperator"]
     assert (ROOT / ast.literal_eval(submitted["application"]).removeprefix("/opt/xmtc-fusion/")).exists()
-    given = ast.literal_eval(submitted["application_args"])
-    assert settings_of(make_parser().parse_args(["nightly", *given])) == {"nightly.run_id": "{{ ds }}"}
+    given = eval(ast.unparse(submitted["application_args"]))
+    assert settings_of(make_parser().parse_args(["nightly", *given])) == {
+        "work.path": "/opt/xmtc-fusion/work",
+        "nightly.run_id": "{{ ds }}",
+    }
