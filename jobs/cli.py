@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError, visible
 from jobs.help import HELP, given_settings, parsed
+from jobs.runtime import signals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -227,7 +228,19 @@ def _configured(arguments: argparse.Namespace) -> Config:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a job; the exit code."""
-    arguments = parsed(argv)
+    try:
+        with signals.stoppable():
+            return _finished(parsed(argv))
+    except KeyboardInterrupt as stop:
+        # A terminal shows ^C, perhaps at the end of a line about progress.
+        begin = "\n" if sys.stderr.isatty() else ""
+        words = "stopped; what is finished is kept, and the same command goes on from there"
+        print(f"{begin}xmtc-fusion: {words}", file=sys.stderr)
+        return signals.exit_code(stop)
+
+
+def _finished(arguments: argparse.Namespace) -> int:
+    """Run a job to its end or to an error, which is printed; the exit code."""
     try:
         config = _configured(arguments)
         with _named_run(config):
@@ -261,7 +274,7 @@ def _run(arguments: argparse.Namespace, config: Config) -> None:
 
 
 def _named_run(config: Config) -> AbstractContextManager[None]:
-    """Every key=value line of the log names the execution, so that several can be told apart where their logs meet."""
+    """Every key=value line of the log names the execution, so that several can be distinguished where their logs meet."""
     from jobs.runtime.log import configure_log, log_context
 
     configure_log(config.log)

@@ -38,7 +38,7 @@ def ensure_java() -> None:
         seen = "no Java was found" if version is None else f"Java {version} was found"
         raise SetupError(
             f"Spark needs Java {OLDEST} or newer, and {seen}. Install one and set JAVA_HOME, "
-            "or run: pip install 'xmtc-fusion[java]'"
+            "or run: pip install '.[java]'"
         )
     # That runtime lacks the module jdk.incubator.vector, so that it does not start with Spark's option.
     os.environ["JAVA_HOME"] = str(_without_vector_module(Path(bundled.origin).parent / "java-runtime" / "bin" / "java"))
