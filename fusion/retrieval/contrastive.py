@@ -16,7 +16,7 @@ import numpy as np
 from fusion.errors import ConfigError, SetupError
 from fusion.types import Array, Ints, Singles
 
-REMEDY = "pip install 'xmtc-fusion[dense]'"
+REMEDY = "pip install '.[dense]'"
 COLLAPSED = 0.01
 """A dispersion below this means that all vectors point the same way (a healthy model has 0.3 and more)."""
 SHRUNK = 0.1

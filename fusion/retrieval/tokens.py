@@ -76,7 +76,7 @@ def _stemmer(language: str) -> Any:
         import Stemmer
     except ImportError:
         raise SetupError(
-            f"the stemmer {language!r} needs PyStemmer, which is not installed: pip install 'xmtc-fusion[stemming]', "
+            f"the stemmer {language!r} needs PyStemmer, which is not installed: pip install '.[stemming]', "
             "or set sparse.tokenizer.stemmer to none"
         ) from None
     return Stemmer.Stemmer(language)

@@ -149,7 +149,7 @@ def train_lambdamart(
     try:
         import lightgbm
     except ImportError:
-        raise SetupError("learned+lambdamart needs LightGBM: pip install 'xmtc-fusion[learned]'") from None
+        raise SetupError("learned+lambdamart needs LightGBM: pip install '.[learned]'") from None
     read = np.array([name.split(".")[-1] not in SAID_TWICE for name in features])
     features = [name for name, wanted in zip(features, read, strict=True) if wanted]
     # Texts without a relevant candidate say nothing about the order.

@@ -103,7 +103,7 @@ def _remote_session(address: str, settings: SparkSettings) -> SparkSession:
     try:
         return _configured(SparkSession.builder.remote(address), settings.conf)
     except PySparkImportError as error:
-        raise SetupError(f"{str(error).rstrip('.')}. For Spark Connect: pip install 'xmtc-fusion[connect]'") from None
+        raise SetupError(f"{str(error).rstrip('.')}. For Spark Connect: pip install '.[connect]'") from None
 
 
 def _configured(builder: SparkSession.Builder, conf: dict[str, str | int | float | bool]) -> SparkSession:

@@ -150,7 +150,7 @@ def check_alerts(settings: AlertSettings) -> None:
     if settings.webhook is not None:
         checked_address(settings.webhook.reveal(), WEBHOOK)
     if settings.apprise and find_spec("apprise") is None:
-        raise SetupError("nightly.alerts.apprise needs the package apprise: pip install 'xmtc-fusion[alerts]'")
+        raise SetupError("nightly.alerts.apprise needs the package apprise: pip install '.[alerts]'")
     for number, url in enumerate(settings.apprise, 1):
         code = run_apprise(url.reveal(), None)
         if code == NOT_UNDERSTOOD:

@@ -44,7 +44,7 @@ class DeltaTables:
 
     def __init__(self, place: str, at: datetime | None = None) -> None:
         if find_spec("deltalake") is None:
-            raise SetupError("the history needs the package deltalake: pip install 'xmtc-fusion[nightly]'")
+            raise SetupError("the history needs the package deltalake: pip install '.[nightly]'")
         local = local_folder(place)
         self.place = place.rstrip("/") if local is None else str(local.absolute())
         self._local = local is not None

@@ -145,7 +145,7 @@ EXPERIMENT = "xmtc-fusion nightly"
 def check_installed() -> None:
     """Refuse before any work is done."""
     if find_spec("mlflow") is None:
-        raise SetupError("nightly.mlflow needs the package mlflow: pip install 'xmtc-fusion[mlflow]'")
+        raise SetupError("nightly.mlflow needs the package mlflow: pip install '.[mlflow]'")
 
 
 def track(address: str, run_id: str, facts: dict[str, Any], config: str) -> None:

@@ -58,7 +58,7 @@ def style() -> AbstractContextManager[None]:
     try:
         from matplotlib import style as styles
     except ImportError:
-        raise SetupError("the charts need the package matplotlib: pip install 'xmtc-fusion[report]'") from None
+        raise SetupError("the charts need the package matplotlib: pip install '.[report]'") from None
     return styles.context(["default", STYLE])
 
 

@@ -81,7 +81,7 @@ def can_draw(settings: ReportSettings) -> bool:
     if settings.figures != "auto":
         return settings.figures
     if find_spec("matplotlib") is None:
-        log("no charts as files: they need pip install 'xmtc-fusion[report]'")
+        log("no charts as files: they need pip install '.[report]'")
         return False
     return True
 

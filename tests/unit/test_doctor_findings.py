@@ -32,7 +32,7 @@ def test_without_java_it_says_so_and_stops(monkeypatch: pytest.MonkeyPatch) -> N
     lines: list[str] = []
     assert doctor.run(load_config(), lines.append) == 1
     assert lines[-2].startswith("problem  Java") and "no Java was found" in lines[-2]
-    assert "-> Install one and set JAVA_HOME, or run: pip install 'xmtc-fusion[java]'" in lines[-2]
+    assert "-> Install one and set JAVA_HOME, or run: pip install '.[java]'" in lines[-2]
     assert lines[-1] == "Not ready: 1 problem, see above"
     assert not any("Spark " in line[:25] for line in lines)
 

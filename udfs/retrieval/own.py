@@ -151,4 +151,4 @@ def _package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise SetupError(f"the retriever linear needs {name} ({error}): pip install 'xmtc-fusion[linear]'") from None
+        raise SetupError(f"the retriever linear needs {name} ({error}): pip install '.[linear]'") from None
