@@ -274,7 +274,7 @@ def _run(arguments: argparse.Namespace, config: Config) -> None:
 
 
 def _named_run(config: Config) -> AbstractContextManager[None]:
-    """Every key=value line of the log names the execution, so that several can be distinguished where their logs meet."""
+    """Every key=value line of the log names the execution: logs of several may meet in one place."""
     from jobs.runtime.log import configure_log, log_context
 
     configure_log(config.log)
