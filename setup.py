@@ -58,6 +58,7 @@ EXTRAS = {
         *DOCS,
         *LINT,
         "apprise>=2.0",
+        "bm25s>=0.3",
         "chispa>=0.10",
         "databricks-bundles>=1",
         "deltalake>=1.0",
@@ -103,7 +104,8 @@ setup(
     },
     # The lower bounds are those of constraints-oldest.txt, which `make test-oldest` tests.
     install_requires=[
-        "bm25s>=0.3",
+        # Retrievers of the user's own, which workers have no file of.
+        "cloudpickle>=3",
         # Processes for steps in Python, which unlike the standard library's do not run a user's script again.
         "loky>=3.4.1",
         # fusion/code_cache.py uses private parts, which tests/unit/test_compiled.py looks for.

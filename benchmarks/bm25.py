@@ -10,20 +10,24 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 import bm25s
 import numpy as np
-import pyarrow as pa
 from rank_bm25 import BM25Okapi
 
-from fusion.retrieval.neighbours import nearest
-from udfs.retrieval.bm25 import LABEL, TEXT, Formula, Index, Scoring, build_index
+from benchmarks.bm25_index import Corpus
+from fusion.retrieval.tokens import Tokenizer
+from udfs.retrieval.bm25 import BoundIndex
+from udfs.retrieval.retriever import Scoring
+from udfs.retrieval.words import Words, bags_of
 
 RESULT = Path(__file__).parent / "results" / "bm25.md"
 VOCABULARY, LABELS, NEIGHBOURS, LISTED, TARGET = 50_000, 4_000, 64, 64, 100
+SCORING = Scoring(NEIGHBOURS, "max", LISTED)
 
 
 def zipf_corpus(documents: int, seed: int = 0) -> list[list[str]]:
@@ -35,22 +39,12 @@ def zipf_corpus(documents: int, seed: int = 0) -> list[list[str]]:
     return [[f"w{word}" for word in part] for part in np.split(words, np.cumsum(sizes)[:-1])]
 
 
-def build(folder: Path, documents: list[list[str]]) -> Index:
+def build(folder: Path, documents: list[list[str]]) -> BoundIndex:
     """Our index of the documents, with random labels."""
     rng = np.random.default_rng(1)
     carried = [rng.choice(LABELS, 5, replace=False).tolist() for _ in documents]
-    labels, texts = range(LABELS), range(len(documents))
-    rows = pa.RecordBatch.from_pydict(
-        {
-            "kind": pa.array([LABEL] * LABELS + [TEXT] * len(documents), pa.int32()),
-            "id": pa.array([*labels, *texts], pa.int64()),
-            "text": pa.array([None] * LABELS + [" ".join(words) for words in documents], pa.string()),
-            "label_ids": pa.array([None] * LABELS + carried, pa.list_(pa.int32())),
-            "label_group": pa.array([("tail", "head")[n % 5 == 0] for n in labels] + [None] * len(documents)),
-        }
-    )
-    list(build_index(str(folder), Formula("texts", 1.5, 0.75), ("head", "tail"))(iter([rows])))
-    return Index.open(folder)
+    groups = [("tail", "head")[n % 5 == 0] for n in range(LABELS)]
+    return Corpus([" ".join(words) for words in documents], carried, groups).index(folder, SCORING)
 
 
 def seconds(work: Callable[[], object], repeat: int = 3) -> tuple[float, float]:
@@ -67,31 +61,37 @@ def seconds(work: Callable[[], object], repeat: int = 3) -> tuple[float, float]:
 def run(documents: int, queries: int, reference_queries: int) -> str:
     corpus, asked = zipf_corpus(documents), zipf_corpus(queries, seed=2)
     okapi = BM25Okapi(corpus)
+    theirs = bm25s.BM25(method="atire", idf_method="robertson")
+    theirs.index(corpus, show_progress=False)
     begin = time.process_time()
     expected = [okapi.get_scores(query) for query in asked[:reference_queries]]
     reference = reference_queries / (time.process_time() - begin)
 
     with tempfile.TemporaryDirectory() as scratch:
-        index = build(Path(scratch), corpus)
+        bound = build(Path(scratch), corpus)
+        index, words = bound.index, Words(Tokenizer())
+        rows = words([" ".join(query) for query in asked])
+        bags = bags_of(rows)
         together = np.zeros(documents, np.int8)
-        token, offset = index.terms(asked)
+        everything = index.nearest(bags_of(rows.slice(0, len(expected))), together, 1, documents)
         for n, scores in enumerate(expected):
-            all_documents = nearest(index.postings, together, 1, *index.terms([asked[n]]), documents)
-            np.testing.assert_allclose(all_documents.score, scores[all_documents.item], rtol=1e-5)
-            assert len(all_documents.item) == (scores > 0).sum()
+            some = slice(everything.offset[n], everything.offset[n + 1])
+            np.testing.assert_allclose(everything.score[some], scores[everything.item[some]], rtol=1e-5)
+            assert len(everything.item[some]) == (scores > 0).sum()
 
         def ours() -> None:
-            nearest(index.postings, together, 1, token, offset, NEIGHBOURS)
+            index.nearest(bags, together, 1, NEIGHBOURS)
 
         def ours_to_labels() -> None:
-            index.rank(asked, Scoring(NEIGHBOURS, "max", LISTED))
+            bound.rank(rows)
 
-        known = [token[offset[q] : offset[q + 1]].tolist() for q in range(queries)]
+        known = [[theirs.vocab_dict[word] for word in query if word in theirs.vocab_dict] for query in asked]
         contestants: dict[str, Callable[[], object]] = {}
         for backend in ("numpy", "numba"):
-            theirs = bm25s.BM25.load(scratch, mmap=True, backend=backend)
+            searcher = copy(theirs)
+            searcher.backend = backend
             contestants[f"bm25s, {backend} backend: nearest {NEIGHBOURS} documents"] = partial(
-                theirs.retrieve, known, k=NEIGHBOURS, show_progress=False
+                searcher.retrieve, known, k=NEIGHBOURS, show_progress=False
             )
         contestants[f"ours: nearest {NEIGHBOURS} documents"] = ours
         contestants[f"ours: from tokens to the top {LISTED} head and tail labels"] = ours_to_labels

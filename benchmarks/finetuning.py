@@ -216,7 +216,7 @@ def quality_lines(
             vectors = data.encoded(tuned, f"tuned-{epochs}")
             ways[f"full, {epochs} epoch{'s' * (epochs > 1)}"] = vectors, None, (done["cpu"], done["seconds"])
         for way, (vectors, folder, (seconds, passed)) in ways.items():
-            found = data.figures(bm25, data.dense(vectors, parts, folder))
+            found = data.figures(bm25, data.dense(encoder, vectors, parts, folder))
             shown = " | ".join(f"{value:.1f}" for value in [*found["dense"], *found["fused"]])
             yield f"| {' and '.join(parts)} | {way} | {shown} | {seconds:.0f} | {passed:.0f} |"
     yield f"| | bm25 alone | {' | '.join(f'{value:.1f}' for value in found['bm25'])} |{' |' * (len(ASPECTS) + 2)}"

@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,17 +21,18 @@ from fusion.retrieval.contrastive import Training
 from jobs.evaluation import evaluate
 from jobs.settings.bm25 import Bm25Settings
 from jobs.settings.config import load_config
-from udfs.retrieval.bm25 import LABEL, TEXT, Formula, Scoring, build_index, score_texts, tokenize_rows
+from udfs.retrieval.bm25 import Bm25
 from udfs.retrieval.encode import Encoder, encode, load_encoder
-from udfs.retrieval.folds import FoldSource, read_rows, role_texts
-from udfs.retrieval.vectors import Index, Search, search_labels, train_projection
-from udfs.retrieval.vectors import build_index as build_label_index
+from udfs.retrieval.folds import FoldSource, read_rows
+from udfs.retrieval.retriever import Models, Retriever, Scoring, encode_rows, rank_texts
+from udfs.retrieval.vectors import Dense, Index, ProjectionTraining, VectorTables, train_projection
+from udfs.retrieval.words import Words
 
 DATA = Path(__file__).parents[1] / "data" / "debtags"
 GROUPS = ("head", "tail")
 TEST_OF, VALIDATION_OF = 5, 10
 """Every fifth text is a test text, and every tenth of the others a validation text."""
-TOP = 64
+SCORING = Scoring(neighbours=64, aggregation="max", top=64)
 
 
 class Vectors(NamedTuple):
@@ -60,7 +61,7 @@ class OneFold:
         return self.folder / "words.parquet"
 
     def source(self) -> FoldSource:
-        return FoldSource(0, str(self.folder.absolute()), (), (), False)
+        return FoldSource(0, str(self.folder.absolute()))
 
     def write(self, limit: int) -> dict[str, int]:
         """Write the tables of the demo's texts, at most `limit` of them; how many there are of each kind."""
@@ -106,43 +107,34 @@ class OneFold:
 
     def projections(self, vectors: Vectors, parts: Sequence[str], training: Training) -> Projections:
         folder = str(self.folder / f"heads-{'-'.join(parts)}")
-        done = train_projection(folder, training, 5000)(self._source(vectors, parts))
+        work = ProjectionTraining(_tables(vectors, parts), "train_texts" in parts, training)
+        done = train_projection(folder, work)(self.source())
         return Projections(f"{folder}/fold=0", done["mrr"])
 
-    def dense(self, vectors: Vectors, parts: Sequence[str], heads: str | None) -> str:
+    def dense(self, encoder: Encoder, vectors: Vectors, parts: Sequence[str], heads: str | None) -> str:
         """The lists of the test texts, by vectors and perhaps heads."""
         name = f"{Path(vectors.texts).stem}-{'-'.join(parts)}-{'heads' if heads else 'plain'}"
-        index = str(self.folder / f"index-{name}")
-        build_label_index(index, Index(None), name)(replace(self._source(vectors, parts), model=heads))
-        rows = read_rows(vectors.texts, ["id", "vector"], _among(self._test()))
-        tests = pa.table(
-            {"fold": pa.array([0] * len(rows), pa.int32()), "text_id": rows["id"], "vector": rows["vector"]}
+        retriever = Dense(
+            name="dense",
+            groups=GROUPS,
+            encoder=encoder,
+            tables=(_tables(vectors, parts),),
+            trained=str(Path(heads).parent) if heads else None,
+            fingerprint=name,
+            train_texts="train_texts" in parts,
+            by_texts=False,
+            index=Index(None),
+            scoring=SCORING,
         )
-        search = Search(index, name, GROUPS, heads and str(Path(heads).parent), TOP)
-        return self._lists(name, search_labels(search)(iter(tests.combine_chunks().to_batches())))
+        return self._lists(name, retriever, vectors.texts)
 
     def bm25(self) -> str:
         """The lists of BM25 over the training texts."""
-        labels = read_rows(str(self.folder / "labels.parquet"), ["label_id", "label_group"])
-        samples = [
-            read_rows(str(self.folder / "samples.parquet"), ["text_id", "text", "label_ids"], _among(ids, "text_id"))
-            for ids in (role_texts(self.source(), "train"), self._test())
-        ]
-        train, tests = samples
-        count, size = len(labels), len(train)
-        known = pa.RecordBatch.from_pydict(
-            {
-                "kind": pa.array([LABEL] * count + [TEXT] * size, pa.int32()),
-                "id": pa.array([*labels["label_id"].to_pylist(), *train["text_id"].to_pylist()], pa.int64()),
-                "text": pa.array([None] * count + train["text"].to_pylist(), pa.string()),
-                "label_ids": pa.array([None] * count + train["label_ids"].to_pylist(), pa.list_(pa.int32())),
-                "label_group": pa.array(labels["label_group"].to_pylist() + [None] * size, pa.string()),
-            }
-        )
-        tokenizer, folder = Bm25Settings().tokenizer.tokenizer, str(self.folder / "index-bm25")
-        list(build_index(folder, Formula("texts", 1.5, 0.75), GROUPS)(tokenize_rows(tokenizer)(iter([known]))))
-        search = score_texts(folder, "", 0, tokenizer, Scoring(64, "max", TOP), "bm25")
-        return self._lists("bm25", search(iter(tests.select(["text_id", "text"]).combine_chunks().to_batches())))
+        words, tokens = Words(Bm25Settings().tokenizer.tokenizer), self.folder / "tokens.parquet"
+        samples = read_rows(str(self.folder / "samples.parquet"), ["text_id", "text"]).rename_columns(["id", "text"])
+        step = encode_rows(words, samples.schema.field("id").type)
+        pq.write_table(pa.Table.from_batches(step(iter(samples.to_batches())), step.schema), tokens)
+        return self._lists("bm25", Bm25("bm25", GROUPS, words, str(tokens), None, 1.5, 0.75, SCORING), str(tokens))
 
     def figures(self, bm25: str, dense: str) -> dict[str, list[float]]:
         """By retriever and for both fused: nDCG@10 and P@1, tail and head."""
@@ -161,27 +153,17 @@ class OneFold:
         cells = {"bm25": Cell(SINGLE, "bm25"), "dense": Cell(SINGLE, "dense"), "fused": FAVOURITE}
         return {name: [found.of[aspect][cell] for aspect in ASPECTS] for name, cell in cells.items()}
 
-    def _source(self, vectors: Vectors, parts: Sequence[str]) -> FoldSource:
-        return replace(
-            self.source(),
-            text_vectors=(vectors.texts,),
-            label_vectors=(vectors.labels,) if "name" in parts else (),
-            train_texts="train_texts" in parts,
-        )
-
-    def _test(self) -> Any:
-        return role_texts(self.source(), "test")
-
-    def _lists(self, name: str, batches: Any) -> str:
-        path = self.folder / f"lists-{name}.parquet"
-        pq.write_table(pa.Table.from_batches(batches), path)
+    def _lists(self, name: str, retriever: Retriever, encoded: str) -> str:
+        """Fit the fold, and rank labels for its test texts."""
+        models, path = str(self.folder / f"models-{name}"), self.folder / f"lists-{name}.parquet"
+        retriever.fit(self.source(), models)
+        step = rank_texts(Models(retriever, models, name, self.source().prepared), "test", pa.int64())
+        pq.write_table(pa.Table.from_batches(step(iter(pq.read_table(encoded).to_batches())), step.schema), path)
         return str(path)
 
 
-def _among(ids: Any, column: str = "id") -> Any:
-    import pyarrow.dataset as ds
-
-    return ds.field(column).isin(ids)
+def _tables(vectors: Vectors, parts: Sequence[str]) -> VectorTables:
+    return VectorTables((vectors.texts,), (vectors.labels,) if "name" in parts else ())
 
 
 def _records(path: Path) -> list[dict[str, Any]]:

@@ -90,10 +90,10 @@ def dense(labels: int, hnsw_from: int | None) -> dict[str, float]:
 
 def bm25(labels: int) -> dict[str, float]:
     """Build and search an index of training texts through the worker's own code."""
-    import pyarrow as pa
-
-    from jobs.settings.bm25 import Bm25Settings
-    from udfs.retrieval.bm25 import LABEL, TEXT, Formula, Scoring, build_index, score_texts, tokenize_rows
+    from benchmarks.bm25_index import Corpus
+    from fusion.retrieval.tokens import Tokenizer
+    from udfs.retrieval.retriever import Scoring
+    from udfs.retrieval.words import Words
 
     rng = np.random.default_rng(0)
     share = np.cumsum(1 / np.arange(1, VOCABULARY + 1) ** 0.9)
@@ -101,33 +101,16 @@ def bm25(labels: int) -> dict[str, float]:
     texts = [" ".join(f"t{token}" for token in row) for row in drawn]
     weight = np.cumsum(1 / np.arange(1, labels + 1) ** 0.8)
     carried = np.searchsorted(weight / weight[-1], rng.random((TEXTS, LABELS_PER_TEXT)))
-    known = pa.RecordBatch.from_pydict(
-        {
-            "kind": pa.array([LABEL] * labels + [TEXT] * TEXTS, pa.int32()),
-            "id": pa.array([*range(labels), *range(TEXTS)], pa.int64()),
-            "text": pa.array([None] * labels + texts[:TEXTS], pa.string()),
-            "label_ids": pa.array(
-                [None] * labels + [sorted(set(row.tolist())) for row in carried], pa.list_(pa.int32())
-            ),
-            "label_group": pa.array(
-                ["head"] * (labels // 5) + ["tail"] * (labels - labels // 5) + [None] * TEXTS, pa.string()
-            ),
-        }
-    )
+    groups = ["head"] * (labels // 5) + ["tail"] * (labels - labels // 5)
+    corpus = Corpus(texts[:TEXTS], [sorted(set(row.tolist())) for row in carried], groups)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        tokenizer = Bm25Settings().tokenizer.tokenizer
-        index = build_index(folder, Formula("texts", 1.5, 0.75), ("head", "tail"))
-        built = list(index(tokenize_rows(tokenizer)(iter([known]))))
-        assert built[0]["documents"][0].as_py() == TEXTS
+        index = corpus.index(Path(folder), Scoring(64, "max", TOP))
         build = time.perf_counter() - begin
-        queries = pa.RecordBatch.from_pydict(
-            {"text_id": pa.array(range(QUERIES), pa.int64()), "text": pa.array(texts[TEXTS:], pa.string())}
-        )
-        search = score_texts(folder, "", 0, tokenizer, Scoring(64, "max", TOP), "bm25")
-        list(search(iter([queries.slice(0, 8)])))
+        words = Words(Tokenizer())
+        index.rank(words(texts[TEXTS : TEXTS + 8]))
         begin = time.perf_counter()
-        lists = sum(len(batch) for batch in search(iter([queries])))
+        lists = len(index.rank(words(texts[TEXTS:])).offset)
         seconds = time.perf_counter() - begin
         assert lists > QUERIES
     return {"build": build, "rate": QUERIES / seconds, "memory": peak()}

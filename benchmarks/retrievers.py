@@ -21,6 +21,7 @@ from fusion.cells import SINGLE, Cell
 from fusion.names import print_subset
 from jobs.datasets import prepare
 from jobs.engines.session import get_session
+from jobs.engines.spark import SparkEngine
 from jobs.evaluation import evaluate
 from jobs.evaluation import pipeline as pipeline
 from jobs.evaluation.result import Result
@@ -76,7 +77,7 @@ def main() -> None:
     config = load_config(arguments.config, settings)
     spark = get_session(config.spark)
     statistics = prepare.run(spark, config)
-    tables = driver.run(spark, config)
+    tables = driver.run(SparkEngine(spark, config.spark.partitions), config)
     result = evaluate.compute(spark, without_output(pipeline.evaluated(config, tables)))
     about = f"{statistics['texts']:,} texts, {statistics['labels']:,} labels, {config.prepare.folds} folds"
     lines = [f"# Retrievers on {config.dataset}: {about}", "", *report(figures(result, list(tables)))]

@@ -23,19 +23,18 @@ def words(text: str) -> set[str]:
     scores="the share of the name's words that the text has; the more frequent label first",
     citation="an example",
 )
-def name_words(fold: xf.FoldTexts) -> Callable[[list[str]], np.ndarray]:
-    """Learns how frequent each label is, and returns what scores the labels of texts."""
+def name_words(fold: xf.FoldTexts) -> Callable[[list[str]], list[tuple[list[int], list[float]]]]:
+    """Learns how frequent each label is, and returns what ranks the labels of texts."""
     names = [words(name) for name in fold.labels.names]
     frequency = np.bincount(fold.train.known.labels, minlength=len(names)) / max(len(fold.train.ids), 1)
     least = fold.settings.get("least", 0.0)
 
-    def score(texts: list[str]) -> np.ndarray:
-        scores = np.full((len(texts), len(names)), np.nan)
-        for row, text in enumerate(map(words, texts)):
-            for label, name in enumerate(names):
-                share = len(name & text) / len(name) if name else 0.0
-                if share > least:
-                    scores[row, label] = share + frequency[label] / 1000
-        return scores
+    def rank(texts: list[str]) -> list[tuple[list[int], list[float]]]:
+        lists = []
+        for text in map(words, texts):
+            share = {label: len(name & text) / len(name) for label, name in enumerate(names) if name & text}
+            labels = [label for label in share if share[label] > least]
+            lists.append((labels, [share[label] + frequency[label] / 1000 for label in labels]))
+        return lists
 
-    return score
+    return rank

@@ -93,28 +93,13 @@ def prepare(config: Config) -> None:
 
 
 def retrieve(config: Config) -> None:
+    from jobs.engines.spark import SparkEngine
     from jobs.retrievers import driver as job
 
-    for name, lists in job.run(_session(config, prepared=True), config).items():
+    job.check(config)
+    engine = SparkEngine(_session(config, prepared=True), config.spark.partitions)
+    for name, lists in job.run(engine, config).items():
         print(f"{name} candidates are in {lists}")
-
-
-def retrieve_sparse(config: Config) -> None:
-    from jobs.retrievers import bm25 as job
-
-    print(f"BM25 candidates are in {job.run(_session(config, prepared=True), config)}")
-
-
-def train_dense(config: Config) -> None:
-    from jobs.retrievers import vectors as job
-
-    job.run(_session(config, prepared=True), config)
-
-
-def retrieve_dense(config: Config) -> None:
-    from jobs.retrievers import dense as job
-
-    print(f"dense candidates are in {job.run(_session(config, prepared=True), config)}")
 
 
 def run(config: Config) -> None:
@@ -203,14 +188,11 @@ JOBS: dict[str, Callable[[Config], None]] = {
     "doctor": doctor,
     "prepare": prepare,
     "retrieve": retrieve,
-    "retrieve_sparse": retrieve_sparse,
-    "train_dense": train_dense,
-    "retrieve_dense": retrieve_dense,
     "config": show_config,
 }
 
 
-STAGED = ("run", "prepare", "retrieve", "retrieve_sparse", "train_dense", "retrieve_dense")
+STAGED = ("run", "prepare", "retrieve")
 """Jobs that leave stages behind."""
 
 

@@ -229,31 +229,9 @@ HELP = {
         "Bring the candidates of every retriever in `retrievers` up to date. Needs prepare.",
         [
             "retrieve --config conf/datasets/debtags.yaml",
-            "retrieve --config my.yaml --retrievers bm25,static,linear",
+            "retrieve --config my.yaml --set retrievers.bm25.top=128",
         ],
         ["retrievers", *STAGES],
-    ),
-    "retrieve_sparse": JobHelp(
-        "BM25 candidates of every fold's test and validation texts",
-        "Index the training texts of every fold with BM25 and list the best labels of its test texts. Needs prepare.",
-        [
-            "retrieve_sparse --config conf/datasets/debtags.yaml",
-            "retrieve_sparse --config my.yaml --set retrievers.bm25.top=128",
-        ],
-        STAGES,
-    ),
-    "train_dense": JobHelp(
-        "encode texts and labels, train the bi-encoder for every fold",
-        "Encode texts and labels and train the bi-encoder for every fold. Needs prepare, and the extra [dense].",
-        ["train_dense --config conf/datasets/debtags.yaml"],
-        STAGES,
-    ),
-    "retrieve_dense": JobHelp(
-        "dense candidates of every fold's test and validation texts",
-        "List the labels nearest to every fold's test texts, after training if that was not done before.\n"
-        "Needs prepare, and the extra [dense].",
-        ["retrieve_dense --config conf/datasets/debtags.yaml"],
-        STAGES,
     ),
     "config": JobHelp(
         "print the resolved configuration and stop",

@@ -35,7 +35,7 @@ def steps(folder: Path, more: str = "") -> list[str]:
     tables += f" --label-groups {prepared}/labels.parquet --folds {prepared}/folds.parquet"
     commands = [
         f"prepare {dataset} --work {first.parent}",
-        f"retrieve_sparse {dataset} --work {first.parent}",
+        f"retrieve {dataset} --work {first.parent} --retrievers bm25",
         f"retrieve {dataset} --work {second.parent} --retrievers bm25-labels",
         f"evaluate {tables} --output {folder}/results",
         f"fuse {tables} --normalizations zmuv --fusions combmnz --output {folder}/fused",

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -170,8 +169,20 @@ def forms_warning(same: Sequence[str], where: Mapping[str, str]) -> str:
 
 Batches = Iterator[pa.RecordBatch]
 """What a function for `mapInArrow` takes and gives."""
-LISTS_SCHEMA = "fold int, retriever string, text_id long, label_group string, label_ids array<int>, scores array<float>"
-"""The table `candidates`: one row per ranked list."""
+
+
+def lists_schema(ids: pa.DataType) -> pa.Schema:
+    """The table `candidates`, one row per ranked list, for text ids of a type."""
+    return pa.schema(
+        [
+            ("fold", pa.int32()),
+            ("retriever", pa.string()),
+            ("text_id", ids),
+            ("label_group", pa.string()),
+            ("label_ids", pa.list_(pa.int32())),
+            ("scores", pa.list_(pa.float32())),
+        ]
+    )
 
 
 def list_rows(fold: int, retriever: str, text_id: pa.Array, groups: Sequence[str], lists: Ranked) -> pa.RecordBatch:
@@ -180,12 +191,12 @@ def list_rows(fold: int, retriever: str, text_id: pa.Array, groups: Sequence[str
     query, group = np.divmod(kept, len(groups))
     # What lies between two kept lists is empty, so the next one's beginning is this one's end.
     offset = pa.array(np.append(lists.offset[kept], lists.offset[-1]), pa.int32())
-    columns: dict[str, Any] = {
-        "fold": pa.array(np.full(len(kept), fold, np.int32)),
-        "retriever": pa.array([retriever] * len(kept), pa.string()),
-        "text_id": text_id.take(pa.array(query)).cast(pa.int64()),
-        "label_group": pa.array(groups, pa.string()).take(pa.array(group)),
-        "label_ids": pa.ListArray.from_arrays(offset, pa.array(lists.item)),
-        "scores": pa.ListArray.from_arrays(offset, pa.array(lists.score)),
-    }
-    return pa.RecordBatch.from_pydict(columns)
+    columns = [
+        pa.array(np.full(len(kept), fold, np.int32)),
+        pa.array([retriever] * len(kept), pa.string()),
+        text_id.take(pa.array(query)),
+        pa.array(groups, pa.string()).take(pa.array(group)),
+        pa.ListArray.from_arrays(offset, pa.array(lists.item)),
+        pa.ListArray.from_arrays(offset, pa.array(lists.score)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=lists_schema(text_id.type))

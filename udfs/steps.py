@@ -29,6 +29,9 @@ class Step:
     schema: pa.Schema
     in_python: bool = False
     """Whether it spends its time in Python code, as tokenizing and parsing do: threads would wait for each other."""
+    heavy: bool = False
+    """Whether a row takes longer than its bytes suggest. Spark, which divides rows by bytes, spreads them over all
+    workers first."""
 
     def __call__(self, batches: Batches) -> Batches:
         return self.run(batches)

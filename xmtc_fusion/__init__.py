@@ -44,10 +44,7 @@ if TYPE_CHECKING:
     from xmtc_fusion.api import prepare as prepare
     from xmtc_fusion.api import report as report
     from xmtc_fusion.api import retrieve as retrieve
-    from xmtc_fusion.api import retrieve_dense as retrieve_dense
-    from xmtc_fusion.api import retrieve_sparse as retrieve_sparse
     from xmtc_fusion.api import run as run
-    from xmtc_fusion.api import train_dense as train_dense
     from xmtc_fusion.api import tune as tune
     from xmtc_fusion.evaluation import Evaluation as Evaluation
 
@@ -85,11 +82,8 @@ MODULES = {
     "prepare": "xmtc_fusion.api",
     "report": "xmtc_fusion.api",
     "retrieve": "xmtc_fusion.api",
-    "retrieve_dense": "xmtc_fusion.api",
-    "retrieve_sparse": "xmtc_fusion.api",
     "retriever": "jobs.retrievers.own",
     "run": "xmtc_fusion.api",
-    "train_dense": "xmtc_fusion.api",
     "tune": "xmtc_fusion.api",
 }
 """Each public name with the module that defines it (modules of this package: with the package). The imports above say

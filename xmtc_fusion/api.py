@@ -25,7 +25,6 @@ from jobs.inputs.engines import LOCAL, choose_engine
 from jobs.inputs.sources import Kind, Sources, folds_source, groups_source, judgements_source, kind_of, runs_source
 from jobs.settings.config import Config, load_config, with_settings
 from jobs.storage.folders import result_folder
-from jobs.storage.workspace import LISTS
 from jobs.tuning import tune as tune_job
 from xmtc_fusion.evaluation import Evaluation, output_settings
 
@@ -424,34 +423,11 @@ def retrieve(
     config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
 ) -> dict[str, str]:
     """Candidates of every fold's test and validation texts by all configured retrievers. Returns the table of each."""
+    from jobs.engines.spark import SparkEngine
     from jobs.retrievers import driver as job
 
     resolved = _configured(config, settings or {})
-    return job.run(_session(resolved, spark), resolved)
-
-
-def retrieve_sparse(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
-    """BM25 candidates of every fold's test and validation texts. Returns the table they are in."""
-    from jobs.retrievers import bm25 as job
-
-    resolved = _configured(config, settings or {})
-    return f"{job.run(_session(resolved, spark), resolved)}/{LISTS}"
-
-
-def train_dense(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> None:
-    """Encode texts and labels, and train the bi-encoder for every fold."""
-    from jobs.retrievers import vectors as job
-
-    resolved = _configured(config, settings or {})
-    job.run(_session(resolved, spark), resolved)
-
-
-def retrieve_dense(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> str:
-    """Dense candidates of every fold's test and validation texts. Returns the table they are in."""
-    from jobs.retrievers import dense as job
-
-    resolved = _configured(config, settings or {})
-    return f"{job.run(_session(resolved, spark), resolved)}/{LISTS}"
+    return job.run(SparkEngine(_session(resolved, spark), resolved.spark.partitions), resolved)
 
 
 def run(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Evaluation:

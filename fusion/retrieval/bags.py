@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fusion.compiled import compiled
-from fusion.types import Int32s, Ints, Singles
+from fusion.types import Array, Int32s, Ints, Singles
 
 FIRST_DECAY, SECOND_DECAY, DAMPING = 0.9, 0.999, 1e-8
 """Adam's usual constants."""
@@ -28,11 +28,31 @@ Rates = tuple[float, float]
 
 
 class Bags(NamedTuple):
-    """Text i has the tokens `token[offset[i]:offset[i + 1]]`, ascending, each so often as `times` says."""
+    """Text i has the distinct tokens `token[offset[i]:offset[i + 1]]`, ascending, each as often as `times` says."""
 
     offset: Ints
-    token: Int32s
+    token: Array
+    """Numbers of a vocabulary (32 bits), or digests of words (64 bits)."""
     times: Singles
+
+    @property
+    def lengths(self) -> Ints:
+        """How many tokens each text has, repetitions included."""
+        begin = np.concatenate(([0], np.cumsum(self.times, dtype=np.float64)))
+        return np.diff(begin[self.offset]).astype(np.int64)
+
+
+def counted(tokens: Array, offset: Ints) -> Bags:
+    """The bags of texts whose tokens, in any order, are `tokens[offset[i]:offset[i + 1]]`."""
+    return Bags(*_counted(tokens, offset))
+
+
+def numbered(bags: Bags, vocabulary: Ints) -> Bags:
+    """The bags with tokens as places in an ascending vocabulary. Tokens that are not in it are left out."""
+    place = np.searchsorted(vocabulary, bags.token)
+    kept = vocabulary[np.minimum(place, len(vocabulary) - 1)] == bags.token if len(vocabulary) else place < 0
+    offset = np.concatenate(([0], np.cumsum(kept)))[bags.offset]
+    return Bags(offset, place[kept].astype(np.int32), bags.times[kept])
 
 
 def joined(first: Bags, second: Bags) -> Bags:
@@ -106,6 +126,25 @@ def backward(columns: Columns, gradient: Singles, vectors: Adam, weights: Adam, 
         *rates,
         *corrections(number),
     )
+
+
+@compiled
+def _counted(tokens, offset):  # type: ignore[no-untyped-def]
+    ends = np.zeros(offset.size, np.int64)
+    token = np.empty_like(tokens)
+    times = np.empty(tokens.size, np.float32)
+    end = 0
+    for i in range(offset.size - 1):
+        ordered = np.sort(tokens[offset[i] : offset[i + 1]])
+        for e in range(ordered.size):
+            if e > 0 and ordered[e] == ordered[e - 1]:
+                times[end - 1] += 1
+            else:
+                token[end] = ordered[e]
+                times[end] = 1
+                end += 1
+        ends[i + 1] = end
+    return ends, token[:end].copy(), times[:end].copy()
 
 
 @compiled

@@ -3,10 +3,10 @@
 The postings of a term are the documents that hold it, each with what the term is worth there (for BM25, idf times
 the saturated term frequency). A query's score for a document is
 
-    score(query, document) = sum over the query's tokens t, repetitions included, of worth(t, document)
+    score(query, document) = base(document) + sum over the query's terms t of times(t) worth(t, document)
 
 added up in double precision and rounded to float32. Documents are ordered by score descending, then by number
-ascending, and those without a positive score are not found at all.
+ascending. Without a base, documents without a positive score are not found at all.
 
 From the training texts that a text resembles to scores of labels.
 
@@ -24,8 +24,9 @@ import numpy as np
 
 from fusion.compiled import compiled
 from fusion.kernel.ranking import top
+from fusion.retrieval.bags import Bags
 from fusion.retrieval.ranked import Ranked, frozen
-from fusion.types import Array, Int32s, Ints, Singles
+from fusion.types import Array, Floats, Int32s, Ints, Singles
 
 
 class Postings(NamedTuple):
@@ -36,67 +37,62 @@ class Postings(NamedTuple):
     worth: Singles
 
 
-def nearest(postings: Postings, group: Array, groups: int, token: Int32s, offset: Ints, n: int) -> Ranked:
-    """The n best documents of each group, for every query.
+def nearest(postings: Postings, group: Array, groups: int, queries: Bags, n: int, base: Floats | None = None) -> Ranked:
+    """The n best documents of each group, for every query, which has distinct terms in ascending order.
 
-    `group` holds the group of every document (0 to groups - 1); query q's tokens, as term numbers in any order,
-    are `token[offset[q] : offset[q + 1]]`.
+    `group` holds the group of every document (0 to groups - 1). A document with the base -inf is never found.
     """
     start, document, worth = frozen(postings.start), frozen(postings.document), frozen(postings.worth)
-    return Ranked(*_nearest(start, document, worth, frozen(group), groups, token, offset, n))
+    floor = 0.0 if base is None else -np.inf
+    first = frozen(np.zeros(group.size) if base is None else base)
+    return Ranked(*_nearest(start, document, worth, frozen(group), groups, first, floor, *queries, n))
 
 
 @compiled
-def _nearest(start, document, worth, group, groups, token, offset, n):  # type: ignore[no-untyped-def]
+def _nearest(  # type: ignore[no-untyped-def]
+    start, document, worth, group, groups, base, floor, offset, token, times, n
+):
     queries = offset.size - 1
     ends = np.zeros(queries * groups + 1, np.int64)
     items = np.empty(queries * groups * n, np.int32)
     scores = np.empty(queries * groups * n, np.float32)
-    total = np.zeros(group.size, np.float64)
+    total = np.empty(group.size, np.float64)
     heap_item = np.empty((groups, n), np.int32)
     heap_score = np.empty((groups, n), np.float32)
     size = np.zeros(groups, np.int64)
     bar = np.zeros(groups, np.float32)
     end = 0
     for q in range(queries):
-        # In the order of the terms, so that the sum does not depend on the order of the words.
-        terms = np.sort(token[offset[q] : offset[q + 1]])
-        place = 0
-        while place < terms.size:
-            term = terms[place]
-            times = 1
-            while place + times < terms.size and terms[place + times] == term:
-                times += 1
-            place += times
-            first, last = start[term], start[term + 1]
+        total[:] = base
+        for t in range(offset[q], offset[q + 1]):
+            first, last = start[token[t]], start[token[t] + 1]
             # A term in more than half of the documents is worth nothing in any of them.
-            if first < last and worth[first] > 0:
+            if first < last and worth[first] != 0:
                 for e in range(first, last):
-                    total[document[e]] += times * np.float64(worth[e])
+                    total[document[e]] += np.float64(times[t]) * np.float64(worth[e])
 
         size[:] = 0
-        bar[:] = 0
-        lowest = 0.0
+        bar[:] = floor
+        lowest = floor
         for d in range(total.size):
             # Most documents end here. Rounding keeps the order, so none of them could pass the bar below.
             if total[d] > lowest:
                 score, g = np.float32(total[d]), group[d]
                 if score > bar[g]:
                     if size[g] < n:
-                        _push(heap_item[g], heap_score[g], size[g], np.int32(d), score)
+                        push(heap_item[g], heap_score[g], size[g], np.int32(d), score)
                         size[g] += 1
                     else:
-                        _sink(heap_item[g], heap_score[g], size[g], np.int32(d), score)
+                        sink(heap_item[g], heap_score[g], size[g], np.int32(d), score)
                     if size[g] == n:
                         bar[g] = heap_score[g, 0]
                         lowest = np.float64(bar.min())
-        total[:] = 0
         for g in range(groups):
             # The heap gives the worst first.
             for left in range(size[g] - 1, -1, -1):
                 items[end + left] = heap_item[g, 0]
                 scores[end + left] = heap_score[g, 0]
-                _sink(heap_item[g], heap_score[g], left, heap_item[g, left], heap_score[g, left])
+                sink(heap_item[g], heap_score[g], left, heap_item[g, left], heap_score[g, left])
             end += size[g]
             ends[q * groups + g + 1] = end
     return ends, items[:end].copy(), scores[:end].copy()
@@ -108,7 +104,7 @@ def _worse(item, score, other_item, other_score):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _push(items, scores, place, item, score):  # type: ignore[no-untyped-def]
+def push(items: Array, scores: Array, place: int, item: int, score: float) -> None:
     """Add an entry at the end of a heap whose root is the worst."""
     while place > 0:
         parent = (place - 1) // 2
@@ -120,7 +116,7 @@ def _push(items, scores, place, item, score):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _sink(items, scores, size, item, score):  # type: ignore[no-untyped-def]
+def sink(items: Array, scores: Array, size: int, item: int, score: float) -> None:
     """Replace the root of a heap of `size` entries."""
     place = 0
     while True:
@@ -158,18 +154,6 @@ def label_scores(
     offset, label, score = _pools(*neighbours, *fixed, groups, aggregation == "sum")
     chosen, begin = top(score, offset, n)
     return Ranked(begin, label[chosen], score[chosen])
-
-
-def matrix_lists(scores: Singles, group: Array, groups: int, n: int) -> Ranked:
-    """The n best labels of each group, for every row of a matrix (texts x labels); NaN is no candidate."""
-    by_group = np.argsort(group, kind="stable").astype(np.int32)
-    pool = np.ascontiguousarray(scores[:, by_group])
-    candidate = ~np.isnan(pool)
-    sizes = [candidate[:, group[by_group] == g].sum(axis=1) for g in range(groups)]
-    offset = np.concatenate(([0], np.cumsum(np.stack(sizes, axis=1).ravel())))
-    label = np.broadcast_to(by_group, pool.shape)[candidate]
-    chosen, begin = top(pool[candidate], offset, n)
-    return Ranked(begin, label[chosen], pool[candidate][chosen])
 
 
 def reference(

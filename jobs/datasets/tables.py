@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,91 +19,13 @@ from fusion.types import Array
 from jobs.datasets.records import TABLE
 from jobs.engines.errors import SPARK_ERRORS
 from jobs.inputs.lines import reading_error, shown, source_of
-from jobs.inputs.roles import check_roles
-from jobs.inputs.spark import read_table, require_columns
 from jobs.runtime.log import log
 from jobs.settings.prepare import PrepareSettings, paths_of
 from jobs.storage.stages import input_fingerprint
-from jobs.storage.workspace import TEST, TRAIN, VALIDATION, check_prepared
+from jobs.storage.workspace import TEST, TRAIN, VALIDATION
 from udfs.lists import forms_warning, id_order, in_two_forms
-from udfs.retrieval.partitioning import repartitioned
 from udfs.stores.addresses import for_spark
 from udfs.stores.objects import Listed, content_digest
-
-
-@dataclass(frozen=True)
-class DatasetTables:
-    """The tables that `prepare` wrote, and what the job must know of them."""
-
-    fingerprint: str
-    samples: DataFrame
-    labels: DataFrame
-    fold_rows: DataFrame
-    groups: tuple[str, ...]
-    role_sizes: Mapping[str, Mapping[int, int]]
-    """How many texts have a role in each fold."""
-    listed_roles: tuple[str, ...]
-    """The roles of the texts that retrievers rank labels for."""
-    partitions: int | None
-
-    @property
-    def folds(self) -> list[int]:
-        return sorted(self.role_sizes[TRAIN])
-
-    def texts(self, fold: int, role: str) -> DataFrame:
-        """The texts that have a role in a fold."""
-        chosen = self.fold_rows.where((F.col("fold") == fold) & (F.col("role") == role)).select("text_id")
-        return self.samples.join(chosen, "text_id")
-
-    def fold_texts(self, role: str) -> DataFrame:
-        """The texts that have a role, with their folds: fold, text_id."""
-        return self.fold_rows.where(F.col("role") == role).select(F.col("fold").cast("int"), "text_id")
-
-    def repartitioned(self, rows: DataFrame) -> DataFrame:
-        """The rows, by text or by id, in the partitions that the settings say."""
-        return repartitioned(rows, "text_id" if "text_id" in rows.columns else "id", self.partitions)
-
-
-def open_tables(spark: SparkSession, path: str, partitions: int | None, list_validation: bool = True) -> DatasetTables:
-    """Open the tables and check what an index relies on. Labels are ranked for test texts and, if `list_validation`,
-    for validation texts where there are some."""
-    check_prepared(path)
-    tables = {name: read_table(spark, f"{path}/{name}.parquet") for name in ("samples", "labels", "folds")}
-    require_columns(tables["samples"], f"{path}/samples.parquet", ["text_id", "text", "label_ids"])
-    columns = ["label_id", "name", "alt_names", "description", "label_group"]
-    require_columns(tables["labels"], f"{path}/labels.parquet", columns)
-    require_columns(tables["folds"], f"{path}/folds.parquet", ["fold", "text_id", "role"])
-
-    ids = tables["labels"].agg(F.count("*"), F.countDistinct("label_id"), F.min("label_id"), F.max("label_id"))
-    size, distinct, low, high = ids.collect()[0]
-    if not size or (distinct, low, high) != (size, 0, size - 1):
-        raise InputError(
-            f"{path}/labels.parquet: label_id must number the labels from 0; found {size:,} rows with "
-            f"{distinct:,} ids from {low} to {high}. Run 'xmtc-fusion prepare' again."
-        )
-    groups = sorted(str(row[0]) for row in tables["labels"].select("label_group").distinct().collect())
-    texts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    counts = tables["folds"].groupBy("fold", "role").count().collect()
-    check_roles({row["role"] for row in counts}, f"{path}/folds.parquet")
-    for fold, role, count in counts:
-        texts["all"][fold] += count
-        texts[role][fold] += count
-    for fold in sorted(texts["all"]):
-        if not texts[TRAIN][fold]:
-            raise InputError(f"{path}/folds.parquet: fold {fold} has no training texts, so there is nothing to index")
-    if not texts["all"]:
-        raise InputError(f"{path}/folds.parquet is empty")
-    return DatasetTables(
-        input_fingerprint(path),
-        tables["samples"],
-        tables["labels"],
-        tables["folds"],
-        tuple(groups),
-        {role: {fold: texts[role][fold] for fold in texts["all"]} for role in (TRAIN, VALIDATION, TEST)},
-        (TEST, VALIDATION) if list_validation and any(texts[VALIDATION].values()) else (TEST,),
-        partitions,
-    )
-
 
 SHOWN = 5
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -12,6 +12,10 @@ from udfs.steps import Step
 Rows = TypeVar("Rows")
 """Rows that may not have been computed yet: a lazy stream of batches in this process, a DataFrame on Spark. They may be
 computed again each time they are used; what is expensive is written, and read back."""
+
+
+Done = Callable[[int], object]
+"""Called with a number of input rows that a step has just finished, by an engine that hears of it."""
 
 
 class Engine(Protocol[Rows]):
@@ -27,11 +31,11 @@ class Engine(Protocol[Rows]):
         """The rows of a Parquet file or folder, or of an Arrow table; on Spark also of a DataFrame, or of a catalog
         table named `table:NAME`."""
 
-    def files(self, splits: pa.Table, step: Step) -> Rows:
+    def files(self, splits: pa.Table, step: Step, done: Done | None = None) -> Rows:
         """What a step makes of the rows of a small table, one call per row and as many side by side as there are
         workers. The rows say what to read or to do: a range of a file, a fold."""
 
-    def map(self, rows: Rows, step: Step) -> Rows:
+    def map(self, rows: Rows, step: Step, done: Done | None = None) -> Rows:
         """What a step makes of batches of bounded size."""
 
     def group(self, rows: Rows, keys: Sequence[str], step: Step, order: Sequence[str] = ()) -> Rows:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from fusion.errors import ConfigError, InputError
+from jobs.engines.engine import Done
 from udfs.steps import Batches, Step, key_starts
 from udfs.stores.cache import client_of
 from udfs.stores.clients import configure, current_access
@@ -72,12 +73,12 @@ class LocalEngine:
         scan = dataset.scanner(columns=names, use_threads=True, batch_readahead=4, fragment_readahead=1)
         return LocalRows(schema, lambda: iter(scan.to_batches()))
 
-    def files(self, splits: pa.Table, step: Step) -> LocalRows:
+    def files(self, splits: pa.Table, step: Step, done: Done | None = None) -> LocalRows:
         rows = splits.combine_chunks().to_batches()
-        return LocalRows(step.schema, lambda: self._run(step, _sliced(rows, 1)))
+        return LocalRows(step.schema, lambda: self._run(step, _sliced(rows, 1), done))
 
-    def map(self, rows: LocalRows, step: Step) -> LocalRows:
-        return LocalRows(step.schema, lambda: self._run(step, _sliced(rows.stream(), BATCH_ROWS)))
+    def map(self, rows: LocalRows, step: Step, done: Done | None = None) -> LocalRows:
+        return LocalRows(step.schema, lambda: self._run(step, _sliced(rows.stream(), BATCH_ROWS), done))
 
     def group(self, rows: LocalRows, keys: Sequence[str], step: Step, order: Sequence[str] = ()) -> LocalRows:
         return LocalRows(step.schema, lambda: self._run(step, _by_key(rows.table(), keys, order, self.workers)))
@@ -110,22 +111,24 @@ class LocalEngine:
                 first = _write_file(stream, rows.schema, first, batches)
             number += 1
 
-    def _run(self, step: Step, parts: Batches) -> Batches:
+    def _run(self, step: Step, parts: Batches, done: Done | None = None) -> Batches:
         """The rows that a step makes of each part, in the order of the parts."""
         call = _Call(step)
         if self.workers > 1 and not step.in_python:
             # The threads are those of this pool: sums must not depend on how many more a library would start.
             with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
-                yield from _in_order(pool, call, parts, self.workers)
+                yield from _in_order(pool, call, parts, self.workers, done)
             return
         begin = time.monotonic()
         for part in parts:
             yield from call(part)
+            if done is not None:
+                done(part.num_rows)
             if self.workers > 1 and time.monotonic() - begin > PATIENCE:
                 break
         following = next(parts, None)
         if following is not None:
-            yield from _in_order(_processes(self.workers), call, chain([following], parts), self.workers)
+            yield from _in_order(_processes(self.workers), call, chain([following], parts), self.workers, done)
 
 
 @dataclass(frozen=True)
@@ -146,18 +149,25 @@ def _processes(workers: int) -> Executor:
     return get_reusable_executor(workers, timeout=60, initializer=configure, initargs=(current_access(),))
 
 
-def _in_order(pool: Executor, call: _Call, parts: Iterable[pa.RecordBatch], workers: int) -> Batches:
+def _in_order(pool: Executor, call: _Call, parts: Iterable[pa.RecordBatch], workers: int, done: Done | None) -> Batches:
     """Results in the order of the parts, with a few parts on the way at any time."""
-    waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+    waiting: deque[tuple[int, Future[list[pa.RecordBatch]]]] = deque()
+
+    def first() -> Batches:
+        rows, future = waiting.popleft()
+        yield from future.result()
+        if done is not None:
+            done(rows)
+
     try:
         for part in parts:
-            waiting.append(pool.submit(call, part))
+            waiting.append((part.num_rows, pool.submit(call, part)))
             if len(waiting) > 2 * workers:
-                yield from waiting.popleft().result()
+                yield from first()
         while waiting:
-            yield from waiting.popleft().result()
+            yield from first()
     finally:
-        for future in waiting:
+        for _, future in waiting:
             future.cancel()
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import fusion.errors
 from fusion.errors import InputError, XmtcError
+from jobs.engines.engine import Done
 from jobs.engines.errors import SPARK_ERRORS, spark_reason
 from udfs.steps import Batches, Step, spark_schema
 from udfs.stores.addresses import for_spark
@@ -59,19 +60,21 @@ class SparkEngine:
             table = source if isinstance(source, DataFrame) else self.spark.createDataFrame(source)
         return table if columns is None else table.select(*(f"`{name}`" for name in columns))
 
-    def files(self, splits: pa.Table, step: Step) -> DataFrame:
+    def files(self, splits: pa.Table, step: Step, done: Done | None = None) -> DataFrame:
         numbered = splits.append_column("split", pa.array(range(len(splits)), pa.int64()))
         # A range for each row: a hash would put several into one partition and leave others empty.
         rows = self.spark.createDataFrame(numbered).repartitionByRange(max(1, len(splits)), "split").drop("split")
         return rows.mapInArrow(_each_row(step), spark_schema(step.schema))
 
-    def map(self, rows: DataFrame, step: Step) -> DataFrame:
+    def map(self, rows: DataFrame, step: Step, done: Done | None = None) -> DataFrame:
+        if step.heavy:
+            rows = rows.repartition(self.workers)
         return rows.mapInArrow(_in_worker(step), spark_schema(step.schema))
 
     def group(self, rows: DataFrame, keys: Sequence[str], step: Step, order: Sequence[str] = ()) -> DataFrame:
         # Left to itself Spark would merge partitions of few bytes, and cores would stand idle.
         divided = rows.repartition(self._partitions, *keys) if self._partitions else rows.repartition(*keys)
-        return self.map(divided.sortWithinPartitions(*keys, *order), step)
+        return divided.sortWithinPartitions(*keys, *order).mapInArrow(_in_worker(step), spark_schema(step.schema))
 
     def union(self, *rows: DataFrame) -> DataFrame:
         return reduce(DataFrame.unionByName, rows)

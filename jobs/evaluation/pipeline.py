@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs.datasets import prepare
 from jobs.engines.credentials import job
+from jobs.engines.spark import SparkEngine
 from jobs.evaluation import evaluate
 from jobs.evaluation.result import Result
 from jobs.retrievers import driver
@@ -57,7 +58,7 @@ def with_candidates(
     """All stages before the evaluation; the configuration with what they wrote as inputs."""
     begin(config, PREPARE)
     log(prepare.summary(prepare.run(spark, config), config.prepare.paper))
-    lists = driver.run(spark, config, lambda entry: begin(config, entry.name))
+    lists = driver.run(SparkEngine(spark, config.spark.partitions), config, lambda entry: begin(config, entry.name))
     brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
     return evaluated(config, {**lists, **brought})
 

@@ -1,46 +1,83 @@
-"""Job `retrieve`: the candidates of every retriever that the configuration names."""
+"""Job `retrieve`: the candidates of every retriever that the configuration names.
+
+Every retriever goes the same way: texts are encoded once, a model is fitted for each fold, and labels are ranked for
+the test and validation texts of the fold.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
-
+from fusion.errors import ConfigError, InputError, SetupError, XmtcError
+from jobs.datasets.prepared import open_prepared
 from jobs.engines.credentials import job
-from jobs.retrievers import bm25, dense, dense_texts, learned, static
+from jobs.engines.engine import Engine
+from jobs.retrievers.bm25 import bm25_job, check_bm25
+from jobs.retrievers.dense import check_dense, dense_job
+from jobs.retrievers.linear import check_linear, linear_job
+from jobs.retrievers.stages import Job, Work, fit_stage, lists_stage
+from jobs.retrievers.static import check_static, static_job
+from jobs.retrievers.user import own_job
 from jobs.settings.config import Config
-from jobs.settings.retrievers import Retriever
+from jobs.settings.retrievers import OwnSettings, Retriever
 from jobs.storage.workspace import Workspace
 
-Work = Callable[[SparkSession, Config], str]
-"""Brings the candidates of every fold's test and validation texts up to date, and returns the folder they are in."""
-BUILT_IN: dict[str, Work] = {
-    "bm25": bm25.run,
-    "bm25-labels": bm25.run_labels,
-    "dense": dense.run,
-    "dense-texts": dense_texts.run,
-    "linear": learned.run_linear,
-    "static": lambda spark, config: static.run(spark, config, "static"),
-    "static-texts": lambda spark, config: static.run(spark, config, "static-texts"),
+
+class BuiltIn(NamedTuple):
+    """A retriever of ours: what refuses settings that cannot work here, and what the driver does for it."""
+
+    check: Callable[[Any], None]
+    job: Callable[[Work, str, Any], Job]
+
+
+BUILT_IN = {
+    "bm25": BuiltIn(check_bm25, bm25_job),
+    "bm25-labels": BuiltIn(check_bm25, bm25_job),
+    "dense": BuiltIn(check_dense, dense_job),
+    "dense-texts": BuiltIn(check_dense, dense_job),
+    "linear": BuiltIn(check_linear, linear_job),
+    "static": BuiltIn(check_static, static_job),
+    "static-texts": BuiltIn(check_static, static_job),
 }
+
+
+def check(config: Config) -> None:
+    """Refuse retrievers that cannot run here, all of them at once, before any work is done."""
+    problems: dict[str, XmtcError] = {}
+    for entry in config.retrievers.entries():
+        if entry.learn is None:
+            try:
+                BUILT_IN[entry.name].check(config.retrievers.settings(entry.name, entry.settings))
+            except (ConfigError, InputError, SetupError) as error:
+                problems.setdefault(str(error), error)
+    if len(problems) == 1:
+        raise next(iter(problems.values()))
+    if problems:
+        raise SetupError("".join(f"\n  {problem}" for problem in problems))
 
 
 @job
 def run(
-    spark: SparkSession, config: Config, begin: Callable[[Retriever], object] = lambda entry: None
+    engine: Engine[Any], config: Config, begin: Callable[[Retriever], object] = lambda entry: None
 ) -> dict[str, str]:
     """Bring all candidates up to date; the table of each retriever. `begin` is called before each of them."""
+    check(config)
     place = Workspace.of(config)
+    work = Work(engine, open_prepared(engine, place.prepared, config.validation_candidates), place)
     tables = {}
     for entry in config.retrievers.entries():
         begin(entry)
-        bring_up_to_date(spark, config, entry)
+        retrieve(work, entry, config)
         tables[entry.name] = place.candidate_lists(entry.name)
     return tables
 
 
-def bring_up_to_date(spark: SparkSession, config: Config, entry: Retriever) -> str:
-    """One retriever; the folder of its candidates."""
+def retrieve(work: Work, entry: Retriever, config: Config) -> str:
+    """Bring the candidates of one retriever up to date; their folder."""
     if entry.learn is None:
-        return BUILT_IN[entry.name](spark, config)
-    return learned.run_own(spark, config, entry.name, entry.learn)
+        settings = config.retrievers.settings(entry.name, entry.settings)
+        todo = BUILT_IN[entry.name].job(work, entry.name, settings)
+    else:
+        todo = own_job(work, entry, config.retrievers.settings(entry.name, OwnSettings))
+    return lists_stage(work, todo, fit_stage(work, todo))

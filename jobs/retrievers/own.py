@@ -1,4 +1,4 @@
-"""A retriever of one's own: a function that learns from a fold's training texts and returns what scores labels."""
+"""A retriever of one's own: a function that learns from a fold's training texts and returns what ranks labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from udfs.retrieval.own import Learn
 
 
-TAKEN = frozenset({"prepared", "vectors", "candidates", "results", "report", "nightly", "all"})
+TAKEN = frozenset({"prepared", "tokens", "vectors", "candidates", "results", "report", "nightly", "all"})
 """Folders and words that mean something else."""
 
 
@@ -24,9 +24,10 @@ def retriever(name: str, *, indexes: str, scores: str, citation: str) -> Callabl
 
     The function gets a `FoldTexts`: the fold's training and validation texts with their labels, the words of all
     labels, and the settings that the configuration has for its file. It returns a function from a list of texts to a
-    matrix (texts x labels) of scores, NaN where a label is no candidate. Lists, label groups, folds, stages and
-    partitions are taken care of, and so is leakage: it never sees a test text while it learns. Lists of validation
-    texts are what fusions are tuned on, so these texts should only decide when learning stops.
+    pair for each: numbers of labels and their scores, in any order, without the labels that are no candidates. The
+    length of the lists, label groups, folds, stages and partitions are taken care of, and so is leakage: it never sees
+    a test text while it learns. Lists of validation texts are what fusions are tuned on, so these texts should only
+    decide when learning stops.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name) or name in TAKEN:
         raise ConfigError(f"a retriever cannot be called {name!r}: small letters, digits and hyphens, and no {TAKEN}")

@@ -4,13 +4,10 @@ Stages and results are folders with versions (jobs/storage/versions.py); the pat
 `stage_folder` says where the version is that a job reads.
 
 <work>/<dataset>/prepared            samples.parquet, labels.parquet, folds.parquet, statistics.json
-                 bm25/index/fold=N   the BM25 index of a fold
-                 bm25/lists/fold=N   the ranked labels of its test texts
-                 bm25/validation_lists/fold=N  those of its validation texts
+                 tokens/<tokenizer>  the tokens of texts and of the labels' words
                  vectors/<model>     vectors of texts and labels, in chunks
-                 dense/model         what was trained for each fold
-                 dense/index         the label vectors of each fold
-                 <name>/model        what another retriever has learned from each fold
+                 dense/trained       what was trained for each fold
+                 <name>/model        what a retriever has learned from each fold: fold=N has all that ranks texts
                  candidates/<name>   the lists of a retriever, all folds together, in one folder per role of texts
                  results             the figures of `run`
                  tuned               the figures of `tune`, and its model file
@@ -119,12 +116,9 @@ class Workspace:
     def statistics(self) -> str:
         return f"{self.prepared}/{STATISTICS}"
 
-    def bm25_index(self, fold: int, retriever: str = "bm25") -> str:
-        return self.retriever_stage(retriever, f"index/fold={fold}")
-
-    def bm25_lists(self, fold: int, retriever: str = "bm25", role: str = TEST) -> str:
-        stage = "lists" if role == TEST else f"{role}_lists"
-        return self.retriever_stage(retriever, f"{stage}/fold={fold}")
+    def tokens(self, tokenizer: str, what: str) -> str:
+        """The tokens of all texts, or of the labels' words, by one tokenizer."""
+        return f"{self.folder}/tokens/{tokenizer}/{what}"
 
     def retriever_stage(self, retriever: str, stage: str) -> str:
         """A stage on the way to a retriever's candidates, such as its index or what it has learned."""
@@ -133,18 +127,6 @@ class Workspace:
     def vectors(self, model: str) -> str:
         """The vectors that one encoder has made; `model` is its name there."""
         return f"{self.folder}/vectors/{model}"
-
-    def fold_vectors(self, fold: int) -> str:
-        """The vectors by the model that was fine-tuned for a fold."""
-        return self.vectors(f"tuned-fold={fold}")
-
-    @property
-    def dense_model(self) -> str:
-        return f"{self.folder}/dense/model"
-
-    @property
-    def dense_index(self) -> str:
-        return f"{self.folder}/dense/index"
 
     def candidates(self, retriever: str) -> str:
         """The folder of a retriever's candidates, which is a stage."""

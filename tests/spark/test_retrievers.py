@@ -1,59 +1,19 @@
-"""Every retriever of the registry, and one from a file: its lists, on any number of partitions, without leakage."""
+"""Every retriever gives the same lists in this process and on Spark, on any number of partitions and with any ids."""
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from fusion.errors import InputError
-from jobs.retrievers import driver
-from jobs.retrievers import vectors as train_dense
-from jobs.settings.config import Config, load_config, with_settings
-from jobs.settings.retrievers import RETRIEVERS
-from tests.retrieval_data import FOLDS, LABELS, TEXTS, WORDS, make_data, read_lists, tiny_bert, word, write_prepared
-from udfs.retrieval.static import LABELS as STATIC
+from jobs.engines.spark import SparkEngine
+from tests.retrieval_data import make_data, tiny_bert, write_prepared
+from tests.unit.test_retrievers import NAMES, Lists, configure, retrieved, small_buckets
 
-OWN = Path(__file__).parents[2] / "docs" / "own_retriever.py"
-NAMES = [*(entry.name for entry in RETRIEVERS if not entry.origin), "name-words"]
-TOP = 5
-OTHER_VALIDATION = (21, 35)
-"""Validation texts of fold 0 that get other words and labels."""
-Lists = dict[str, list[tuple[Any, ...]]]
-
-
-def configure(work: Path, model: Path, partitions: int = 2, **settings: Any) -> Config:
-    learning = {"model": str(model), "train_batch": 32, "epochs": 3, "top": TOP, "neighbours": 20}
-    dense = {**learning, "max_length": 16, "batch_size": 8, "learning_rate_high": 0.02}
-    chosen = {
-        **{name: {} for name in NAMES[:-1]},
-        "bm25": {"top": TOP, "neighbours": 20},
-        "dense": dense,
-        "linear": {"top": TOP},
-        "static": {**learning, "max_length": 16, "learning_rate": 0.02},
-        str(OWN): {"top": TOP},
-    }
-    return load_config(
-        None,
-        {
-            "dataset": "made",
-            "work.path": str(work),
-            "spark.partitions": partitions,
-            "retrievers": chosen,
-            **settings,
-        },
-    )
-
-
-def retrieved(spark, config: Config) -> Lists:
-    """The lists of test texts and, after them, those of validation texts."""
-    folders = {name: str(Path(table).parent) for name, table in driver.run(spark, config).items()}
-    return {name: [*read_lists(folder), *read_lists(folder, "validation")] for name, folder in folders.items()}
+__all__ = ["small_buckets"]
 
 
 @pytest.fixture(scope="module")
@@ -61,176 +21,38 @@ def model(tmp_path_factory) -> Path:
     return tiny_bert(tmp_path_factory.mktemp("tiny-bert"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def for_few_texts(spark):
-    """Several buckets per chunk, even here; and queries on 120 rows are interpreted sooner than compiled."""
-    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
-    before = {name: spark.conf.get(name) for name in conf}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_dense, "BUCKET", 8)
-        for name, value in conf.items():
-            spark.conf.set(name, value)
-        yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
-
-
 @pytest.fixture(scope="module")
-def done(spark, model, tmp_path_factory) -> tuple[Path, Lists]:
-    """The folder and the lists of all retrievers, on one partition."""
-    work = tmp_path_factory.mktemp("work")
+def here(model, tmp_path_factory) -> Lists:
+    work = tmp_path_factory.mktemp("here")
     write_prepared(work, make_data())
-    return work, retrieved(spark, configure(work, model, partitions=1))
+    return retrieved(configure(work, model))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_lists_are_whole(done, name: str) -> None:
-    """Every test and validation text has its lists, best first, of labels of the right group, none longer than asked
-    for."""
-    lists = done[1][name]
-    for role in ("test", "validation"):
-        listed = {(row[0], row[2]) for row in read_lists(str(done[0] / "made/candidates" / name), role)}
-        texts = {(f, t) for f, roles in enumerate(make_data()["roles"]) for t in range(TEXTS) if roles[t] == role}
-        assert listed <= texts
-        assert len(listed) >= len(texts) / 2
-    for _, retriever, _, group, labels, scores in lists:
-        assert retriever == name
-        assert 1 <= len(labels) <= TOP
-        assert all((label < 8) == (group == "head") for label in labels)
-        assert sorted(zip((-score for score in scores), labels, strict=True)) == [
-            (-score, label) for score, label in zip(scores, labels, strict=True)
-        ]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_markers_name_no_stage_of_another_retriever(done, name: str) -> None:
-    """One job has built all of them."""
-    made = done[0] / "made"
-    candidates = made / "candidates" / name
-    made_from = json.loads((candidates / "stage.json").read_text())["made_from"]
-    places = {str((candidates / place).resolve().relative_to(made.resolve())) for place in made_from}
-    assert places
-    assert {place.partition("/")[0] for place in places} <= {"prepared", "vectors", name, name.partition("-")[0]}
-    assert name == "bm25" or not any(place.startswith("bm25/") for place in places)
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("dense", "dense-texts")])
-def test_labels_that_texts_speak_of_come_first(done, name: str) -> None:
-    """Better than chance by far: the first head label is one of the text's in most lists that could have one.
-
-    The encoder of dense and dense-texts has random weights, so that their neighbours mean little.
-    """
-    data = make_data()
-    first = [row[4][0] in data["labels"][row[2]] for row in done[1][name] if row[3] == "head"]
-    possible = [any(label < 8 for label in data["labels"][row[2]]) for row in done[1][name] if row[3] == "head"]
-    assert sum(first) / sum(possible) > 0.45
-
-
-@pytest.fixture(scope="module")
-def on_eight(spark, model, tmp_path_factory) -> Lists:
-    work = tmp_path_factory.mktemp("eight")
+@pytest.fixture(scope="module", params=[1, 8])
+def on_spark(request, spark, model, tmp_path_factory) -> Lists:
+    work = tmp_path_factory.mktemp("spark")
     write_prepared(work, make_data())
-    return retrieved(spark, configure(work, model, partitions=8))
+    return retrieved(configure(work, model), SparkEngine(spark, request.param))
 
 
-@pytest.mark.drill
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_lists_on_8_partitions(done, on_eight, name: str) -> None:
-    assert on_eight[name] == done[1][name]
+def test_the_same_lists(here, on_spark, name: str) -> None:
+    assert on_spark[name] == here[name]
 
 
-@pytest.fixture(scope="module")
-def with_others(spark, model, tmp_path_factory) -> Lists:
-    """Other texts and labels in every second test text of fold 0, and in two of its validation texts."""
-    data = make_data()
-    rng = np.random.default_rng(9)
-    for text in (*range(0, TEXTS, 2 * FOLDS), *OTHER_VALIDATION):
-        size = len(data["texts"][text].split())
-        data["texts"][text] = " ".join(word(n) for n in rng.integers(0, WORDS, size))
-        data["labels"][text] = [int(rng.integers(LABELS))]
-    work = tmp_path_factory.mktemp("others")
-    write_prepared(work, data)
-    return retrieved(spark, configure(work, model))
-
-
-@pytest.mark.drill
-@pytest.mark.parametrize("name", NAMES)
-def test_no_test_or_validation_text_reaches_its_fold(done, with_others, name: str) -> None:
-    """What other texts that a fold lists say and carry changes no list there; where they are training texts it does.
-
-    Early stopping looks at validation texts, but two of them do not make it stop elsewhere.
-    """
-    before, after = done[1][name], with_others[name]
-
-    def kept(lists: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        return [row for row in lists if row[0] == 0 and row[2] % (2 * FOLDS) and row[2] not in OTHER_VALIDATION]
-
-    assert kept(after) == kept(before)
-    assert [row for row in after if row[0] == 1] != [row for row in before if row[0] == 1]
-
-
-def test_what_is_done_is_not_done_again(spark, model, done, tmp_path, capfd) -> None:
-    shutil.copytree(done[0], tmp_path / "work")
-    capfd.readouterr()
-    assert retrieved(spark, configure(tmp_path / "work", model)) == done[1]
-    said = capfd.readouterr().err
-    assert "static tokens: up to date" in said
-    assert "train static: up to date" in said
-    assert "name-words model: up to date" in said
-    # Longer lists need neither new tokens nor new training.
-    config = with_settings(configure(tmp_path / "work", model), {"retrievers": [STATIC, str(OWN)]})
-    driver.run(spark, with_settings(config, {f"retrievers.{STATIC}.top": 3}))
-    said = capfd.readouterr().err
-    assert "train static: up to date" in said
-    assert "static candidates: up to date" not in said
-    assert "name-words candidates: up to date" in said
-
-
-def test_how_training_went_is_kept(done) -> None:
-    report = json.loads((done[0] / "made/static/model/report.json").read_text())
-    assert list(report) == ["0", "1"]
-    assert all(max(fold["mrr"]) > fold["mrr"][0] for fold in report.values())
-
-
-def test_the_nearest_texts_decide_static_texts(done) -> None:
-    """Against brute force over the saved vectors."""
-    place = done[0] / "made/static/model/fold=0"
-    vectors = np.load(place / "texts.vectors.npy").astype(np.float64)
-    data = make_data()
-    train = [t for t in range(TEXTS) if data["roles"][0][t] == "train"]
-    assert len(vectors) == len(train)
-    model = done[0] / "made/static/tokens/texts.parquet"
-    tokens = {row["id"]: row for row in pq.read_table(model).to_pylist()}
-    from udfs.retrieval.static import read_vectors
-
-    table = read_vectors(place / "model/0_StaticEmbedding/model.safetensors")
-    text = next(t for t in range(TEXTS) if data["roles"][0][t] == "test")
-    query = np.array(tokens[text]["counts"]) @ table[tokens[text]["tokens"]]
-    cosines = vectors @ (query / np.linalg.norm(query))
-    nearest = np.argsort(-cosines, kind="stable")[:20]
-    best: dict[int, float] = {}
-    for n in nearest:
-        for label in data["labels"][train[n]]:
-            best[label] = max(best.get(label, -1.0), cosines[n])
-    for row in (row for row in done[1]["static-texts"] if (row[0], row[2]) == (0, text)):
-        wanted = sorted((score for label, score in best.items() if (label < 8) == (row[3] == "head")), reverse=True)
-        np.testing.assert_allclose(row[5], wanted[:TOP], atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("name", "body", "message"),
-    [
-        ("short", "return lambda texts: [[0.0]]", r"have the shape \(1, 1\), expected"),
-        ("infinite", "return lambda texts: [[float('inf')] * len(fold.labels) for _ in texts]", "a score is infinite"),
-        ("raising", "raise KeyError('gone')", r"retriever raising, fold 0: KeyError: 'gone'"),
-    ],
-)
-def test_own_retrievers_that_do_not_work(spark, model, done, tmp_path, name: str, body: str, message: str) -> None:
-    file = tmp_path / f"{name}.py"
-    decorator = f"@xf.retriever('{name}', indexes='i', scores='s', citation='c')"
-    file.write_text(f"import xmtc_fusion as xf\n\n\n{decorator}\ndef learn(fold):\n    {body}\n")
-    shutil.copytree(done[0] / "made/prepared", tmp_path / "made/prepared")
-    config = configure(tmp_path, model, retrievers=[str(file)])
-    with pytest.raises(InputError, match=message):
-        driver.run(spark, config)
-    assert not (tmp_path / "made/candidates").exists()
+def test_ids_that_are_strings(spark, model, here, tmp_path) -> None:
+    """In the order of the numbers they were, so that equal neighbours come in the same order."""
+    write_prepared(tmp_path, make_data())
+    (prepared,) = (path for path in (tmp_path / "made/prepared").glob("*-*") if path.is_dir())
+    for name in ("samples", "folds"):
+        table = pq.read_table(prepared / f"{name}.parquet")
+        ids = pc.utf8_lpad(table["text_id"].cast(pa.string()), 4, "t")
+        place = table.column_names.index("text_id")
+        pq.write_table(table.set_column(place, "text_id", ids), prepared / f"{name}.parquet")
+    numbered = {
+        name: [(*row[:2], int(row[2].lstrip("t")), *row[3:]) for row in lists]
+        for name, lists in retrieved(configure(tmp_path, model), SparkEngine(spark, 2)).items()
+    }
+    # The vectors of transformers depend on which texts are encoded together, in their last bits.
+    for name in (name for name in NAMES if not name.startswith("dense")):
+        assert sorted(numbered[name]) == sorted(here[name])

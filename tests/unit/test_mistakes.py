@@ -39,7 +39,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     [
         ([], ["which job?"]),
         (["evalute", *RUNS], ["unknown job 'evalute' (did you mean 'evaluate'?)"]),
-        (["retrieve-sparse"], ["did you mean 'retrieve_sparse'?"]),
+        (["retreive"], ["did you mean 'retrieve'?"]),
         (
             ["evaluate", *RUNS, "--ouput", "out"],
             ["unknown option '--ouput' (did you mean '--output'?)", "evaluate --help"],

@@ -15,6 +15,7 @@ from fusion.retrieval import static
 from fusion.retrieval.bags import WEIGHT_DECAY, Adam, Bags, backward, bag_sums, columns_of, forward, joined
 from fusion.retrieval.contrastive import LabelSets, nt_xent
 from fusion.retrieval.projection import unit
+from fusion.retrieval.ranked import Ranked, interleaved
 from fusion.retrieval.static import (
     Labelled,
     StaticModel,
@@ -29,7 +30,6 @@ from udfs.retrieval.encode import find_model
 from udfs.retrieval.static import (
     StaticStart,
     first_vectors,
-    interleaved,
     open_tokenizer,
     read_vectors,
     save_model,
@@ -259,8 +259,8 @@ def test_the_wide_loss_without_further_labels_is_nt_xent() -> None:
 
 
 def test_lists_of_groups_become_lists_by_text() -> None:
-    head = (np.array([1, 2, 3]), np.array([0.9, 0.8, 0.7], np.float32), np.array([2, 0, 1]))
-    tail = (np.array([7, 8]), np.array([0.5, 0.4], np.float32), np.array([0, 1, 1]))
+    head = Ranked(np.array([0, 2, 2, 3]), np.array([1, 2, 3], np.int32), np.array([0.9, 0.8, 0.7], np.float32))
+    tail = Ranked(np.array([0, 0, 1, 2]), np.array([7, 8], np.int32), np.array([0.5, 0.4], np.float32))
     ranked = interleaved([head, tail])
     assert ranked.offset.tolist() == [0, 2, 2, 2, 3, 4, 5]
     assert ranked.item.tolist() == [1, 2, 7, 3, 8]

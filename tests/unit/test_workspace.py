@@ -47,9 +47,8 @@ def test_the_layout() -> None:
     assert place.labels == "w/d/prepared/labels.parquet"
     assert place.folds == "w/d/prepared/folds.parquet"
     assert place.statistics == "w/d/prepared/statistics.json"
-    assert (place.bm25_index(3), place.bm25_lists(3)) == ("w/d/bm25/index/fold=3", "w/d/bm25/lists/fold=3")
-    assert (place.vectors("m"), place.fold_vectors(1)) == ("w/d/vectors/m", "w/d/vectors/tuned-fold=1")
-    assert (place.dense_model, place.dense_index) == ("w/d/dense/model", "w/d/dense/index")
+    assert place.tokens("words", "texts") == "w/d/tokens/words/texts"
+    assert place.vectors("m") == "w/d/vectors/m"
     assert place.candidate_lists("bm25") == "w/d/candidates/bm25/lists.parquet"
     assert (place.results, place.report, place.nightly_results) == ("w/d/results", "w/d/report", "w/d/nightly")
     assert (place.night("n"), place.history) == ("w/nightly/n", "w/history")

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from fusion.errors import InputError, SetupError, unknown_name
 from fusion.retrieval.contrastive import REMEDY, dense_package
 from fusion.types import Ints, Singles
-from udfs.lists import Batches
+from udfs.retrieval.folds import read_rows
+from udfs.steps import Batches, Step
 from udfs.stores.addresses import local_folder
 from udfs.stores.cache import readable_folder
 
-VECTORS_SCHEMA = "id long, vector array<float>"
 MODEL_FOLDER = "model"
 Precision = Literal["float32", "bfloat16"]
 """How the products inside a model are rounded."""
@@ -182,35 +181,80 @@ def _beginning(text: str, characters: int) -> str:
     return text if end < 1 else text[:end]
 
 
-def encode_texts(encoder: Encoder) -> Callable[[Batches], Batches]:
-    """For `mapInArrow` on rows (bucket, id, text) sorted by bucket and id, buckets whole: rows (id, vector).
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of texts by a model."""
 
-    A vector depends, in its last bits, on the texts it is padded and multiplied with. So a bucket is encoded for
-    itself, and since ids decide the bucket, vectors are the same however rows are partitioned.
-    """
+    encoder: Encoder
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([("vector", pa.list_(pa.float32()))])
+
+    def __call__(self, texts: list[str]) -> pa.RecordBatch:
+        vectors = encode(load_encoder(self.encoder), texts, self.encoder.batch_size, self.encoder.precision)
+        offsets = pa.array(np.arange(len(texts) + 1) * vectors.shape[1], pa.int32())
+        lists = pa.ListArray.from_arrays(offsets, pa.array(vectors.ravel(), pa.float32()))
+        return pa.record_batch([lists], schema=self.schema)
+
+
+def bucket_of(ids: pa.Array, buckets: int) -> Ints:
+    """The bucket of each id. Ids decide, so that it is the same in every run."""
+    return np.array([_digest(str(name)) % buckets for name in ids.to_pylist()], np.int64)
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+CONTENTS = pa.schema([("bucket", pa.int64()), ("texts", pa.int64()), ("digest", pa.int64())])
+
+
+def bucket_contents(buckets: int) -> Step:
+    """From rows (id, text) to a row per bucket and batch: how many texts it has, and a sum of their digests."""
 
     def run(batches: Batches) -> Batches:
-        for rows in whole_buckets(batches):
-            model = load_encoder(encoder)
+        for batch in batches:
+            bucket = bucket_of(batch["id"], buckets)
+            pairs = zip(batch["id"].to_pylist(), batch["text"].to_pylist(), strict=True)
+            digest = np.array([_digest(f"{name}\0{text or ''}") for name, text in pairs], np.uint64)
+            some, place = np.unique(bucket, return_inverse=True)
+            sums = np.zeros(len(some), np.uint64)
+            np.add.at(sums, place, digest)
+            yield pa.record_batch(
+                [pa.array(some), pa.array(np.bincount(place)), pa.array(sums.view(np.int64))], schema=CONTENTS
+            )
+
+    return Step(run, CONTENTS, in_python=True)
+
+
+def in_buckets(ids: pa.DataType, first: int, last: int, buckets: int) -> Step:
+    """From rows (id, text) to the rows (bucket, id, text) of some buckets."""
+    schema = pa.schema([("bucket", pa.int64()), ("id", ids), ("text", pa.string())])
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            bucket = bucket_of(batch["id"], buckets)
+            rows = pa.array(np.flatnonzero((bucket >= first) & (bucket < last)))
+            columns = [pa.array(bucket), batch["id"].cast(ids), batch["text"].cast(pa.string())]
+            yield pa.RecordBatch.from_arrays([column.take(rows) for column in columns], schema=schema)
+
+    return Step(run, schema, in_python=True)
+
+
+def encode_buckets(encoder: Encoder, table: str, ids: pa.DataType) -> Step:
+    """From rows (bucket) to rows (id, vector) of the texts that `table` has in these buckets.
+
+    A vector depends, in its last bits, on the texts it is padded and multiplied with: a bucket is encoded for itself.
+    """
+    encoding = Vectors(encoder)
+    schema = pa.schema([pa.field("id", ids), *encoding.schema])
+
+    def run(batches: Batches) -> Batches:
+        for bucket in (bucket for batch in batches for bucket in batch["bucket"].to_pylist()):
+            rows = read_rows(table, ["id", "text"], ds.field("bucket") == bucket).sort_by("id").combine_chunks()
             texts = [text or "" for text in rows["text"].to_pylist()]
-            vectors = encode(model, texts, encoder.batch_size, encoder.precision)
-            offsets = pa.array(np.arange(len(rows) + 1) * vectors.shape[1], pa.int32())
-            lists = pa.ListArray.from_arrays(offsets, pa.array(vectors.ravel(), pa.float32()))
-            yield pa.RecordBatch.from_pydict({"id": rows["id"].combine_chunks(), "vector": lists})
+            for column in encoding(texts).columns if texts else ():
+                yield pa.RecordBatch.from_arrays([rows["id"].combine_chunks().cast(ids), column], schema=schema)
 
-    return run
-
-
-def whole_buckets(batches: Batches) -> Iterator[pa.Table]:
-    """The rows of one bucket after the other. A bucket may straddle the edges of batches."""
-    rest: pa.Table | None = None
-    for batch in batches:
-        table = pa.Table.from_batches([batch])
-        table = table if rest is None else pa.concat_tables([rest, table])
-        buckets = table["bucket"].to_numpy()
-        edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist()]
-        for first, last in pairwise(edges):
-            yield table.slice(first, last - first)
-        rest = table.slice(edges[-1])
-    if rest is not None and len(rest):
-        yield rest
+    return Step(run, schema, in_python=True)

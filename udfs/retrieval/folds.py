@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from fusion.errors import XmtcError
 from fusion.retrieval.contrastive import LabelSets
-from fusion.types import Ints
-from udfs.lists import Batches
+from fusion.types import Array
 from udfs.stores.cache import client_of
-
-REPORT_SCHEMA = "fold int, report string, problem string"
 
 
 @dataclass(frozen=True)
@@ -27,31 +22,6 @@ class FoldSource:
 
     fold: int
     prepared: str
-    text_vectors: tuple[str, ...]
-    label_vectors: tuple[str, ...]
-    """Empty if the words of labels do not count."""
-    train_texts: bool
-    """Whether the mean of a label's training texts is a part of it."""
-    model: str | None = None
-    """The folder of the heads; None if vectors are searched as they are."""
-
-
-def over_folds(sources: Sequence[FoldSource], work: Callable[[FoldSource], Any]) -> Callable[[Batches], Batches]:
-    """For `mapInArrow` on a column `id` of positions in `sources`: a report of each, or the error it ended with."""
-
-    def run(batches: Batches) -> Batches:
-        for batch in batches:
-            for source in (sources[i] for i in batch["id"].to_pylist()):
-                report, problem = None, None
-                try:
-                    report = json.dumps(work(source))
-                except XmtcError as error:
-                    problem = json.dumps([type(error).__name__, str(error)])
-                columns = {"fold": pa.array([source.fold], pa.int32())}
-                texts = {"report": pa.array([report], pa.string()), "problem": pa.array([problem], pa.string())}
-                yield pa.RecordBatch.from_pydict({**columns, **texts})
-
-    return run
 
 
 def read_rows(uri: str, columns: Sequence[str], where: Any = None) -> pa.Table:
@@ -64,14 +34,15 @@ VALIDATION_TEXTS = 5000
 """Texts on which the end of training is decided, at most."""
 
 
-def role_texts(source: FoldSource, role: str, most: int | None = None) -> Ints:
+def role_texts(source: FoldSource, role: str, most: int | None = None) -> pa.Array:
     """The ids of the texts that have a role in the fold, ascending; if they are too many, evenly spread ones."""
     wanted = (ds.field("fold") == source.fold) & (ds.field("role") == role)
-    ids = np.sort(read_rows(f"{source.prepared}/folds.parquet", ["text_id"], wanted)["text_id"].to_numpy())
-    return ids[:: -(-len(ids) // most)] if most and len(ids) > most else ids
+    ids = read_rows(f"{source.prepared}/folds.parquet", ["text_id"], wanted)["text_id"].combine_chunks()
+    ids = ids.take(pc.sort_indices(ids))
+    return ids.take(pa.array(range(0, len(ids), -(-len(ids) // most)))) if most and len(ids) > most else ids
 
 
-def label_sets(source: FoldSource, ids: Ints) -> LabelSets:
+def label_sets(source: FoldSource, ids: pa.Array) -> LabelSets:
     """The labels of some texts, in the order of the ids, which are ascending."""
     rows = read_rows(f"{source.prepared}/samples.parquet", ["text_id", "label_ids"], ds.field("text_id").isin(ids))
     rows = rows.sort_by("text_id").combine_chunks()
@@ -84,7 +55,7 @@ def label_sets(source: FoldSource, ids: Ints) -> LabelSets:
 class LabelledTexts:
     """Texts, ascending by id, and the labels that each is known to have."""
 
-    ids: Ints
+    ids: Array
     texts: list[str]
     known: LabelSets
 
@@ -127,12 +98,29 @@ def read_label_words(prepared: str) -> LabelWords:
     return LabelWords(names, [other or [] for other in rows["alt_names"]], descriptions, rows["label_group"])
 
 
+def read_label_groups(prepared: str) -> Array:
+    """The group of every label, in the order of their ids."""
+    rows = read_rows(f"{prepared}/labels.parquet", ["label_id", "label_group"]).sort_by("label_id")
+    return np.array(rows["label_group"].to_pylist())
+
+
+def label_words(rows: pa.RecordBatch, parts: Sequence[str], separator: str) -> pa.Array:
+    """What labels are called: the given columns, one after the other; several names with a comma between them."""
+    columns = {name: rows[name].to_pylist() for name in parts}
+    texts = []
+    for row in range(rows.num_rows):
+        words = [columns[name][row] or "" for name in parts]
+        flat = [", ".join(filter(None, word)) if isinstance(word, list) else word for word in words]
+        texts.append(separator.join(filter(None, map(str.strip, flat))))
+    return pa.array(texts, pa.string())
+
+
 def _labelled(source: FoldSource, role: str) -> LabelledTexts:
     ids = role_texts(source, role)
-    return LabelledTexts(ids, read_texts(source, ids), label_sets(source, ids))
+    return LabelledTexts(ids.to_numpy(zero_copy_only=False), read_texts(source, ids), label_sets(source, ids))
 
 
-def read_texts(source: FoldSource, ids: Ints) -> list[str]:
+def read_texts(source: FoldSource, ids: pa.Array) -> list[str]:
     """Some texts, in the order of the ids, which are ascending."""
     rows = read_rows(f"{source.prepared}/samples.parquet", ["text_id", "text"], ds.field("text_id").isin(ids))
     return [text or "" for text in rows.sort_by("text_id")["text"].to_pylist()]

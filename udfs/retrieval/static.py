@@ -9,28 +9,27 @@ vectors. Its files are written and read without that library, whose import takes
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from fusion.errors import InputError
-from fusion.retrieval.bags import Bags
+from fusion.retrieval.bags import Bags, counted
 from fusion.retrieval.contrastive import dense_package
-from fusion.retrieval.ranked import Ranked
+from fusion.retrieval.ranked import Ranked, interleaved
 from fusion.retrieval.static import Labelled, StaticModel, StaticTraining, frequency_bias, train_static, with_bias
-from fusion.types import Array, Ints, Singles
-from udfs.lists import Batches, list_rows
-from udfs.retrieval.bm25 import Scoring
+from fusion.types import Singles
 from udfs.retrieval.encode import MODEL_FOLDER, find_model
-from udfs.retrieval.folds import VALIDATION_TEXTS, FoldSource, label_sets, read_label_words, read_rows, role_texts
-from udfs.retrieval.text_neighbours import TextIndex, write_texts
-from udfs.retrieval.vectors import GroupIndex, Index, write_groups
+from udfs.retrieval.folds import VALIDATION_TEXTS, FoldSource, label_sets, read_label_groups, role_texts
+from udfs.retrieval.retriever import Scoring
+from udfs.retrieval.vectors import GroupIndex, Index, TextIndex, write_groups, write_texts
+from udfs.retrieval.words import bag_columns, bags_of, bags_schema, read_bags
 from udfs.stores.cache import readable_folder, writable_folder
 
 TOKENIZER, WEIGHTS = "tokenizer.json", "model.safetensors"
@@ -83,18 +82,28 @@ def read_tokenizer(path: Path, max_length: int) -> Any:
 def token_bags(tokenizer: Any, texts: list[str], max_length: int) -> Bags:
     """The tokens of texts, special ones left out."""
     cut = [text[: CHARACTERS_PER_TOKEN * max_length] for text in texts]
-    encoded = tokenizer.encode_batch_fast(cut, add_special_tokens=False)
-    counted = [np.unique(np.array(one.ids, np.int32), return_counts=True) for one in encoded]
-    offset = np.concatenate(([0], np.cumsum([len(token) for token, _ in counted]))).astype(np.int64)
-    token = np.concatenate([np.empty(0, np.int32), *(token for token, _ in counted)])
-    count = np.concatenate([np.empty(0, np.float32), *(count.astype(np.float32) for _, count in counted)])
-    return Bags(offset, token, count)
+    ids = [one.ids for one in tokenizer.encode_batch_fast(cut, add_special_tokens=False)]
+    offset = np.concatenate(([0], np.cumsum(list(map(len, ids))))).astype(np.int64)
+    return counted(np.fromiter(chain.from_iterable(ids), np.int32, offset[-1]), offset)
 
 
-def bags_of(tokens: pa.ListArray, counts: pa.ListArray) -> Bags:
-    """Bags from the columns of a table."""
-    offset = np.concatenate(([0], np.cumsum(tokens.value_lengths().to_numpy()))).astype(np.int64)
-    return Bags(offset, tokens.flatten().to_numpy(), counts.flatten().to_numpy())
+@dataclass(frozen=True)
+class Pieces:
+    """The tokens of texts as a model counts them."""
+
+    start: StaticStart
+
+    @property
+    def schema(self) -> pa.Schema:
+        return bags_schema(pa.int32())
+
+    @property
+    def identity(self) -> list[object]:
+        """What the columns depend on, apart from code."""
+        return [self.start.fingerprint, self.start.max_length]
+
+    def __call__(self, texts: list[str]) -> pa.RecordBatch:
+        return bag_columns(token_bags(open_tokenizer(self.start), texts, self.start.max_length))
 
 
 def first_vectors(start: StaticStart) -> Singles:
@@ -131,44 +140,12 @@ def save_model(place: Path, table: Singles, start: StaticStart) -> None:
     (place / "config_sentence_transformers.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
-LABELS, TEXTS = "static", "static-texts"
-"""The two retrievers of a model: nearest labels, and labels of the nearest training texts."""
-TOKENS_SCHEMA = "id long, tokens array<int>, counts array<float>"
-CHUNK = 1024
-EXACT_SEARCH = Index(None, 0, 0)
-
-
-def tokenize_texts(start: StaticStart) -> Callable[[Batches], Batches]:
-    """For `mapInArrow` on rows (id, text): the distinct tokens of each text, and how often each is there."""
-
-    def run(batches: Batches) -> Batches:
-        for batch in batches:
-            for begin in range(0, len(batch), CHUNK):
-                rows = batch.slice(begin, CHUNK)
-                texts = [text or "" for text in rows["text"].to_pylist()]
-                bags = token_bags(open_tokenizer(start), texts, start.max_length)
-                offset = pa.array(bags.offset, pa.int32())
-                columns = {
-                    "id": rows["id"],
-                    "tokens": pa.ListArray.from_arrays(offset, pa.array(bags.token)),
-                    "counts": pa.ListArray.from_arrays(offset, pa.array(bags.times)),
-                }
-                yield pa.RecordBatch.from_pydict(columns)
-
-    return run
-
-
-def read_bags(uri: str, ids: Ints) -> Bags:
-    """The tokens of some texts, in the order of the ids, which are ascending."""
-    rows = read_rows(uri, ["id", "tokens", "counts"], ds.field("id").isin(ids)).sort_by("id").combine_chunks()
-    if len(rows) != len(ids):
-        raise InputError(f"{len(ids) - len(rows):,} texts have no tokens in {uri}")
-    return bags_of(*(pa.concat_arrays(rows[name].chunks) for name in ("tokens", "counts")))
+EXACT_SEARCH = Index(None)
 
 
 @dataclass(frozen=True)
 class StaticWork:
-    """What training needs beside the fold: where tokens are, where it starts, and how it goes."""
+    """What training needs apart from the fold: where tokens are, where it starts, and how it goes."""
 
     text_tokens: str
     label_tokens: str
@@ -184,8 +161,8 @@ def train_fold(folder: str, work: StaticWork) -> Callable[[FoldSource], dict[str
     def run(source: FoldSource) -> dict[str, Any]:
         ids = role_texts(source, "train"), role_texts(source, "validation", VALIDATION_TEXTS)
         train, validation = (Labelled(read_bags(work.text_tokens, some), label_sets(source, some)) for some in ids)
-        groups = np.array(read_label_words(source.prepared).groups)
-        names = read_bags(work.label_tokens, np.arange(len(groups)))
+        groups = read_label_groups(source.prepared)
+        names = read_bags(work.label_tokens, pa.array(range(len(groups)), pa.int64()))
         where = f"fold {source.fold}, static"
         trained = train_static(first_vectors(work.start), train, validation, names, work.training, where)
         model = trained.model
@@ -203,67 +180,59 @@ def train_fold(folder: str, work: StaticWork) -> Callable[[FoldSource], dict[str
 
 
 @dataclass(frozen=True)
-class StaticSearch:
-    """How the labels of texts are ranked."""
+class Static:
+    """The static bi-encoder as a retriever: the nearest labels, or the labels of the nearest training texts."""
 
-    retriever: str
-    model: str
-    fingerprint: str
-    """That of the trained models: a worker that has read others reads again."""
-    groups: tuple[str, ...]
+    name: str
+    by_texts: bool
+    encoding: Pieces
+    work: StaticWork
     scoring: Scoring
+    in_threads: bool = False
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return self.work.groups
+
+    def fit(self, source: FoldSource, models: str) -> dict[str, Any]:
+        return train_fold(models, self.work)(source)
+
+    def open(self, place: Path) -> FoldModel:
+        table = mapped_vectors(place / MODEL_FOLDER / MODULE / WEIGHTS)
+        model = StaticModel(table, np.zeros((0, table.shape[1]), np.float32))
+        texts = TextIndex.open(place, 0) if self.by_texts else None
+        labels = () if texts else tuple(GroupIndex(place, group, 0, exact=True) for group in self.groups)
+        return FoldModel(self, model, labels, texts)
 
 
+@dataclass(frozen=True)
 class FoldModel:
     """The trained model of a fold with the index that a retriever searches."""
 
-    def __init__(self, search: StaticSearch, fold: int) -> None:
-        place = readable_folder(f"{search.model}/fold={fold}", search.fingerprint)
-        table = read_vectors(place / MODEL_FOLDER / MODULE / WEIGHTS)
-        self.model = StaticModel(table, np.zeros((0, table.shape[1]), np.float32))
-        self.search = search
-        self.texts = TextIndex.open(place, 0) if search.retriever == TEXTS else None
-        self.labels = [GroupIndex(place, group, 0, exact=True) for group in search.groups] if not self.texts else []
+    retriever: Static
+    model: StaticModel
+    labels: tuple[GroupIndex, ...]
+    texts: TextIndex | None
 
-    def lists(self, bags: Bags) -> Ranked:
-        """The ranked labels of texts, by text and group."""
-        queries, scoring = self.model.texts(bags), self.search.scoring
+    def rank(self, rows: pa.RecordBatch) -> Ranked:
+        """The ranked labels of texts, by text and group. A text without a token has no list."""
+        bags, groups, scoring = bags_of(rows), len(self.retriever.groups), self.retriever.scoring
+        filled = np.diff(bags.offset) > 0
+        queries = self.model.texts(Bags(bags.offset[np.append(filled, True)], bags.token, bags.times))
         if self.texts is not None:
-            return self.texts.lists(queries, len(self.search.groups), scoring)
-        biased = with_bias(queries, 1.0)
-        return interleaved([index.search(biased, scoring.top) for index in self.labels])
+            lists = self.texts.lists(queries, groups, scoring)
+        else:
+            biased = with_bias(queries, 1.0)
+            lists = interleaved([index.search(biased, scoring.top) for index in self.labels])
+        sizes = np.zeros((len(filled), groups), np.int64)
+        sizes[filled] = np.diff(lists.offset).reshape(-1, groups)
+        return lists._replace(offset=np.concatenate(([0], np.cumsum(sizes))))
 
 
-def interleaved(groups: Sequence[tuple[Array, Singles, Ints]]) -> Ranked:
-    """The lists of several groups, each (labels, scores, sizes) by text, as lists by text and group."""
-    sizes = np.stack([size for _, _, size in groups], axis=1)
-    offset = np.concatenate(([0], np.cumsum(sizes.ravel())))
-    item, score = np.empty(offset[-1], np.int32), np.empty(offset[-1], np.float32)
-    for number, (labels, scores, size) in enumerate(groups):
-        inside = np.arange(len(labels)) - np.repeat(np.cumsum(size) - size, size)
-        place = np.repeat(offset[number : -1 : len(groups)], size) + inside
-        item[place], score[place] = labels, scores
-    return Ranked(offset, item, score)
-
-
-@lru_cache(maxsize=1)
-def open_model(search: StaticSearch, fold: int) -> FoldModel:
-    """The model of a fold, read once per Python worker."""
-    return FoldModel(search, fold)
-
-
-def search_static(search: StaticSearch) -> Callable[[Batches], Batches]:
-    """For `mapInArrow` on rows (fold, text_id, tokens, counts), the folds together: the ranked labels of each text.
-
-    A text without a token has no list.
-    """
-
-    def run(batches: Batches) -> Batches:
-        for batch in batches:
-            folds = batch["fold"].to_numpy()
-            for fold in np.unique(folds):
-                rows = batch.filter(pa.array((folds == fold) & (batch["tokens"].value_lengths().to_numpy() > 0)))
-                lists = open_model(search, int(fold)).lists(bags_of(rows["tokens"], rows["counts"]))
-                yield list_rows(int(fold), search.retriever, rows["text_id"], search.groups, lists)
-
-    return run
+def mapped_vectors(path: Path) -> Singles:
+    """The token vectors of a saved model, mapped: a file of safetensors is a header of JSON and the bytes of arrays."""
+    with path.open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        about = json.loads(stream.read(size))[EMBEDDING]
+    begin = 8 + size + about["data_offsets"][0]
+    return np.asarray(np.memmap(path, np.float32, "r", begin, tuple(about["shape"])))

@@ -1,4 +1,4 @@
-"""Job `retrieve_sparse` against brute force: the right candidates, from training texts only, built once."""
+"""BM25 against brute force: the right candidates, from training texts only, built once, whatever the shards."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import math
 import shutil
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,15 @@ from rank_bm25 import BM25Okapi
 from fusion.errors import InputError
 from fusion.retrieval.neighbours import reference
 from fusion.retrieval.tokens import Tokenizer
-from jobs.datasets.tables import open_tables
-from jobs.retrievers import bm25
-from jobs.settings.base import SparkSettings
-from jobs.settings.bm25 import Bm25Settings
+from jobs.datasets.prepared import open_prepared
+from jobs.engines.local import LocalEngine
+from jobs.retrievers import driver
+from jobs.retrievers.bm25 import bm25_job
+from jobs.retrievers.stages import Work
 from jobs.settings.config import Config
 from jobs.settings.prepare import WorkSettings
+from jobs.storage.workspace import Workspace
+from udfs.retrieval.folds import FoldSource
 
 FOLDS, TEXTS, LABELS, WORDS = 2, 80, 24, 150
 GROUP = {label: "head" if label < 5 else "tail" for label in range(LABELS)}
@@ -76,20 +81,16 @@ def write_prepared(work: Path, data: dict[str, Any], stamp: str = "one") -> None
     (folder / "stage.json").write_text(json.dumps({"stage": "prepare", "fingerprint": stamp}))
 
 
-def configure(work: Path, partitions: int | None = None, **bm25: Any) -> Config:
-    return Config(
-        dataset="made",
-        work=WorkSettings(path=str(work)),
-        spark=SparkSettings(partitions=partitions),
-        retrievers={"bm25": bm25, "bm25-labels": {}},
-    )
+def configure(work: Path, name: str = "bm25", **settings: Any) -> Config:
+    return Config(dataset="made", work=WorkSettings(path=str(work)), retrievers={name: settings})
 
 
 Lists = dict[tuple[int, int, str], list[tuple[int, float]]]
 
 
-def retrieve(spark, config: Config) -> Lists:
-    return lists_of(Path(bm25.run(spark, config)), "test")
+def retrieve(config: Config) -> Lists:
+    (table,) = driver.run(LocalEngine(), config).values()
+    return lists_of(Path(table).parent, "test")
 
 
 def lists_of(candidates: Path, role: str) -> Lists:
@@ -109,11 +110,11 @@ def lists_of(candidates: Path, role: str) -> Lists:
 
 
 @pytest.fixture(scope="module")
-def done(spark, tmp_path_factory, data) -> tuple[Path, dict[Any, Any]]:
-    """A finished run with the defaults on one partition, for tests to copy: its folder and its lists."""
+def done(tmp_path_factory, data) -> tuple[Path, dict[Any, Any]]:
+    """A finished run with the defaults, for tests to copy: its folder and its lists."""
     work = tmp_path_factory.mktemp("done")
     write_prepared(work, data)
-    return work, retrieve(spark, configure(work, partitions=1))
+    return work, retrieve(configure(work))
 
 
 def brute_force(
@@ -141,40 +142,35 @@ def assert_same(found: dict[Any, Any], expected: dict[Any, Any]) -> None:
         np.testing.assert_allclose([s for _, s in found[key]], [s for _, s in entries], rtol=5e-6)
 
 
-def index_bytes(work: Path, fold: int) -> dict[str, bytes]:
-    files = (work / "made" / "bm25" / "index" / f"fold={fold}").glob("[!.]*.*")
-    return {file.name: file.read_bytes() for file in files if file.name != "stage.json" and file.suffix != ".crc"}
+def index_bytes(work: Path, fold: int, name: str = "bm25") -> dict[str, bytes]:
+    files = (work / "made" / name / "model" / f"fold={fold}").glob("*.*")
+    return {file.name: file.read_bytes() for file in files}
 
 
 @pytest.mark.parametrize(("neighbours", "aggregation", "top"), [(64, "max", 64), (5, "max", 2), (12, "sum", 64)])
-def test_labels_of_similar_texts(spark, tmp_path, data, done, neighbours: int, aggregation: str, top: int) -> None:
+def test_labels_of_similar_texts(tmp_path, data, done, neighbours: int, aggregation: str, top: int) -> None:
     work = shutil.copytree(done[0], tmp_path / "work")
-    found = retrieve(spark, configure(work, neighbours=neighbours, aggregation=aggregation, top=top))
+    found = retrieve(configure(work, neighbours=neighbours, aggregation=aggregation, top=top))
     expected = brute_force(data, neighbours, aggregation, top)
     assert len(expected) > TEXTS
     assert_same(found, expected)
     assert not {key for key in found if key[1] == SILENT}
-    counts = json.loads((work / "made/bm25/lists/fold=1/stage.json").read_text())
-    silent = set(range(1, TEXTS, 2)) - {text for fold, text, _ in found if fold == 1}
-    assert counts["texts_without_candidates"] == len(silent)
 
 
-def test_validation_texts_are_listed_from_the_same_index(spark, tmp_path, data, done, capsys) -> None:
+def test_validation_texts_are_listed_from_the_same_index(tmp_path, data, done, capsys) -> None:
     assert_same(
         lists_of(done[0] / "made/candidates/bm25", "validation"), brute_force(data, 64, "max", 64, "validation")
     )
-    # Without them nothing is ranked again, and the lists of test texts are the same.
+    # Without them, the lists of test texts are the same.
     work = shutil.copytree(done[0], tmp_path / "work")
-    without = configure(work).model_copy(update={"validation_candidates": False})
-    capsys.readouterr()
-    assert retrieve(spark, without) == done[1]
-    assert capsys.readouterr().err.count("up to date") == 2 * FOLDS
+    assert retrieve(configure(work).model_copy(update={"validation_candidates": False})) == done[1]
+    assert "bm25 model: up to date" in capsys.readouterr().err
     assert [path.name for path in (work / "made/candidates/bm25/lists.parquet").iterdir()] == ["role=test"]
 
 
-def test_one_document_a_label(spark, tmp_path, data) -> None:
+def test_one_document_per_label(tmp_path, data) -> None:
     write_prepared(tmp_path, data)
-    found = lists_of(Path(bm25.run(spark, configure(tmp_path, top=7), "bm25-labels")), "test")
+    found = retrieve(configure(tmp_path, "bm25-labels", top=7))
     labels = pq.read_table(tmp_path / "made/prepared/labels.parquet").to_pylist()
     expected = {}
     for fold, roles in enumerate(data["roles"]):
@@ -206,17 +202,34 @@ def _bm25(documents: list[Counter[str]], query: list[str], k1: float = 1.5, b: f
     return [float(np.float32(score)) for score in scores]
 
 
-@pytest.mark.drill
-def test_partitions_change_nothing(spark, tmp_path, data, done, monkeypatch) -> None:
-    """Neither the candidates nor a byte of the index; nor does scoring in slices."""
+@pytest.mark.parametrize("name", ["bm25", "bm25-labels"])
+def test_shards_change_nothing(tmp_path, data, name: str) -> None:
+    """Not a bit of a score, with a shard for every few documents."""
     write_prepared(tmp_path, data)
-    monkeypatch.setattr(bm25, "SLICE", TEXTS // FOLDS - 1)
-    assert retrieve(spark, configure(tmp_path, partitions=8)) == done[1]
-    assert index_bytes(tmp_path, 0) == index_bytes(done[0], 0)
+    config = configure(tmp_path, name, neighbours=5)
+    expected = retrieve(config)
+    place = Workspace.of(config)
+    work = Work(LocalEngine(), open_prepared(LocalEngine(), place.prepared), place)
+    whole = bm25_job(work, name, config.retrievers[name]).retriever
+    cut = replace(whole, shard_postings=40)
+    cut.fit(FoldSource(0, work.prepared.folder), f"{tmp_path}/cut")
+    index, rows = cut.open(tmp_path / "cut" / "fold=0"), cut.encoding(data["texts"])
+    assert len(index.index.shards) > 5
+    one = whole.open(tmp_path / "made" / name / "model" / "fold=0")
+    assert len(one.index.shards) == 1
+    ours, theirs = index.rank(rows), one.rank(rows)
+    assert [part.tobytes() for part in ours] == [part.tobytes() for part in theirs]
+    # These are the lists that the job has written.
+    lists = [
+        list(zip(theirs.item[a:b].tolist(), theirs.score[a:b].tolist(), strict=True))
+        for a, b in pairwise(theirs.offset)
+    ]
+    for (fold, text, group), entries in expected.items():
+        assert fold or lists[2 * text + (group == "tail")] == entries
 
 
-@pytest.mark.parametrize("retriever", ["bm25", "bm25-labels"])
-def test_no_test_or_validation_text_reaches_the_index(spark, tmp_path, data, done, retriever: str) -> None:
+@pytest.mark.parametrize("name", ["bm25", "bm25-labels"])
+def test_no_test_or_validation_text_reaches_the_index(tmp_path, data, name: str) -> None:
     """With all other texts and their labels changed, not a byte of the fold's index changes."""
     roles = data["roles"][0]
     changed = {
@@ -224,68 +237,53 @@ def test_no_test_or_validation_text_reaches_the_index(spark, tmp_path, data, don
         "labels": [labels if roles[t] == "train" else [t % LABELS] for t, labels in enumerate(data["labels"])],
         "roles": data["roles"],
     }
-
-    def built(name: str, texts: dict[str, Any], fold: int) -> dict[str, bytes]:
-        write_prepared(tmp_path / name, texts, stamp=name)
-        prepared = open_tables(spark, f"{tmp_path}/{name}/made/prepared", 2)
-        path = f"{tmp_path}/{name}/made/bm25/index/fold={fold}"
-        stages = bm25.FoldStages(retriever, fold, path)
-        bm25.index_stage(prepared, Bm25Settings(), stages)
-        return index_bytes(tmp_path / name, fold)
-
-    as_is = built("as-is", data, 0) if retriever == "bm25-labels" else index_bytes(done[0], 0)
-    assert {"data.csc.index.npy", "vocab.index.json", "text_id.npy"} < set(as_is)
-    assert built("changed", changed, 0) == as_is
-    indexed = np.load(tmp_path / "changed/made/bm25/index/fold=0/text_id.npy").tolist()
-    assert indexed == [t for t in range(TEXTS) if roles[t] == "train"]
-    if retriever == "bm25":
-        # The other fold trains on some of the changed texts, and shows it.
-        assert built("other", changed, 1) != index_bytes(done[0], 1)
+    for stamp, texts in {"as-is": data, "changed": changed}.items():
+        write_prepared(tmp_path / stamp, texts, stamp=stamp)
+        retrieve(configure(tmp_path / stamp, name))
+    as_is, other = (index_bytes(tmp_path / stamp, 0, name) for stamp in ("as-is", "changed"))
+    assert {"terms.npy", "shard-0.worth.npy", "label_group.npy", "about.json"} < set(as_is)
+    assert other == as_is
+    # The other fold trains on some of the changed texts, and shows it.
+    assert index_bytes(tmp_path / "as-is", 1, name) != index_bytes(tmp_path / "changed", 1, name)
 
 
-def test_what_is_done_is_not_done_again(spark, tmp_path, done, capsys) -> None:
+def test_what_is_done_is_not_done_again(tmp_path, done, capsys) -> None:
     work = shutil.copytree(done[0], tmp_path / "work")
-    assert retrieve(spark, configure(work)) == done[1]
+    capsys.readouterr()
+    assert retrieve(configure(work)) == done[1]
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3 * FOLDS + 1
+    assert len(lines) == 3
     assert all(line.endswith(": up to date") for line in lines)
 
-    # A setting of the scoring leaves the indexes alone.
-    retrieve(spark, configure(work, aggregation="sum"))
-    err = capsys.readouterr().err
-    assert err.count("up to date") == FOLDS
-    assert err.count("bm25 lists of fold") == err.count("bm25 validation lists of fold") == FOLDS
-
-    shutil.rmtree(work / "made/bm25/index/fold=1")
-    retrieve(spark, configure(work, aggregation="sum"))
-    err = capsys.readouterr().err
-    done_again = [line for line in err.splitlines() if "up to date" not in line]
-    assert len(done_again) == 1 and done_again[0].startswith("bm25 index of fold 1: ")
+    # A setting of the scoring leaves the model alone, and one of the formula leaves the tokens alone.
+    retrieve(configure(work, aggregation="sum"))
+    assert capsys.readouterr().err.count("up to date") == 2
+    retrieve(configure(work, k1=0.9))
+    assert capsys.readouterr().err.count("up to date") == 1
 
 
-def test_a_stopped_run_goes_on(spark, tmp_path, data, done, monkeypatch, capsys) -> None:
+def test_retrievers_with_one_tokenizer_read_the_same_tokens(tmp_path, data, capsys) -> None:
     write_prepared(tmp_path, data)
-    score_texts = bm25.score_texts
+    both = Config(dataset="made", work=WorkSettings(path=str(tmp_path)), retrievers=["bm25", "bm25-labels"])
+    driver.run(LocalEngine(), both)
+    assert capsys.readouterr().err.count("words of texts: up to date") == 1
+    assert len(list((tmp_path / "made/tokens").glob("*/texts"))) == 1
 
-    def dies(uri: str, fingerprint: str, fold: int, *rest: Any) -> Any:
-        if fold == 1:
-            raise KeyboardInterrupt
-        return score_texts(uri, fingerprint, fold, *rest)
+
+def test_a_stopped_run_goes_on(tmp_path, data, done, monkeypatch, capsys) -> None:
+    write_prepared(tmp_path, data)
+
+    def dies(*_: Any) -> Any:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(bm25, "score_texts", dies)
+        patch.setattr(driver, "lists_stage", dies)
         with pytest.raises(KeyboardInterrupt):
-            bm25.run(spark, configure(tmp_path))
+            retrieve(configure(tmp_path))
     assert not (tmp_path / "made/candidates").exists()
-    versions = [path for path in (tmp_path / "made/bm25").rglob("*-????????") if path.is_dir()]
-    assert len(versions) == 4
-    assert all((version / "stage.json").exists() for version in versions)
     capsys.readouterr()
-    assert retrieve(spark, configure(tmp_path)) == done[1]
-    err = capsys.readouterr().err
-    assert err.count("up to date") == 4
-    assert "bm25 lists of fold 1: up to date" not in err
-    assert "bm25 lists of fold 1: " in err
+    assert retrieve(configure(tmp_path)) == done[1]
+    assert capsys.readouterr().err.count("up to date") == 2
 
 
 def _no_training(data: dict[str, Any]) -> dict[str, Any]:
@@ -309,13 +307,13 @@ def _stray_label(data: dict[str, Any]) -> dict[str, Any]:
         (_stray_label, f"text_id 9 carries label_id {LABELS}"),
     ],
 )
-def test_tables_that_cannot_be_used(spark, tmp_path, data, change, message: str) -> None:
+def test_tables_that_cannot_be_used(tmp_path, data, change, message: str) -> None:
     write_prepared(tmp_path, change(data))
     with pytest.raises(InputError, match=message):
-        bm25.run(spark, configure(tmp_path))
+        retrieve(configure(tmp_path))
     assert not (tmp_path / "made/candidates").exists()
 
 
-def test_prepare_must_have_run(spark, tmp_path) -> None:
+def test_prepare_must_have_run(tmp_path) -> None:
     with pytest.raises(InputError, match="run 'xmtc-fusion prepare'"):
-        bm25.run(spark, configure(tmp_path))
+        retrieve(configure(tmp_path))

