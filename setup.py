@@ -121,6 +121,8 @@ setup(
         "scipy>=1.11.1",
         # Sums of products of matrices that do not depend on the number of threads.
         "threadpoolctl>=3.2",
+        # The hash by which texts are divided, which is Spark's.
+        "xxhash>=3.4.1",
     ],
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["xmtc-fusion = jobs.cli:command"]},

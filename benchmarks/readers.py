@@ -25,6 +25,7 @@ import numpy as np
 from benchmarks.memory import WorkerMemory, resident_bytes
 from jobs.datasets import prepare
 from jobs.engines.session import get_session
+from jobs.engines.spark import SparkEngine
 from jobs.settings.config import load_config
 
 RESULTS = Path(__file__).parent / "results"
@@ -102,7 +103,7 @@ def measured(work: Path, name: str) -> dict[str, float]:
     spark = get_session(config.spark)
     begin = time.monotonic()
     with WorkerMemory() as memory:
-        statistics = prepare.run(spark, config)
+        statistics = prepare.run(SparkEngine(spark), config)
     seconds = time.monotonic() - begin
     driver = _driver(spark)
     ticks = Path(f"/proc/{driver}/stat").read_text().rpartition(")")[2].split()[11:13]

@@ -20,8 +20,8 @@ import numpy as np
 from fusion.cells import SINGLE, Cell
 from fusion.names import print_subset
 from jobs.datasets import prepare
+from jobs.datasets.engine import dataset_engine
 from jobs.engines.session import get_session
-from jobs.engines.spark import SparkEngine
 from jobs.evaluation import evaluate
 from jobs.evaluation import pipeline as pipeline
 from jobs.evaluation.result import Result
@@ -76,8 +76,9 @@ def main() -> None:
         settings["prepare.folder"] = arguments.folder
     config = load_config(arguments.config, settings)
     spark = get_session(config.spark)
-    statistics = prepare.run(spark, config)
-    tables = driver.run(SparkEngine(spark, config.spark.partitions), config)
+    engine = dataset_engine(config, spark)
+    statistics = prepare.run(engine, config)
+    tables = driver.run(engine, config)
     result = evaluate.compute(spark, without_output(pipeline.evaluated(config, tables)))
     about = f"{statistics['texts']:,} texts, {statistics['labels']:,} labels, {config.prepare.folds} folds"
     lines = [f"# Retrievers on {config.dataset}: {about}", "", *report(figures(result, list(tables)))]

@@ -28,16 +28,22 @@ def _session(config: Config, files: Iterable[InputFile] = (), prepared: bool = F
     """A session, after seeing that the input files are there, that the dataset is prepared where it must be, and that
     the results may be written: a refusal should not cost a JVM, let alone hours of work."""
     from jobs.engines.session import get_session
+    from jobs.storage.workspace import Workspace, check_prepared
+
+    _check_places(config, files)
+    if prepared:
+        check_prepared(Workspace.of(config).prepared)
+    return get_session(config.spark)
+
+
+def _check_places(config: Config, files: Iterable[InputFile]) -> None:
     from jobs.inputs.local_files import check_files
     from jobs.storage.folders import check_output
-    from jobs.storage.workspace import Workspace, check_prepared, check_work
+    from jobs.storage.workspace import check_work
 
     check_files(config.spark, files)
     check_output(config.output)
     check_work(config)
-    if prepared:
-        check_prepared(Workspace.of(config).prepared)
-    return get_session(config.spark)
 
 
 def _dataset_session(config: Config) -> SparkSession:
@@ -88,8 +94,13 @@ def explain(config: Config) -> None:
 
 def prepare(config: Config) -> None:
     from jobs.datasets import prepare as job
+    from jobs.datasets.engine import dataset_engine
+    from jobs.datasets.formats import check_settings
+    from jobs.inputs.local_files import dataset_files
 
-    print(job.summary(job.run(_dataset_session(config), config), config.prepare.paper))
+    check_settings(config.prepare)
+    _check_places(config, dataset_files(config.prepare))
+    print(job.summary(job.run(dataset_engine(config), config), config.prepare.paper))
 
 
 def retrieve(config: Config) -> None:

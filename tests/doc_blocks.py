@@ -18,7 +18,7 @@ NOT_RUN = {
     r"^spark-submit|start-connect-server|sc://HOST": "a cluster (`tests/cluster` submits to a small standalone one, "
     "`tests/connect` starts a server)",
     r"^databricks |conf/databricks|/Volumes/": "a Databricks workspace (`tests/unit/test_bundle.py` checks the bundle)",
-    r"--folder FOLDER": "a published dataset (`tests/spark/test_readers.py` reads small files of each form)",
+    r"--folder FOLDER": "a published dataset (`tests/unit/test_readers.py` reads small files of each form)",
     r"fuse --model": "lists of new texts (`tests/unit/test_tune.py` applies model files)",
     r"^pip install": "a fresh environment, and PyPI (`tests/unit/test_package.py` installs the wheel)",
     r"^make |^pre-commit ": "minutes, or the whole of these tests; that the targets exist is tested",

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +50,8 @@ class File(NamedTuple):
 
     name: str
     size: int
+    modified: float = 0.0
+    """Seconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +86,16 @@ def splits_of(batches: Batches) -> Iterator[Split]:
 def files_of(paths: Sequence[str], remedy: str = "") -> list[File]:
     """The files that paths, folders and patterns (`*`, `?`, `[a-z]`, `{a,b}`) stand for, by name; hidden ones are not.
     Errors say what to check, if the caller knows."""
-    files: dict[str, int] = {}
+    files: dict[str, File] = {}
     for path in paths:
         try:
-            matching = dict(file for pattern in _without_braces(absolute(path)) for file in _matching(pattern))
+            matching = {file.name: file for step in _without_braces(absolute(path)) for file in _matching(step)}
         except OSError as error:
             raise InputError(f"cannot read {path}: {error}{remedy}") from None
         if not matching:
             raise InputError(f"cannot read {path}: it does not exist{remedy}")
         files |= matching
-    return [File(name, files[name]) for name in sorted(files)]
+    return [files[name] for name in sorted(files)]
 
 
 def _without_braces(pattern: str) -> list[str]:
@@ -122,7 +125,7 @@ def _matching(pattern: str) -> Iterator[File]:
 def _visible_files(path: str) -> Iterator[File]:
     for listed in files_below(path):
         if not any(step.startswith((".", "_")) for step in listed.name.split("/")):
-            yield File(posixpath.join(path, listed.name) if listed.name else path, listed.size)
+            yield File(posixpath.join(path, listed.name) if listed.name else path, listed.size, listed.modified)
 
 
 def line_splits(files: Sequence[File], workers: int = 1) -> list[Split]:
@@ -148,14 +151,21 @@ def _ranges(file: File, size: int, whole: bool) -> list[Split]:
     return [Split(file.name, begin, min(begin + size, file.size)) for begin in range(0, file.size, size)]
 
 
-def _count(batches: Batches) -> Batches:
-    for split in splits_of(batches):
-        lines = sum(block.count(b"\n") + (not block.endswith(b"\n")) for block in _blocks(split))
-        yield from table_of([Split(split.file, split.begin, split.end, lines)]).to_batches()
+def count_step(blank: bool = True) -> Step:
+    """Splits with the number of their rows: of lines, or of those that are not blank."""
+
+    def run(batches: Batches) -> Batches:
+        for split in splits_of(batches):
+            rows = sum(_rows(block, blank) for block in _blocks(split))
+            yield from table_of([Split(split.file, split.begin, split.end, rows)]).to_batches()
+
+    return Step(run, SPLITS)
 
 
-COUNT_LINES = Step(_count, SPLITS)
-"""Splits with the number of their lines."""
+def _rows(block: bytes, blank: bool) -> int:
+    if blank:
+        return block.count(b"\n") + (not block.endswith(b"\n"))
+    return sum(1 for line in block.split(b"\n") if line.strip())
 
 
 def numbered(counted: Iterable[Split]) -> list[Split]:
@@ -178,11 +188,18 @@ class Lines:
     """Ends where a line ends; the last line of a file need not end with \\n."""
     before: int
     """The lines of the split before these."""
+    rows_before: int
+    """The rows of the split before these; the same unless blank lines are no rows."""
+    blank: bool
 
-    @property
-    def row(self) -> int:
-        """The number of the first line, from 0 over all files; of counted splits only."""
-        return (self.split.row or 0) + self.before
+    def rows(self) -> Iterator[tuple[int, int, bytes]]:
+        """The number of each row, from 0 over all files; its place among these lines; and the line. Of counted splits
+        only."""
+        row = (self.split.row or 0) + self.rows_before
+        for place, line in enumerate(self.values()):
+            if self.blank or line.strip():
+                yield row, place, line
+                row += 1
 
     def values(self) -> list[bytes]:
         """The lines without what ends them, \\n or \\r\\n."""
@@ -191,9 +208,9 @@ class Lines:
 
     def number(self, place: int) -> int:
         """The number of the line at a place of `values`, from 1 within the file."""
-        split = self.split
+        counted = self.split.row_of_file if self.blank else None
         # Where nobody has counted, it is done for the message.
-        first = split.row_of_file if split.row_of_file is not None else _lines_before(split)
+        first = counted if counted is not None else _lines_before(self.split.file, self.split.begin)
         return first + self.before + place + 1
 
     def place(self, place: int) -> str:
@@ -201,28 +218,32 @@ class Lines:
         return f"{self.split.file} line {self.number(place)}"
 
 
-def read_lines(split: Split) -> Iterator[Lines]:
-    """The lines of a split, in blocks of bounded size unless a line is longer."""
-    before = 0
+def read_lines(split: Split, blank: bool = True) -> Iterator[Lines]:
+    """The lines of a split, in blocks of bounded size unless a line is longer. `blank` is as it was when the split was
+    counted."""
+    before = rows = 0
     for content in _blocks(split):
-        yield Lines(split, content, before)
-        before += content.count(b"\n") + (not content.endswith(b"\n"))
-    if split.rows is not None and before != split.rows:
+        yield Lines(split, content, before, rows, blank)
+        before += _rows(content, blank=True)
+        rows += _rows(content, blank)
+    if split.rows is not None and rows != split.rows:
         raise InputError(f"{split.file} {CHANGED}")
 
 
-def lines_step(parse: Callable[[Lines], pa.RecordBatch], schema: pa.Schema) -> Step:
+def lines_step(parse: Callable[[Lines], pa.RecordBatch], schema: pa.Schema, blank: bool = True) -> Step:
     """A step over splits of text files: what a function makes of each block of lines."""
 
     def run(batches: Batches) -> Batches:
         for split in splits_of(batches):
-            yield from map(parse, read_lines(split))
+            yield from map(parse, read_lines(split, blank))
 
     return Step(run, schema, in_python=True)
 
 
-def _lines_before(split: Split) -> int:
-    return sum(block.count(b"\n") for block in _blocks(Split(split.file, 0, split.begin))) if split.begin else 0
+@lru_cache(maxsize=256)
+def _lines_before(file: str, begin: int) -> int:
+    """How many lines of a file begin before a byte. Kept: a message names several lines of a split."""
+    return sum(block.count(b"\n") for block in _blocks(Split(file, 0, begin))) if begin else 0
 
 
 def _blocks(split: Split) -> Iterator[bytes]:
@@ -292,7 +313,7 @@ def _row_groups(file: File, footer: pq.FileMetaData, size: int) -> Iterator[Spli
 
 
 def read_row_groups(split: Split, columns: Sequence[str], rows: int = 4096) -> Iterator[pa.RecordBatch]:
-    """The rows of a split of a Parquet file."""
+    """The rows of a split of a Parquet file, with those of the columns that it has."""
     with _reading(split.file), parquet_file(split.file) as parquet:
-        groups = list(range(split.begin, split.end or 0))
-        yield from parquet.iter_batches(rows, groups, list(columns), use_threads=False)
+        groups, names = list(range(split.begin, split.end or 0)), parquet.schema_arrow.names
+        yield from parquet.iter_batches(rows, groups, [name for name in columns if name in names], use_threads=False)

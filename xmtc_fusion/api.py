@@ -414,9 +414,10 @@ def prepare(
 ) -> dict[str, Any]:
     """Write a published dataset as the tables samples, labels and folds. Returns its statistics."""
     from jobs.datasets import prepare as job
+    from jobs.datasets.engine import dataset_engine
 
     resolved = _configured(config, settings or {})
-    return job.run(_session(resolved, spark), resolved)
+    return job.run(dataset_engine(resolved, spark), resolved)
 
 
 def retrieve(

@@ -34,191 +34,151 @@ with commas between them, and its features, which are passed over: `l1,l2 f:v f:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fusion.errors import ConfigError, InputError
-from jobs.datasets.labels import is_plain, read_label_file
+from jobs.datasets.labels import LabelFile, is_plain, read_label_file
 from jobs.datasets.readers import (
-    LABEL_COLUMNS,
     READERS,
-    TEXT_COLUMNS,
+    REMEDY,
     TEXT_KEY,
-    Checked,
+    LineFiles,
     RawDataset,
     Reader,
-    checked_ids,
-    checked_names,
-    file_parts,
-    first_problem,
+    aligned_texts,
+    all_parts,
     reader,
-    stripped,
-    union,
 )
 from jobs.datasets.records import ReadRecords, json_records, parquet_records, record_texts
-from jobs.inputs.lines import Lines, local_table, read_lines, same_length, source_of
-from jobs.settings.prepare import Columns, PrepareSettings, paths_of
-from udfs.retrieval.pickles import SAMPLES_SCHEMA, read_samples
+from jobs.engines.engine import Engine
+from jobs.settings.prepare import Columns, Part, PrepareSettings, paths_of
+from udfs.datasets.pickles import SAMPLE_LABELS, sample_texts_step
+from udfs.datasets.records import LABELS
+from udfs.datasets.texts import WHITE, Text, checked_ids, checked_names
+from udfs.splits import files_of
 
 
 @reader("jsonl", columns=True)
-def jsonl(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
-    return _generic(spark, settings, json_records)
+def jsonl(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
+    return _generic(engine, settings, json_records)
 
 
 @reader("parquet", columns=True)
-def parquet(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
-    return _generic(spark, settings, parquet_records)
+def parquet(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
+    return _generic(engine, settings, parquet_records)
 
 
-def _generic(spark: SparkSession, settings: PrepareSettings, read: ReadRecords) -> RawDataset:
-    numbered = settings.label_file is not None and is_plain(settings.label_file)
-    known = read_label_file(spark, settings, "position" if numbered else "label")
-    if known is None:
-        return RawDataset(record_texts(spark, settings, settings.columns, read, checked_names))
-
-    def check(labels: Column, place: Column) -> Checked:
-        return checked_ids(labels, place, settings.first_label, known.count, known.source)
-
-    texts = record_texts(spark, settings, settings.columns, read, check if numbered else checked_names)
-    return RawDataset(texts, known.rows, known.source)
+def _generic(engine: Engine[Any], settings: PrepareSettings, read: ReadRecords) -> RawDataset:
+    are_numbers = settings.label_file is not None and is_plain(settings.label_file)
+    names = read_label_file(engine, settings, "position" if are_numbers else "label")
+    check = _numbers(settings, names) if are_numbers else checked_names
+    return _dataset(record_texts(engine, settings, settings.columns, read, check), names)
 
 
-Parse = Callable[[Lines], Checked]
-"""From the lines of a label file (columns value and place) to the labels of each."""
+def _dataset(texts: Any, names: LabelFile | None) -> RawDataset:
+    return RawDataset(texts, names.rows, names.source) if names else RawDataset(texts)
 
 
-def aligned_texts(spark: SparkSession, settings: PrepareSettings, parse: Parse, header: int = 0) -> DataFrame:
-    """The texts of all parts, numbered on from part to part. `header` lines open each file of labels."""
-    parts, offset = [], 0
-    for part, paths in file_parts(settings):
-        texts = read_lines(spark, paths, settings.encoding)
-        labels = read_lines(spark, paths_of(settings, part.labels or []), settings.encoding)
-        same_length(texts, labels, header)
-        parts.append(_joined(texts, labels, parse(labels), header, offset))
-        offset += texts.count
-    return union(parts)
-
-
-def _joined(texts: Lines, labels: Lines, checked: Checked, header: int, offset: int) -> DataFrame:
-    left = texts.rows.select("line", F.col("value").alias("text"), texts.problem.alias("text_problem"))
-    right = labels.rows.where(F.col("line") >= header).select(
-        (F.col("line") - header).alias("line"),
-        checked.labels.alias("labels"),
-        F.coalesce(labels.problem, checked.problem).alias("label_problem"),
-    )
-    rows = left.join(right, "line").select(
-        (F.col("line") + offset).alias("text_id"),
-        (F.col("line") + offset).alias("position"),
-        "text",
-        "labels",
-        F.lit(None).cast("string").alias("key"),
-        first_problem(F.col("text_problem"), F.col("label_problem")),
-    )
-    return rows.select(*TEXT_COLUMNS)
+def _numbers(settings: PrepareSettings, names: LabelFile | None) -> Callable[[Iterable[str | None]], list[str]]:
+    """The check of label numbers, which a label file limits."""
+    first, count, source = settings.first_label, names.count if names else None, names.source if names else ""
+    return lambda words: checked_ids(words, first, count, source)
 
 
 @reader("lines-ids", label_lines=True)
-def lines_ids(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
-    names = read_label_file(spark, settings, "position")
+def lines_ids(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
+    names = read_label_file(engine, settings, "position")
+    check = _numbers(settings, names)
 
-    def parse(lines: Lines) -> Checked:
-        words = F.filter(F.split("value", r"[\s,]+"), lambda word: word != "")
-        known = names.count if names else None
-        return checked_ids(words, F.col("place"), settings.first_label, known, names.source if names else "")
+    def parse(line: str) -> Text:
+        return Text(None, check(word for word in re.split(r"[\s,]+", line, flags=re.ASCII) if word))
 
-    texts = aligned_texts(spark, settings, parse)
-    return RawDataset(texts, names.rows, names.source) if names else RawDataset(texts)
+    return _dataset(aligned_texts(engine, settings, lambda labels: parse), names)
 
 
 SEPARATORS = {"space": r"\s+", "tab": r"\t", "comma": ","}
 
 
 @reader("lines-names", label_lines=True)
-def lines_names(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
-    def parse(lines: Lines) -> Checked:
-        words = F.split("value", SEPARATORS[settings.label_separator])
-        names = F.filter(F.transform(words, stripped), lambda name: name != "")
-        return checked_names(names, F.col("place"))
+def lines_names(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
+    separator = re.compile(SEPARATORS[settings.label_separator], re.ASCII)
 
-    labels = read_label_file(spark, settings, "label")
-    texts = aligned_texts(spark, settings, parse)
-    return RawDataset(texts, labels.rows, labels.source) if labels else RawDataset(texts)
+    def parse(line: str) -> Text:
+        words = (word.strip(WHITE) for word in separator.split(line))
+        return Text(None, checked_names(word for word in words if word))
+
+    names = read_label_file(engine, settings, "label")
+    return _dataset(aligned_texts(engine, settings, lambda labels: parse), names)
 
 
 @reader("samples-pkl")
-def samples_pkl(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
-    paths = [path for _, paths in file_parts(settings) for path in paths]
-    # A pickle cannot be read in pieces: one task per file, in a worker, so that the driver holds none of it.
-    files = local_table(spark, ["path"], [(path,) for path in paths]).repartition(len(paths), "path")
-    samples = files.mapInArrow(read_samples, SAMPLES_SCHEMA)
-    added = {"key": F.lit(None).cast("string"), "position": F.col("text_id")}
-    texts = samples.withColumns(added).select(*TEXT_COLUMNS)
-    names = samples.select(F.explode(F.arrays_zip("labels", "names")).alias("pair"))
-    labels = names.select(F.col("pair.labels").alias("label"), F.col("pair.names").alias("name")).distinct()
-    rows = labels.select(
-        F.col("label").cast("bigint").alias("position"),
-        "label",
-        "name",
-        F.array().cast("array<string>").alias("alt_names"),
-        F.lit("").alias("description"),
-        F.lit(None).cast("string").alias("problem"),
-    )
-    return RawDataset(texts, rows.select(*LABEL_COLUMNS, "problem"), source_of(paths))
+def samples_pkl(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
+    def files(part: Part) -> pa.Table:
+        return pa.table({"path": [file.name for file in files_of(paths_of(settings, part.texts), REMEDY)]})
+
+    # A pickle cannot be read in pieces: one call per file, in a worker, so that the driver holds none of it.
+    texts = all_parts(engine, settings, lambda part, _: (engine.files(files(part), sample_texts_step(part.role)), 0))
+    every = pa.concat_tables(map(files, settings.parts))
+    named = engine.collect(engine.files(every, SAMPLE_LABELS)).group_by(["label", "name"]).aggregate([])
+    numbered = named.append_column("position", pc.cast(named["label"], pa.int64()))
+    labels = numbered.sort_by([("position", "ascending"), ("name", "ascending")])
+    source = ", ".join(path for part in settings.parts for path in paths_of(settings, part.texts))
+    return RawDataset(texts, _as_labels(labels), source)
+
+
+def _as_labels(table: pa.Table) -> pa.Table:
+    """The columns of labels; those that are not there are null."""
+    fields = [field for field in LABELS if field.name != "problem"]
+    columns = [table[f.name] if f.name in table.column_names else pa.nulls(len(table), f.type) for f in fields]
+    return pa.table(columns, schema=pa.schema(fields))
 
 
 TEXTS = Columns(text=["title", "content"], labels="target_ind")
-LABELS = Columns(label="uid", name="title", description="content")
+LABEL_RECORDS = Columns(label="uid", name="title", description="content")
 
 
 @reader("xc-json", columns=True)
-def xc_json(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
-    names = read_label_file(spark, settings, "position", LABELS)
-
-    def check(labels: Column, place: Column) -> Checked:
-        known = names.count if names else None
-        return checked_ids(labels, place, settings.first_label, known, names.source if names else "")
-
-    texts = record_texts(spark, settings, TEXTS, json_records, check)
-    return RawDataset(texts, names.rows, names.source) if names else RawDataset(texts)
+def xc_json(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
+    names = read_label_file(engine, settings, "position", LABEL_RECORDS)
+    return _dataset(record_texts(engine, settings, TEXTS, json_records, _numbers(settings, names)), names)
 
 
 @reader("xc-sparse", label_lines=True)
-def xc_sparse(spark: SparkSession, settings: PrepareSettings) -> RawDataset:
-    names = read_label_file(spark, settings, "position")
+def xc_sparse(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
+    names = read_label_file(engine, settings, "position")
     sizes: dict[str, int] = {names.source: names.count} if names else {}
 
-    def parse(lines: Lines) -> Checked:
-        labels = _header(lines)
-        sizes[lines.source] = labels
+    def parser(lines: LineFiles) -> Callable[[str], Text]:
+        first, labels, source = settings.first_label, _header(lines), lines.source
+        sizes[source] = labels
         if len(set(sizes.values())) > 1:
             counts = "; ".join(f"{source}: {size:,}" for source, size in sizes.items())
             raise InputError(f"the files differ in the number of labels: {counts}")
-        # A text without labels is a line that begins with a space, or with a feature.
-        first = F.element_at(F.split("value", r"\s"), 1)
-        words = F.filter(F.split(F.when(first.contains(":"), "").otherwise(first), ","), lambda word: word != "")
-        return checked_ids(words, F.col("place"), settings.first_label, labels, lines.source)
 
-    texts = aligned_texts(spark, settings, parse, header=1)
+        def parse(line: str) -> Text:
+            # A text without labels is a line that begins with a space, or with a feature.
+            word = re.split(r"\s", line, maxsplit=1, flags=re.ASCII)[0]
+            words = [] if ":" in word else [label for label in word.split(",") if label]
+            return Text(None, checked_ids(words, first, labels, source))
+
+        return parse
+
+    texts = aligned_texts(engine, settings, parser, header=1)
     if names:
-        return RawDataset(texts, names.rows, names.source)
+        return _dataset(texts, names)
     source, size = next(iter(sizes.items()))
-    numbers = spark.range(size).select(
-        F.col("id").alias("position"),
-        (F.col("id") + settings.first_label).cast("string").alias("label"),
-        F.lit("").alias("name"),
-        F.array().cast("array<string>").alias("alt_names"),
-        F.lit("").alias("description"),
-        F.lit(None).cast("string").alias("problem"),
-    )
-    return RawDataset(texts, numbers.select(*LABEL_COLUMNS, "problem"), source)
+    position = pa.array(range(size), pa.int64())
+    numbers = pa.table({"position": position, "label": pc.add(position, settings.first_label).cast(pa.string())})
+    return RawDataset(texts, _as_labels(numbers), source)
 
 
-def _header(lines: Lines) -> int:
+def _header(lines: LineFiles) -> int:
     """The number of labels that the header states."""
-    first_line = lines.rows.where("line = 0").select("value").collect()[0]["value"]
+    first_line = lines.first_line()
     header = re.fullmatch(r"\s*(\d+)\s+(\d+)\s+(\d+)\s*", first_line)
     if header is None:
         raise InputError(
@@ -253,4 +213,25 @@ def check_settings(settings: PrepareSettings) -> Reader:
             f"prepare.group_key is {settings.group_key!r}, but the format {chosen.name} has no columns; "
             f"only {TEXT_KEY!r} can group its texts"
         )
+    _check_split(settings, chosen)
     return chosen
+
+
+def _check_split(settings: PrepareSettings, chosen: Reader) -> None:
+    """Refuse roles that nothing reads, and a published split that nothing describes."""
+    roles = [part.name for part in settings.parts if part.role is not None]
+    column = settings.columns.role
+    if settings.split != "published":
+        if roles or column:
+            what = f"part {roles[0]!r} has a role" if roles else f"prepare.columns.role is {column!r}"
+            raise ConfigError(f"{what}, but prepare.split is {settings.split}: set it to published")
+    elif column is not None:
+        if roles or not chosen.columns:
+            reason = f"the format {chosen.name} has no columns" if not chosen.columns else "parts have roles, too"
+            raise ConfigError(f"prepare.columns.role is {column!r}, but {reason}: give roles in one of the two ways")
+    elif len(roles) < len(settings.parts):
+        without = next(part.name for part in settings.parts if part.role is None)
+        raise ConfigError(
+            f"prepare.split is published, but part {without!r} has no role: train, validation or test; or name the "
+            "column that says it (prepare.columns.role)"
+        )

@@ -1,29 +1,31 @@
-"""What is known about labels beside the texts: their names, alternative names and descriptions."""
+"""What is known about labels apart from the texts: their names, alternative names and descriptions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fusion.errors import ConfigError, InputError
-from jobs.datasets.readers import LABEL_COLUMNS, first_problem, stripped
-from jobs.datasets.records import TABLE, field_of, json_records, parquet_records
-from jobs.inputs.lines import read_lines
+from jobs.datasets.readers import LineFiles
+from jobs.datasets.records import TABLE, Asked, json_records, parquet_records
+from jobs.engines.engine import Engine
 from jobs.settings.prepare import Columns, PrepareSettings, paths_of
-from udfs.json_records import Fields
+from udfs.datasets.prepared import first_problems
+from udfs.datasets.records import AS_LABELS, LabelColumns
+from udfs.datasets.texts import WHITE, line_step
 
 Keys = Literal["position", "label"]
 """How labels are found: by their place in the file (label numbers), or by the label that stands there."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class LabelFile:
-    """rows: the columns of `base.RawDataset.labels`."""
+    """rows: the columns of `RawDataset.labels`."""
 
-    rows: DataFrame
+    rows: pa.Table
     count: int
     source: str
 
@@ -34,59 +36,65 @@ def is_plain(path: str) -> bool:
 
 
 def read_label_file(
-    spark: SparkSession, settings: PrepareSettings, keys: Keys, columns: Columns | None = None
+    engine: Engine[Any], settings: PrepareSettings, keys: Keys, columns: Columns | None = None
 ) -> LabelFile | None:
     """The label file of the settings, if they name one."""
     if settings.label_file is None:
         return None
     if is_plain(settings.label_file):
-        return _from_lines(spark, settings, settings.label_file, keys)
-    return _from_records(spark, settings, settings.label_file, keys, columns)
+        return _from_lines(engine, settings, settings.label_file, keys)
+    return _from_records(engine, settings, settings.label_file, keys, columns)
 
 
-def _from_lines(spark: SparkSession, settings: PrepareSettings, path: str, keys: Keys) -> LabelFile:
+def _from_lines(engine: Engine[Any], settings: PrepareSettings, path: str, keys: Keys) -> LabelFile:
     """Lines of names."""
-    lines = read_lines(spark, paths_of(settings, path), settings.label_encoding)
-    name = stripped(F.col("value"))
-    label = _number(F.col("line"), settings) if keys == "position" else name
-    rows = lines.rows.select(
-        F.col("line").alias("position"),
-        label.alias("label"),
-        name.alias("name"),
-        F.array().cast("array<string>").alias("alt_names"),
-        F.lit("").alias("description"),
-        first_problem(lines.problem, _unnamed(label)),
-    )
-    return LabelFile(rows.select(*LABEL_COLUMNS, "problem"), lines.count, lines.source)
+
+    def parse(line: str) -> dict[str, Any]:
+        name = line.strip(WHITE)
+        if keys == "label" and not name:
+            raise ValueError("a label without a name")
+        return {"label": name, "name": name}
+
+    lines = LineFiles.of(engine, paths_of(settings, path))
+    rows = engine.collect(engine.files(lines.table, line_step(parse, AS_LABELS, settings.label_encoding)))
+    return LabelFile(_checked(rows, keys, settings), lines.count, lines.source)
 
 
 def _from_records(
-    spark: SparkSession, settings: PrepareSettings, path: str, keys: Keys, fixed: Columns | None
+    engine: Engine[Any], settings: PrepareSettings, path: str, keys: Keys, fixed: Columns | None
 ) -> LabelFile:
     """Records, whose columns are fixed by the format or named by the settings."""
     columns = fixed or settings.columns
-    fields = Fields(
-        lists=(columns.alt_names,),
-        texts=tuple(name for name in (columns.label, columns.name, columns.description) if name),
-        required=(columns.label,) if keys == "label" else (),
+    wanted = LabelColumns(
+        columns.label if keys == "label" else None, columns.name, columns.alt_names, columns.description
     )
     is_table = path.startswith(TABLE) or _suffix(path) == "parquet"
     read = parquet_records if is_table else json_records
-    records = read(spark, paths_of(settings, path), settings.label_encoding, fields)
+    records = read(engine, Asked(paths_of(settings, path), settings.label_encoding, wanted, AS_LABELS))
     if keys == "position" and not records.count:
         raise ConfigError(f"the rows of {records.source} have no order, so they cannot be found by label number")
-    label = _number(F.col("position"), settings) if keys == "position" else field_of(columns.label)
-    rows = records.rows.select(
-        "position",
-        label.alias("label"),
-        (field_of(columns.name) if columns.name else F.lit(None).cast("string")).alias("name"),
-        field_of(columns.alt_names).alias("alt_names"),
-        field_of(columns.description).alias("description"),
-        first_problem(F.col("problem"), _unnamed(label)),
-    )
-    if columns.name and rows.where((F.trim("name") != "") | F.col("problem").isNotNull()).isEmpty():
+    rows = _checked(engine.collect(records.rows), keys, settings)
+    if columns.name and not pc.any(pc.not_equal(pc.utf8_trim(rows["name"], " "), "")).as_py():
         raise _no_names(records.source, columns.name, fixed is not None)
-    return LabelFile(rows.select(*LABEL_COLUMNS, "problem"), records.count, records.source)
+    return LabelFile(rows, records.count, records.source)
+
+
+def _checked(rows: pa.Table, keys: Keys, settings: PrepareSettings) -> pa.Table:
+    """The labels in their order, found by their positions where they are numbers; none of them may have a problem."""
+    problems = rows.filter(rows["problem"].is_valid()).select(["position", "problem"]).to_pylist()
+    if problems:
+        raise unusable("labels", len(problems), first_problems(problems))
+    ordered = rows.sort_by("position")
+    if keys == "position":
+        numbers = pc.add(ordered["position"], settings.first_label).cast(pa.string())
+        ordered = ordered.set_column(ordered.schema.get_field_index("label"), "label", numbers)
+    return ordered.drop_columns(["problem"])
+
+
+def unusable(what: str, count: int, first: list[dict[str, Any]]) -> InputError:
+    """The error for rows that a reader could not use."""
+    problems = "".join(f"\n  {row['problem']}" for row in first)
+    return InputError(f"{count:,} of the {what} cannot be used. First:{problems}")
 
 
 def _no_names(source: str, column: str, fixed: bool) -> InputError:
@@ -99,15 +107,6 @@ def _no_names(source: str, column: str, fixed: bool) -> InputError:
     return InputError(f"{source}: no label has a name, since no record has {column!r}; {remedy}")
 
 
-def _number(position: Column, settings: PrepareSettings) -> Column:
-    return (position + settings.first_label).cast("string")
-
-
-def _unnamed(label: Column) -> Column:
-    empty = F.coalesce(F.trim(label), F.lit("")) == ""
-    return F.when(empty, F.concat(F.col("place"), F.lit(": a label without a name")))
-
-
 def _suffix(path: str) -> str:
-    bare = path.rstrip("/").removesuffix(".gz").removesuffix(".bz2")
+    bare = path.rstrip("/").removesuffix(".gz")
     return bare.rpartition(".")[2].lower()

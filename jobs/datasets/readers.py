@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
 
+from fusion.errors import InputError
 from fusion.registry import Registry
+from jobs.engines.engine import Engine
+from jobs.engines.local import LocalEngine
 from jobs.settings.prepare import Part, PrepareSettings, paths_of
+from udfs.datasets.texts import AS_TEXTS, MERGE, OF_LABELS, OF_TEXTS, SIDE, Parse, Text, aligned_step, line_step
+from udfs.splits import Split, count_step, files_of, line_splits, numbered, read_lines, splits_of, table_of
 
-TEXT_COLUMNS = ["text_id", "position", "text", "labels", "key", "problem"]
-LABEL_COLUMNS = ["position", "label", "name", "alt_names", "description"]
 TEXT_KEY = "text"
 """The group key that every format has: the text itself."""
+REMEDY = "; check prepare.folder and the names of the files"
+COUNTED_HERE = 64 << 20
+"""Bytes whose lines are counted sooner here than on Spark."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class RawDataset:
-    """A dataset as published, not read yet.
+    """A dataset as published: the texts not read yet, the labels in memory.
 
-    texts: text_id long, position long (the order of the files; null in a catalog table, which has none), text string,
-    labels array<string>, key string (null if there is none), and problem string: what is wrong with the row and where
-    it stands, null if nothing is.
-    labels: position long, label string, name string, alt_names array<string>, description string; None if the format
-    has no list of labels, so that those in use are all.
+    texts: rows of the engine with the columns of `udfs.datasets.texts.TEXTS`.
+    labels: the columns of `udfs.datasets.records.LABELS`, in the order of their file; None if the format has no list of
+    labels, so that those in use are all.
     """
 
-    texts: DataFrame
-    labels: DataFrame | None = None
+    texts: Any
+    labels: pa.Table | None = None
     label_source: str = ""
 
 
@@ -39,9 +42,9 @@ class Reader:
     """A published form and how it is read."""
 
     name: str
-    read: Callable[[SparkSession, PrepareSettings], RawDataset]
+    read: Callable[[Engine[Any], PrepareSettings], RawDataset]
     label_lines: bool
-    """Whether each part has a file of labels beside its file of texts."""
+    """Whether each part has a file of labels next to its file of texts."""
     columns: bool
     """Whether the settings of columns apply, the group key's included."""
 
@@ -51,73 +54,99 @@ READERS: Registry[Reader] = Registry("format")
 
 def reader(
     name: str, *, label_lines: bool = False, columns: bool = False
-) -> Callable[[Callable[[SparkSession, PrepareSettings], RawDataset]], Reader]:
+) -> Callable[[Callable[[Engine[Any], PrepareSettings], RawDataset]], Reader]:
     """Register a format."""
 
-    def register(read: Callable[[SparkSession, PrepareSettings], RawDataset]) -> Reader:
+    def register(read: Callable[[Engine[Any], PrepareSettings], RawDataset]) -> Reader:
         return READERS.add(Reader(name, read, label_lines, columns))
 
     return register
 
 
-def file_parts(settings: PrepareSettings) -> list[tuple[Part, list[str]]]:
-    """The parts with the paths of their texts."""
-    return [(part, paths_of(settings, part.texts)) for part in settings.parts]
+@dataclass(frozen=True)
+class LineFiles:
+    """Text files whose lines have been counted, in the order of the files' names."""
+
+    splits: tuple[Split, ...]
+    count: int
+    source: str
+    """The files as messages name them."""
+
+    @classmethod
+    def of(cls, engine: Engine[Any], paths: list[str], blank: bool = True) -> LineFiles:
+        """The files that paths and patterns stand for; `blank` says whether blank lines count."""
+        source = ", ".join(paths)
+        splits = line_splits(files_of(paths, REMEDY), engine.workers)
+        small = sum((split.end or COUNTED_HERE) - split.begin for split in splits) <= COUNTED_HERE
+        counting: Engine[Any] = LocalEngine() if small else engine
+        counts = counting.collect(counting.files(table_of(splits), count_step(blank))) if splits else None
+        counted = numbered(splits_of(iter(counts.to_batches()))) if counts is not None else []
+        lines = sum(split.rows or 0 for split in counted)
+        if not lines:
+            raise InputError(f"{source} is empty")
+        return cls(tuple(counted), lines, source)
+
+    @property
+    def table(self) -> pa.Table:
+        return table_of(self.splits)
+
+    def first_line(self) -> str:
+        """What stands in line 1."""
+        first = next(read_lines(next(split for split in self.splits if split.rows)))
+        return first.values()[0].decode(errors="replace")
 
 
-def first_problem(*checks: Column) -> Column:
-    """The first of several problems, null if there is none."""
-    return (F.coalesce(*checks) if len(checks) > 1 else checks[0]).alias("problem")
+def one_per_line(engine: Engine[Any], settings: PrepareSettings, parse: Callable[[str], Text]) -> Any:
+    """The texts of all parts from files with one text and its labels per line. `parse` raises a ValueError for a line
+    that cannot be used; the place is added."""
+
+    def read(part: Part, offset: int) -> tuple[Any, int]:
+        files = LineFiles.of(engine, paths_of(settings, part.texts))
+        step = line_step(lambda line: parse(line)._replace(role=part.role), AS_TEXTS, settings.encoding, offset)
+        return engine.files(files.table, step), files.count
+
+    return all_parts(engine, settings, read)
 
 
-def union(tables: list[DataFrame]) -> DataFrame:
-    """The rows of all tables."""
-    together = tables[0]
-    for table in tables[1:]:
-        together = together.unionByName(table)
-    return together
+def aligned_texts(
+    engine: Engine[Any], settings: PrepareSettings, labels_of: Callable[[LineFiles], Parse], header: int = 0
+) -> Any:
+    """The texts of all parts from two files each, whose lines belong together. `header` lines open each file of
+    labels, for which `labels_of` gives the parser of a line."""
+
+    def read(part: Part, offset: int) -> tuple[Any, int]:
+        texts = LineFiles.of(engine, paths_of(settings, part.texts))
+        labels = LineFiles.of(engine, paths_of(settings, part.labels or []))
+        _same_length(texts, labels, header)
+
+        def parse(line: str) -> Text:
+            return Text(line, None, role=part.role)
+
+        both = engine.union(
+            engine.files(texts.table, aligned_step(parse, settings.encoding, offset, 0, OF_TEXTS)),
+            engine.files(labels.table, aligned_step(labels_of(labels), settings.encoding, offset, header, OF_LABELS)),
+        )
+        return engine.group(both, ["position"], MERGE, [SIDE]), texts.count
+
+    return all_parts(engine, settings, read)
 
 
-class Checked(NamedTuple):
-    """The labels of a text as strings, and what is wrong with them (null if nothing is)."""
-
-    labels: Column
-    problem: Column
-
-
-def stripped(words: Column) -> Column:
-    """Without white space of any kind at both ends: files have tabs there as well as spaces."""
-    return F.regexp_replace(words, r"^\s+|\s+$", "")
-
-
-def checked_ids(words: Column, place: Column, first: int, labels: int | None, source: str = "") -> Checked:
-    """Label numbers from `first` on; where the number of labels is known, none may lie beyond it."""
-    last = None if labels is None else first + labels - 1
-    known = f"from {first} on" if last is None else f"{first} to {last} by {source}"
-
-    def outside(word: Column) -> Column:
-        number = word.try_cast("bigint")
-        return number.isNull() | (number < first) | (F.lit(False) if last is None else number > last)
-
-    strange = F.filter(words, lambda word: ~F.coalesce(word.rlike("^[0-9]+$"), F.lit(False)))
-    problem = F.coalesce(
-        _first_bad(place, "label id ", strange, " is not a whole number"),
-        _first_bad(
-            place, "label id ", F.filter(words, outside), f" is out of range: ids are {known} (prepare.first_label)"
-        ),
-    )
-    numbers = F.transform(words, lambda word: word.try_cast("bigint").cast("string"))
-    return Checked(F.array_distinct(numbers), problem)
+def all_parts(engine: Engine[Any], settings: PrepareSettings, read: Callable[[Part, int], tuple[Any, int]]) -> Any:
+    """The texts of all parts, numbered on from part to part. `read` gives the texts of a part and how many positions it
+    takes, given the number of those before."""
+    parts, offset = [], 0
+    for part in settings.parts:
+        texts, count = read(part, offset)
+        parts.append(texts)
+        offset += count
+    return engine.union(*parts) if len(parts) > 1 else parts[0]
 
 
-def checked_names(words: Column, place: Column) -> Checked:
-    """Label names, or ids of any kind. None may be empty."""
-    blank = F.filter(words, lambda word: F.coalesce(F.trim(word), F.lit("")) == "")
-    return Checked(F.array_distinct(words), _first_bad(place, "label ", blank, " is no name"))
-
-
-def _first_bad(place: Column, before: str, bad: Column, after: str) -> Column:
-    """The message about the first bad label; null if there is none."""
-    quoted = F.concat(F.lit("'"), F.try_element_at(bad, F.lit(1)), F.lit("'"))
-    first = F.coalesce(quoted, F.lit("null"))
-    return F.when(F.size(bad) > 0, F.concat(place, F.lit(f": {before}"), first, F.lit(after)))
+def _same_length(texts: LineFiles, labels: LineFiles, header: int) -> None:
+    """Refuse files that cannot belong together, line by line."""
+    if texts.count != labels.count - header:
+        after = " after its header" if header else ""
+        raise InputError(
+            f"{texts.source} has {texts.count:,} lines and {labels.source} has {labels.count - header:,}{after}: "
+            "line n of the one belongs to line n of the other, so they must have the same number"
+        )

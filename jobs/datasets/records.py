@@ -1,173 +1,134 @@
-"""Records with named fields, from JSON lines or Parquet files, and the texts in them."""
+"""Records with named fields as rows of an engine: JSON lines, Parquet files, or a catalog table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError
-from jobs.datasets.readers import TEXT_COLUMNS, TEXT_KEY, Checked, file_parts, first_problem, union
-from jobs.engines.errors import SPARK_ERRORS
-from jobs.inputs.lines import local_table, read_lines, reading_error, shown, source_of
-from jobs.inputs.spark import read_table
-from jobs.settings.prepare import Columns, Encoding, PrepareSettings
-from udfs.json_records import Fields, json_record_rows
-from udfs.stores.addresses import for_spark
+from jobs.datasets.readers import REMEDY, TEXT_KEY, LineFiles, all_parts
+from jobs.engines.engine import Engine
+from jobs.settings.prepare import Columns, Encoding, Part, PrepareSettings, paths_of
+from udfs.datasets.records import Fields, TextColumns, parquet_step, partition_values, table_step
+from udfs.datasets.texts import AS_TEXTS, Form, line_step
+from udfs.splits import files_of, parquet_splits, table_of
+from udfs.steps import spark_type
 
-ROW_NUMBER = "_metadata.row_index"
 TABLE = "table:"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Records:
-    """Records in the order of the files' names.
+    """What was made of the records, in the order of the files' names.
 
-    rows: position long (from 0, over all files), place string and problem string (for messages), record struct.
     The rows of a catalog table have no order: their positions are null, and the count is 0.
     """
 
-    rows: DataFrame
+    rows: Any
     count: int
     source: str
 
 
-def _kinds(fields: Fields) -> dict[str, DataType]:
-    """The Spark types of the fields."""
-    lists: dict[str, DataType] = {name: ArrayType(StringType()) for name in fields.lists}
-    return {**{name: StringType() for name in fields.texts}, **lists}
+class RecordColumns(Protocol):
+    """Which fields of a record are read, and what is made of them."""
+
+    @property
+    def fields(self) -> Fields: ...
+    def of_line(self, line: str) -> Any: ...
+    def __call__(self, record: Any) -> Any: ...
 
 
-ReadRecords = Callable[[SparkSession, list[str], Encoding, Fields], Records]
+@dataclass(frozen=True)
+class Asked:
+    """Which files, and what is to be made of their records."""
+
+    paths: list[str]
+    encoding: Encoding
+    columns: RecordColumns
+    form: Form
+    offset: int = 0
+    """The position of the first record."""
 
 
-def field_of(name: str) -> Column:
-    return F.col("record").getField(name)
+ReadRecords = Callable[[Engine[Any], Asked], Records]
 
 
-def json_records(spark: SparkSession, paths: list[str], encoding: Encoding, fields: Fields) -> Records:
+def json_records(engine: Engine[Any], asked: Asked) -> Records:
     """JSON lines, blank ones skipped. Numbers become strings."""
-    lines = read_lines(spark, paths, encoding)
-    # Lines that are not text have a problem already, and Python could not be given them as strings.
-    value = F.when(F.col("unreadable").isNull(), F.col("value").cast("binary")).alias("value")
-    filled = lines.rows.where(F.trim("value") != "")
-    given = filled.select(F.col("line").alias("position"), "place", lines.problem.alias("problem"), value)
-    record = StructType([StructField(name, kind) for name, kind in _kinds(fields).items()])
-    schema = given.drop("value").schema.add("record", record)
-    return Records(given.mapInArrow(json_record_rows(fields), schema), lines.count, lines.source)
+    lines = LineFiles.of(engine, asked.paths, blank=False)
+    step = line_step(asked.columns.of_line, asked.form, asked.encoding, asked.offset, blank=False)
+    return Records(engine.files(lines.table, step), lines.count, lines.source)
 
 
-def parquet_records(spark: SparkSession, paths: list[str], encoding: Encoding, fields: Fields) -> Records:
+def parquet_records(engine: Engine[Any], asked: Asked) -> Records:
     """Parquet files, or one catalog table (`table:NAME`), whose rows have no order and hence no numbers."""
-    source = source_of(paths)
-    if any(path.startswith(TABLE) for path in paths):
-        table = read_table(spark, paths[0])
-        record = _struct(table, source, fields)
-        place = F.lit(source).alias("place")
-        return Records(table.select(_null("bigint", "position"), place, _null("string", "problem"), record), 0, source)
-    try:
-        table = spark.read.parquet(*map(for_spark, paths))
-        record = _struct(table, source, fields)
-        rows = table.select(F.col("_metadata.file_path").alias("file"), F.col(ROW_NUMBER).alias("row"), record)
-        counts = table.groupBy(F.col("_metadata.file_path").alias("file")).count().collect()
-    except SPARK_ERRORS as error:
-        raise reading_error(source, error) from None
-    files, total = [], 0
-    for file, count in sorted(tuple(row) for row in counts):
-        files.append((file, total, shown(file)))
-        total += count
+    source, fields = ", ".join(asked.paths), asked.columns.fields
+    if any(path.startswith(TABLE) for path in asked.paths):
+        table = engine.read(asked.paths[0])
+        schema = engine.schema(table)
+        _check_columns({field.name: field.type for field in schema}, source, fields)
+        read = engine.read(asked.paths[0], [name for name in fields.names if name in schema.names])
+        return Records(engine.map(read, table_step(fields, asked.columns, asked.form, source)), 0, source)
+    files = files_of(asked.paths, REMEDY)
+    splits, schema = parquet_splits(files, engine.workers)
+    folders = dict.fromkeys(partition_values(files[0].name), pa.string())
+    _check_columns({**folders, **{field.name: field.type for field in schema}}, source, fields)
+    total = sum(split.rows or 0 for split in splits)
     if not total:
         raise InputError(f"{source} is empty")
-    known = F.broadcast(local_table(spark, ["file", "before", "file_name"], files))
-    numbered = rows.join(known, "file").select(
-        (F.col("before") + F.col("row")).alias("position"),
-        F.concat("file_name", F.lit(" row "), F.col("row") + 1).alias("place"),
-        _null("string", "problem"),
-        "record",
-    )
-    return Records(numbered, total, source)
+    rows = engine.files(table_of(splits), parquet_step(fields, asked.columns, asked.form, asked.offset))
+    return Records(rows, total, source)
 
 
-def _struct(table: DataFrame, source: str, fields: Fields) -> Column:
-    """The fields of a table as one column; those that are absent and not required are null."""
-    missing = [name for name in (*fields.required, *fields.any_of) if name not in table.columns]
+def _check_columns(kinds: dict[str, pa.DataType], source: str, fields: Fields) -> None:
+    """Refuse a table that lacks a column, or where one is a list and should not be, or the other way round."""
+    missing = list(dict.fromkeys(name for name in (*fields.required, *fields.any_of) if name not in kinds))
     if missing:
         raise InputError(
             f"{source}: missing column{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}; "
-            f"it has {', '.join(table.columns) or 'none'} (prepare.columns says what they are called)"
+            f"it has {', '.join(kinds) or 'none'} (prepare.columns says what they are called)"
         )
-    columns = []
-    for name, kind in _kinds(fields).items():
-        if name not in table.columns:
-            columns.append(F.lit(None).cast(kind).alias(name))
-            continue
-        given = table.schema[name].dataType
-        if isinstance(given, ArrayType) != isinstance(kind, ArrayType):
-            wanted = "a list" if isinstance(kind, ArrayType) else "a single value"
-            raise InputError(f"{source}: column {name!r} is {given.simpleString()}, expected {wanted}")
-        columns.append(F.col(f"`{name}`").cast(kind).alias(name))
-    return F.struct(*columns).alias("record")
+    for name in fields.names:
+        if name in kinds and _is_list(kinds[name]) != (name in fields.lists):
+            wanted = "a list" if name in fields.lists else "a single value"
+            raise InputError(f"{source}: column {name!r} is {_type_name(kinds[name])}, expected {wanted}")
 
 
-def _null(kind: str, name: str) -> Column:
-    return F.lit(None).cast(kind).alias(name)
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-Check = Callable[[Column, Column], Checked]
-"""From the labels of a text and its place to checked labels."""
+def _type_name(kind: pa.DataType) -> str:
+    try:
+        return spark_type(kind)
+    except KeyError:
+        return str(kind)
 
 
 def record_texts(
-    spark: SparkSession, settings: PrepareSettings, columns: Columns, read: ReadRecords, check: Check
-) -> DataFrame:
-    """The texts of all parts, numbered on from part to part unless they have ids."""
-    names = [columns.text] if isinstance(columns.text, str) else list(columns.text)
-    key = settings.group_key if settings.group_key != TEXT_KEY else None
-    fields = Fields(
-        lists=(columns.labels,),
-        texts=tuple(dict.fromkeys(name for name in (*names, columns.text_id, key) if name)),
-        required=tuple(name for name in (columns.labels, columns.text_id, key) if name),
-        any_of=names,
-    )
-    parts, offset = [], 0
-    for part, paths in file_parts(settings):
-        records = read(spark, paths, settings.encoding, fields)
+    engine: Engine[Any], settings: PrepareSettings, columns: Columns, read: ReadRecords, check: Any
+) -> Any:
+    """The texts of all parts, numbered on from part to part unless they have ids. `check` is done with the labels."""
+
+    def of_part(part: Part, offset: int) -> tuple[Any, int]:
+        wanted = TextColumns(
+            text=(columns.text,) if isinstance(columns.text, str) else tuple(columns.text),
+            labels=columns.labels,
+            check=check,
+            text_id=columns.text_id,
+            key=settings.group_key if settings.group_key != TEXT_KEY else None,
+            role=columns.role if settings.split == "published" else None,
+            roles=settings.roles,
+            part_role=part.role,
+        )
+        records = read(engine, Asked(paths_of(settings, part.texts), settings.encoding, wanted, AS_TEXTS, offset))
         if not records.count and columns.text_id is None:
             raise ConfigError(
                 f"part {part.name!r}: the rows of {records.source} have no order; set prepare.columns.text_id"
             )
-        parts.append(_texts(records, names, columns, key, check, offset))
-        offset += records.count
-    return union(parts)
+        return records.rows, records.count
 
-
-def _texts(
-    records: Records, names: list[str], columns: Columns, key: str | None, check: Check, offset: int
-) -> DataFrame:
-    pieces = [F.when(F.trim(field_of(name)) != "", field_of(name)) for name in names]
-    text = F.concat_ws("\n", *pieces) if len(pieces) > 1 else field_of(names[0])
-    checked = check(field_of(columns.labels), F.col("place"))
-    problems = [F.col("problem"), checked.problem]
-    text_id = F.col("position") + offset
-    if columns.text_id is not None:
-        given = field_of(columns.text_id)
-        text_id = given.try_cast("bigint")
-        no_number = F.concat(
-            F.col("place"),
-            F.lit(f": {columns.text_id} '"),
-            F.coalesce(given, F.lit("null")),
-            F.lit("' is not a whole number; without prepare.columns.text_id texts are numbered"),
-        )
-        problems.append(F.when(text_id.isNull(), no_number))
-    rows = records.rows.select(
-        text_id.alias("text_id"),
-        (F.col("position") + offset).alias("position"),
-        text.alias("text"),
-        checked.labels.alias("labels"),
-        (field_of(key) if key else F.lit(None).cast("string")).alias("key"),
-        first_problem(*problems),
-    )
-    return rows.select(*TEXT_COLUMNS)
+    return all_parts(engine, settings, of_part)

@@ -21,7 +21,7 @@ from fusion.errors import ConfigError, InputError
 from jobs.engines.engine import Done
 from udfs.steps import Batches, Step, key_starts
 from udfs.stores.cache import client_of
-from udfs.stores.clients import configure, current_access
+from udfs.stores.clients import PYARROW, configure, current_access
 
 BATCH_ROWS = 1_024
 """Rows that a step gets at a time: enough to make a call cheap, few enough to keep all cores busy."""
@@ -180,14 +180,21 @@ def _sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
 
 def _by_key(table: pa.Table, keys: Sequence[str], order: Sequence[str], workers: int) -> Batches:
     """Parts of a sorted table that end where a key ends."""
-    by = [(name, "ascending") for name in (*keys, *order)]
-    ordered = table.take(pc.sort_indices(table, by, null_placement="at_start")).combine_chunks()
+    ordered = table.take(_nulls_first(table, [*keys, *order])).combine_chunks()
     starts = key_starts(ordered, keys)
     # As many parts as keep every worker busy to the end.
     at_once = max(1, min(BATCH_ROWS, -(-len(starts) // (4 * workers))))
     edges = [*starts[::at_once].tolist(), len(ordered)]
     for first, last in pairwise(edges):
         yield from ordered.slice(first, last - first).to_batches()
+
+
+def _nulls_first(table: pa.Table, names: Sequence[str]) -> pa.Array:
+    """The rows in the order of some columns."""
+    if PYARROW < 25:
+        by = [(name, "ascending") for name in names]
+        return pc.sort_indices(table, by, null_placement="at_start")
+    return pc.sort_indices(table, [(name, "ascending", "at_start") for name in names])
 
 
 def _write_file(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from jobs.datasets import prepare
+from jobs.datasets.engine import dataset_engine
 from jobs.engines.credentials import job
 from jobs.engines.spark import SparkEngine
 from jobs.evaluation import evaluate
@@ -57,7 +58,7 @@ def with_candidates(
 ) -> Config:
     """All stages before the evaluation; the configuration with what they wrote as inputs."""
     begin(config, PREPARE)
-    log(prepare.summary(prepare.run(spark, config), config.prepare.paper))
+    log(prepare.summary(prepare.run(dataset_engine(config, _needed_session(spark)), config), config.prepare.paper))
     lists = driver.run(SparkEngine(spark, config.spark.partitions), config, lambda entry: begin(config, entry.name))
     brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
     return evaluated(config, {**lists, **brought})

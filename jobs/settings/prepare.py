@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from fusion.errors import ConfigError
+from fusion.labels import parse_bounds
 from jobs.settings.base import Folder, Names, Section
 
 Encoding = Literal["utf-8", "latin-1"]
+Role = Literal["train", "validation", "test"]
 
 
 class WorkSettings(Section):
@@ -32,17 +35,22 @@ class Part(Section):
     """The files of its texts."""
     labels: Names | None = None
     """The files of its labels, where they are not in those of the texts."""
+    role: Role | None = None
+    """The role of its texts in a published split: train, validation or test."""
 
 
 class Columns(Section):
     """What the columns of JSON lines and Parquet files are called."""
 
     text_id: str | None = None
-    """Whole numbers, unique over all parts. Without this column, texts are numbered in the order of the files."""
+    """Unique over all parts: whole numbers if every id is one, strings otherwise. Without this column, texts are
+    numbered in the order of the files."""
     text: Names = "text"
     """The text. Several columns are joined by a line break, empty ones left out."""
     labels: str = "labels"
     """The labels of the text: a list of names or numbers."""
+    role: str | None = None
+    """The part of a published split that the text is in, where parts are not files of their own."""
     label: str = "label"
     """In the label file: the label, as the texts have it."""
     name: str | None = "name"
@@ -95,15 +103,29 @@ class PrepareSettings(Section):
     """What happens to labels that no text has."""
     duplicates: Literal["report", "drop"] = "report"
     """What happens to texts that repeat another one."""
+    identical_texts: Literal["together", "apart"] = "together"
+    """Whether texts that are equal stay in one fold, whatever their ids and keys."""
     limit: int | None = Field(None, ge=1)
     """At most this many texts, drawn with the seed."""
 
     head_share: float = Field(0.2, gt=0, lt=1)
     """The share of labels that are head."""
+    label_groups: dict[str, str | int] | None = None
+    """Instead of head and tail, label groups by the number of training texts that carry a label:
+    {frequent: 50.., few: 1..49, zero: 0}. With several folds all texts are counted."""
+    split: Literal["folds", "hash", "published"] = "folds"
+    """folds: every text is tested once. hash: one fold, in which a share of the texts is tested. published: one fold;
+    the roles of the parts, or the column columns.role, say which texts are tested."""
+    roles: dict[str, Role] = Field(default_factory=dict)
+    """The role that each value of that column stands for, where it is not the role itself: {dev: validation}."""
+    allow_leaks: bool = False
+    """Whether parts of a published split may have texts in common."""
     folds: int = Field(5, ge=2)
     """The number of folds."""
     validation_share: float = Field(0.1, ge=0, lt=1)
     """The share of a fold's training texts that is held out for validation."""
+    test_share: float = Field(0.2, gt=0, lt=1)
+    """The share of texts that is tested where the split is hash."""
     seed: int = 42
     """The seed that decides which texts are drawn and in which fold each is."""
     group_key: str | None = None
@@ -111,6 +133,16 @@ class PrepareSettings(Section):
 
     paper: PaperStatistics | None = None
     """The paper's statistics of the dataset, to be printed with ours."""
+
+    @field_validator("label_groups")
+    @classmethod
+    def _bounds(cls, groups: dict[str, str | int] | None) -> dict[str, str | int] | None:
+        if groups is not None:
+            try:
+                parse_bounds(groups)
+            except ConfigError as error:
+                raise ValueError(str(error)) from None
+        return groups
 
 
 def paths_of(settings: PrepareSettings, names: Names) -> list[str]:

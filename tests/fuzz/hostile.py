@@ -30,8 +30,11 @@ from pyspark.sql import SparkSession
 
 from fusion.errors import InputError, XmtcError
 from jobs.datasets.formats import check_settings
+from jobs.engines.engine import Engine
 from jobs.engines.errors import SPARK_ERRORS, spark_reason, unreadable
+from jobs.engines.local import LocalEngine
 from jobs.engines.session import get_session
+from jobs.engines.spark import SparkEngine
 from jobs.evaluation import evaluate
 from jobs.inputs.sources import Sources
 from jobs.inputs.spark import SparkTables
@@ -204,7 +207,7 @@ def configured(path: str) -> Outcome:
     return Outcome({name: attrgetter(name)(config) for name in SETTINGS})
 
 
-def prepared(made: Input, path: Path, spark: SparkSession) -> Outcome:
+def prepared(made: Input, path: Path, engine: Engine[Any]) -> Outcome:
     """The texts as `prepare` reads them, labels by their names."""
     others = {form.file: form for form in FORMS if "prepare" in form.words and form.kind != made.form.kind}
     for name, form in others.items():
@@ -218,13 +221,13 @@ def prepared(made: Input, path: Path, spark: SparkSession) -> Outcome:
         parts=[{"name": "all", **part}],
         label_file=dataset.get("label_file"),
     )
-    raw = check_settings(chosen).read(spark, chosen)
-    texts = raw.texts.collect()
-    labels = raw.labels.collect() if raw.labels is not None else []
-    if problems := [row["problem"] for row in (*texts, *labels) if row["problem"]]:
+    raw = check_settings(chosen).read(engine, chosen)
+    texts = engine.collect(raw.texts).to_pylist()
+    labels = raw.labels.to_pylist() if raw.labels is not None else []
+    if problems := [row["problem"] for row in texts if row["problem"]]:
         raise InputError("; ".join(problems))
     names = {row["label"]: row["name"] or f"l{row['label']}" for row in labels}
-    return Outcome({row["text_id"]: (row["text"], [names.get(n, n) for n in row["labels"]]) for row in texts})
+    return Outcome({int(row["text_id"]): (row["text"], [names.get(n, n) for n in row["labels"]]) for row in texts})
 
 
 def outcomes(made: Input, path: Path, spark: SparkSession | None, whole: bool) -> dict[str, Outcome]:
@@ -239,8 +242,10 @@ def outcomes(made: Input, path: Path, spark: SparkSession | None, whole: bool) -
             runs["Spark"] = lambda: evaluated(made, str(path), spark)
         elif spark is not None:
             runs["Spark's reader"] = lambda: read_by_spark(made, str(path), spark)
-    elif spark is not None:
-        runs["prepare"] = lambda: prepared(made, path, spark)
+    else:
+        runs["prepare"] = lambda: prepared(made, path, LocalEngine())
+        if spark is not None:
+            runs["prepare on Spark"] = lambda: prepared(made, path, SparkEngine(spark))
     return {engine: _measured(run) for engine, run in runs.items()}
 
 
@@ -332,7 +337,7 @@ class Count:
         self.inputs += 1
         self.taken += not (first.refusal or first.unexpected)
         self.refused += bool(first.refusal)
-        self.by_spark += any(engine not in ("local", "settings") for engine in got)
+        self.by_spark += any(engine not in ("local", "prepare", "settings") for engine in got)
         wrong = fault(made, got)
         if wrong is not None:
             self.faults[_culprit(made, wrong[0], run), wrong[0]].append(f"{made}: {wrong[1][:400]}")

@@ -292,7 +292,7 @@ WRITERS: dict[str, Callable[[list[Row]], str | bytes | pa.Table]] = {
     "names-lines": lambda rows: _lines(" ".join(_names(row)) for row in rows),
     "ids-lines": lambda rows: _lines(",".join(map(str, row["labels"])) for row in rows),
     "labels-lines": lambda rows: _lines(f"l{n}" for n in range(6)),
-    "labels-jsonl": lambda rows: _lines(_record(label=f"l{n}", name=f"l{n}", note="é") for n in range(6)),
+    "labels-jsonl": lambda rows: _lines(_record(label=f"l{n}", name=f"l{n}", source="é") for n in range(6)),
     "xc-json": lambda rows: _lines(_record(title=row["text"], content="", target_ind=row["labels"]) for row in rows),
     "sparse": sparse,
     "pickle": samples,

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.datasets import prepare
+from jobs.engines.spark import SparkEngine
 from jobs.evaluation import pipeline as pipeline
 from jobs.evaluation.evaluate import run as evaluate
 from jobs.evaluation.result import read_results
@@ -80,7 +81,7 @@ def take_out(prepared: Path, folder: Path) -> set[int]:
 @pytest.fixture(scope="module")
 def cold_dataset(spark, tmp_path_factory) -> tuple[Path, set[int]]:
     work = tmp_path_factory.mktemp("cold")
-    statistics = prepare.run(spark, configure(work, "whole"))
+    statistics = prepare.run(SparkEngine(spark), configure(work, "whole"))
     assert statistics["cold_shares"]["all"] < 0.1
     prepared = Path(Workspace(str(work), "whole").prepared)
     labels: set[int] = set()

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs.datasets.prepare import run as prepare
 from jobs.datasets.readers import READERS
+from jobs.engines.local import LocalEngine
 from jobs.retrievers.driver import bring_up_to_date
 from jobs.settings.config import load_config
 from jobs.settings.retrievers import RETRIEVERS, load_file
@@ -43,7 +44,7 @@ def test_a_reader_and_a_retriever(spark: SparkSession, reader_file: None, tmp_pa
         "retrievers": ["bm25", str(own)],
     }
     config = load_config(None, settings)
-    assert prepare(spark, config)["texts"] == 30
+    assert prepare(LocalEngine(), config)["texts"] == 30
     samples = spark.read.parquet(Workspace.of(config).samples).orderBy("text_id").collect()
     assert samples[1]["text"] == "a text about number 1" and len(samples[1]["label_ids"]) == 2
 
@@ -54,7 +55,8 @@ def test_a_reader_and_a_retriever(spark: SparkSession, reader_file: None, tmp_pa
     raw = READERS["tab-lines"]
     (tmp_path / "broken.tsv").write_text("cat\tfine\nno tab here\ncat,\tan empty label\n")
     broken = {**settings, "prepare.parts": [{"name": "all", "texts": "broken.tsv"}]}
-    rows = raw.read(spark, load_config(None, broken).prepare).texts.orderBy("text_id").collect()
+    engine = LocalEngine()
+    rows = engine.collect(raw.read(engine, load_config(None, broken).prepare).texts).to_pylist()
     assert [row["problem"] and row["problem"].rpartition("line ")[2] for row in rows] == [
         None,
         "2: no tab between labels and text",

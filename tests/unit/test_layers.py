@@ -42,7 +42,7 @@ LADDER = (
 ROOMS = {
     "fusion": {"normalizations", "fusions", "metrics", "kernel", "grid", "models", "statistics", "retrieval", "tuning"},
     "jobs": set(LADDER),
-    "udfs": {"stores", "retrieval"},
+    "udfs": {"stores", "datasets", "retrieval"},
 }
 LONGEST = 60
 HOUSEKEEPING = {"code_cache.py"}

@@ -14,9 +14,9 @@ from fusion.errors import InputError
 from jobs.engines.local import LocalEngine
 from udfs import splits, text_files
 from udfs.splits import (
-    COUNT_LINES,
     Lines,
     Split,
+    count_step,
     files_of,
     line_splits,
     lines_step,
@@ -32,18 +32,15 @@ SCHEMA = pa.schema([("row", pa.int64()), ("value", pa.binary()), ("place", pa.st
 
 
 def with_places(lines: Lines) -> pa.RecordBatch:
-    values = lines.values()
-    rows = [lines.row + n for n in range(len(values))]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(rows), pa.array(values), pa.array([lines.place(n) for n in range(len(values))])], schema=SCHEMA
-    )
+    rows = [{"row": row, "value": line, "place": lines.place(n)} for row, n, line in lines.rows()]
+    return pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
 def all_lines(paths: list[str], counted: bool = True) -> pa.Table:
     engine = LocalEngine()
     found = line_splits(files_of(paths))
     if counted:
-        counts = engine.collect(engine.files(table_of(found), COUNT_LINES))
+        counts = engine.collect(engine.files(table_of(found), count_step()))
         found = numbered(splits_of(iter(counts.to_batches())))
     return engine.collect(engine.files(table_of(found), lines_step(with_places, SCHEMA)))
 
@@ -84,7 +81,7 @@ def test_files_by_patterns_and_folders(tmp_path: Path) -> None:
     every = [f"{tmp_path}/{name}" for name in ("a.txt", "b.txt", "in/c.txt", "x[1].txt")]
     assert [file.name for file in files_of([str(tmp_path)])] == every
     assert [file.name for file in files_of([f"{tmp_path}/{{b,a}}.t?t", f"{tmp_path}/a*"])] == every[:2]
-    assert [tuple(file) for file in files_of([f"{tmp_path}/x[1].txt"])] == [(every[3], 2)]
+    assert [file[:2] for file in files_of([f"{tmp_path}/x[1].txt"])] == [(every[3], 2)]
     with pytest.raises(InputError, match=r"cannot read .*/c\*: it does not exist; check"):
         files_of([f"{tmp_path}/c*"], "; check")
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 from fusion.errors import InputError
-from udfs.retrieval.pickles import SAMPLES_SCHEMA, load_plain, read_samples, sample_row
+from udfs.datasets.pickles import load_plain, sample_row, sample_texts_step
+from udfs.datasets.texts import TEXTS
 
 SAMPLE = {"idx": 3, "text_idx": 1, "text": "a text\n", "labels_ids": [7, 2], "labels": ["seven\n", "two"]}
 NESTED = 200_000
@@ -124,9 +125,9 @@ def test_files_become_batches(tmp_path) -> None:
     good.write_bytes(pickle.dumps([{**SAMPLE, "idx": n} for n in range(5000)]))
     bad.write_bytes(pickle.dumps({"not": "a list"}))
     paths = pa.RecordBatch.from_pydict({"path": [str(good), f"file://{bad}", str(missing)]})
-    rows = pa.Table.from_batches(read_samples(iter([paths])))
-    assert rows.column_names == [field.split()[0] for field in SAMPLES_SCHEMA.split(", ")]
-    assert rows["text_id"].to_pylist()[:5000] == list(range(5000))
+    rows = pa.Table.from_batches(sample_texts_step(None)(iter([paths])))
+    assert rows.schema == TEXTS
+    assert rows["text_id"].to_pylist()[:5000] == list(map(str, range(5000)))
     problems = [problem for problem in rows["problem"].to_pylist() if problem]
     assert "expected a list of samples, found dict" in problems[0]
     assert "missing.pkl" in problems[1]
@@ -160,15 +161,15 @@ def test_samples_that_cannot_be_written_are_problems(tmp_path) -> None:
     for data in (deep, long):
         path = tmp_path / "samples.pkl"
         path.write_bytes(data)
-        (batch,) = read_samples(iter([pa.RecordBatch.from_pydict({"path": [str(path)]})]))
+        (batch,) = sample_texts_step(None)(iter([pa.RecordBatch.from_pydict({"path": [str(path)]})]))
         assert "samples.pkl sample 0 cannot be written: " in batch["problem"][0].as_py()
 
 
 def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     data = pickle.dumps([SAMPLE])
-    monkeypatch.setattr("udfs.retrieval.pickles.MOST_BYTES", len(data))
+    monkeypatch.setattr("udfs.datasets.pickles.MOST_BYTES", len(data))
     assert load_plain(io.BytesIO(data), "s.pkl") == [SAMPLE]
-    monkeypatch.setattr("udfs.retrieval.pickles.MOST_BYTES", len(data) - 1)
+    monkeypatch.setattr("udfs.datasets.pickles.MOST_BYTES", len(data) - 1)
     with pytest.raises(InputError, match=rf"s.pkl: the pickle has {len(data)} bytes, and at most {len(data) - 1} are"):
         load_plain(io.BytesIO(data), "s.pkl")
 

@@ -10,10 +10,10 @@ from typing import IO, Any
 import pyarrow as pa
 
 from fusion.errors import InputError
-from udfs.stores.addresses import local_folder
-from udfs.stores.cache import client_of
+from udfs.datasets.texts import AS_TEXTS, Row, Text
+from udfs.steps import Batches, Step
+from udfs.text_files import opened
 
-SAMPLES_SCHEMA = "text_id long, text string, labels array<string>, names array<string>, problem string"
 KEYS = ("idx", "text", "labels_ids", "labels")
 ROWS = 4096
 MOST_BYTES = 8 << 30
@@ -47,20 +47,55 @@ def load_plain(stream: IO[bytes], source: str) -> Any:
         raise InputError(f"{source} is not a readable pickle: {type(error).__name__}: {error}") from None
 
 
-def read_samples(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: from rows of paths to rows of samples. What cannot be read becomes a row with a problem."""
-    for path in (path for batch in batches for path in batch["path"].to_pylist()):
-        try:
-            with _open(path) as stream:
-                samples = load_plain(stream, path)
-            if not isinstance(samples, list | tuple):
-                raise InputError(f"{path}: expected a list of samples, found {type(samples).__name__}")
-        except (InputError, OSError) as error:
-            yield _batch([{"problem": str(error)}])
-            continue
-        for first in range(0, len(samples), ROWS):
-            chunk = samples[first : first + ROWS]
-            yield _batch([_checked_row(sample, f"{path} sample {first + n}") for n, sample in enumerate(chunk)])
+def _read(path: str) -> Iterator[list[dict[str, Any]]]:
+    """The samples of a file as rows, some thousands at a time. A file that cannot be read is one row with a problem."""
+    try:
+        with opened(path, path) as stream:
+            samples = load_plain(stream, path)
+        if not isinstance(samples, list | tuple):
+            raise InputError(f"{path}: expected a list of samples, found {type(samples).__name__}")
+    except (InputError, OSError) as error:
+        yield [{"problem": str(error)}]
+        return
+    for first in range(0, len(samples), ROWS):
+        chunk = samples[first : first + ROWS]
+        yield [_checked_row(sample, f"{path} sample {first + n}") for n, sample in enumerate(chunk)]
+
+
+def sample_texts_step(role: str | None) -> Step:
+    """From rows of paths to the texts of these files."""
+
+    def run(batches: Batches) -> Batches:
+        for path in _paths(batches):
+            for rows in _read(path):
+                yield AS_TEXTS.batch([Row(row.get("text_id"), _text(row, role), row.get("problem")) for row in rows])
+
+    return Step(run, AS_TEXTS.schema, in_python=True)
+
+
+def _text(row: dict[str, Any], role: str | None) -> Text | None:
+    return Text(row["text"], row["labels"], role=role) if "text" in row else None
+
+
+NAMED = pa.schema([("label", pa.string()), ("name", pa.string())])
+
+
+def _names(batches: Batches) -> Batches:
+    for path in _paths(batches):
+        named: dict[tuple[str, str], None] = {}
+        for rows in _read(path):
+            for row in rows:
+                named |= dict.fromkeys(zip(row.get("labels", ()), row.get("names", ()), strict=True))
+        yield pa.RecordBatch.from_pylist([{"label": label, "name": name} for label, name in named], NAMED)
+
+
+SAMPLE_LABELS = Step(_names, NAMED, in_python=True)
+"""From rows of paths to the labels with their names in these files, each pair once per file."""
+
+
+def _paths(batches: Batches) -> Iterator[str]:
+    for batch in batches:
+        yield from batch["path"].to_pylist()
 
 
 def _checked_row(sample: Any, place: str) -> dict[str, Any]:
@@ -98,19 +133,3 @@ def sample_row(sample: Any, place: str) -> dict[str, Any]:
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-
-
-def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    strings = pa.list_(pa.string())
-    kinds = {"text_id": pa.int64(), "text": pa.string(), "labels": strings, "names": strings, "problem": pa.string()}
-    return pa.RecordBatch.from_pydict(
-        {name: pa.array([row.get(name) for row in rows], kind) for name, kind in kinds.items()}
-    )
-
-
-def _open(path: str) -> IO[bytes]:
-    local = local_folder(path)
-    if local is not None:
-        return local.open("rb")
-    client, inside = client_of(path)
-    return client.open_input_file(inside)
