@@ -10,17 +10,21 @@ from fusion.retrieval.neighbours import Aggregation
 from fusion.retrieval.static import StaticTraining
 from jobs.settings.base import Model, RetrieverSettings, split_names
 
+WORDS = "words"
+"""The model of static that starts from the training texts alone."""
 LabelWord = Literal["name", "alt_names", "description"]
 
 
 class StaticSettings(RetrieverSettings):
     """Token vectors and token weights: where they start, how they are trained, how labels are searched."""
 
-    model: Model = "bundled:minilm"
-    """The model that token vectors start from: its folder, its name on the hub, or bundled:minilm. A folder holds
-    tokenizer.json and model.safetensors."""
+    model: Model = WORDS
+    """What token vectors start from. words: the training texts alone, in any language and without another package.
+    Otherwise a pretrained model, which needs the extra [dense]: its folder (with tokenizer.json and model.safetensors),
+    its name on the hub, or bundled:minilm."""
     max_length: int = Field(512, ge=2)
-    """The number of tokens that are read of a text."""
+    """The number of tokens that are read of a text, where a pretrained model says what a token is; words are all
+    read."""
     label_text: Annotated[list[LabelWord], BeforeValidator(split_names)] = Field(["name"], min_length=1)
     """What a label is called."""
 

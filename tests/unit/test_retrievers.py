@@ -182,7 +182,7 @@ def test_the_nearest_texts_decide_static_texts(done) -> None:
     assert len(vectors) == len(train)
     (tokens_table,) = (done[0] / "made/tokens").glob("word-pieces-*/texts/encoded.parquet")
     tokens = {row["id"]: row for row in pq.read_table(tokens_table).to_pylist()}
-    from udfs.retrieval.static import read_vectors
+    from udfs.retrieval.pieces import read_vectors
 
     table = read_vectors(place / "model/0_StaticEmbedding/model.safetensors")
     text = next(t for t in range(TEXTS) if data["roles"][0][t] == "test")

@@ -27,7 +27,7 @@ from fusion.retrieval.static import (
     word_vectors,
 )
 from udfs.retrieval.encode import find_model
-from udfs.retrieval.static import (
+from udfs.retrieval.pieces import (
     StaticStart,
     first_vectors,
     open_tokenizer,
