@@ -150,7 +150,7 @@ def _measured(
 def _counts(lists: ListRows[pa.Table]) -> TrainTexts:
     """As if the texts themselves were the training texts: what matters here is the time it takes."""
     ids, counts = lists.frequencies()
-    return TrainTexts(np.array([ANY_FOLD]), ids, np.append(counts, 0)[None].astype(np.int32))
+    return TrainTexts(np.array([ANY_FOLD]), ids, np.append(counts, 0)[None].astype(np.int32), float(counts.max()))
 
 
 def _first_texts(rows: pa.Table, texts: int) -> pa.Table:

@@ -53,7 +53,7 @@ TUNE = [
     *RESULTS,
     "spark.master",
 ]
-TEXT = ["explain.text", "explain.cell", "explain.label_group", "explain.rows"]
+TEXT = ["explain.text", "explain.cell", "explain.model", "explain.label_group", "explain.rows"]
 EXPLAIN = [*TEXT, *INPUTS, *ENGINE, "work.path", "spark.master"]
 REPORT = ["report.results", "report.compare", "report.test", "work.path", *RESULTS]
 NIGHT = ["nightly.datasets", "nightly.run_id", "nightly.baseline", "nightly.break_lock"]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.cells import Cell
+from fusion.cells import ANY_FOLD, Cell
 from fusion.errors import unknown_name
 from fusion.grid.grid import Grid
 from fusion.grid.trained import Learned
@@ -17,6 +17,9 @@ from fusion.kernel.candidates import DEFAULT, Candidates, Policies
 from fusion.kernel.pools import Relevant
 from fusion.kernel.ranking import top
 from fusion.kernel.texts import PoolView, Scope, pool_views
+from fusion.labels import ALL
+from fusion.models.features import OTHER, Features
+from fusion.models.models import Scorer
 from fusion.models.strategies import Strategy
 from fusion.names import parse_call, print_call
 from fusion.registry import FUSIONS, NORMALIZATIONS
@@ -24,6 +27,7 @@ from fusion.types import Array, Singles
 from udfs.lists import JUDGEMENT, Layout
 from udfs.problems import Problems
 from udfs.texts import Batch, Work, read_texts, report_repeated
+from udfs.tuning import TrainTexts
 
 ARROW = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
 """Spark's types of ids, in Arrow."""
@@ -142,6 +146,17 @@ class TextPlan:
     scope: Scope
     policies: Policies = DEFAULT
     learned: Mapping[str, Learned] = field(default_factory=dict)
+    model: Scorer | None = None
+    """What makes the scores instead of a cell of the registry."""
+    train_texts: TrainTexts | None = None
+
+    @property
+    def grid(self) -> Grid:
+        """The column that is explained."""
+        if self.model is None:
+            return Grid([self.cell], self.layout.retrievers, self.policies, self.learned)
+        strategy = Strategy({view: {ANY_FOLD: self.model} for view in {self.view, ALL}})
+        return Grid([], self.layout.retrievers, self.policies, strategies={self.cell: strategy})
 
 
 @dataclass(frozen=True)
@@ -171,12 +186,14 @@ def explain_text(rows: pa.Table, plan: TextPlan) -> list[TextScores]:
     batch = read_texts(rows, plan.layout, problems)
     if batch is None:
         raise problems.error()
+    if plan.train_texts is not None:
+        plan.train_texts.attach(batch)
     texts, groups = batch.texts, plan.layout.group_names
     ((pool_view,),) = pool_views(texts, (plan.view,), groups, plan.scope, keep_all=True)
     if len(pool_view.pools.repeated):
         report_repeated(batch, pool_view.pools.repeated, plan.layout, problems)
         raise problems.error()
-    ((_, fused),) = Grid([plan.cell], plan.layout.retrievers, plan.policies, plan.learned).fused(pool_view.pools)
+    ((_, fused),) = plan.grid.fused(pool_view.pools)
     ranking, begin = top(pool_view.take(fused), pool_view.offset, int(np.diff(pool_view.offset).max(initial=0)))
     explained = []
     for query in range(len(texts)):
@@ -227,12 +244,19 @@ def _of_subset(rows: pa.Table, plan: TextPlan) -> tuple[pa.Table, TextPlan]:
 
 
 def _retriever_columns(pool_view: PoolView, plan: TextPlan, place: Array) -> dict[str, pa.Array]:
-    """Rank, score and normalised score in every list. A normalised score without a rank was imputed."""
+    """Rank, score and normalised score in every list. A normalised score without a rank was imputed. Under a model, its
+    place is taken by the retriever's part of the score; what no retriever adds is in a column of its own."""
     pools = pool_view.pools
-    candidates = Candidates(pools, NORMALIZATIONS[plan.cell.normalization], policies=plan.policies)
+    if plan.model is None:
+        candidates = Candidates(pools, NORMALIZATIONS[plan.cell.normalization], policies=plan.policies)
+        parts = dict(zip(plan.layout.retrievers, candidates.x, strict=True))
+    else:
+        candidates = Candidates(pools)
+        parts = plan.model.parts(Features(pools, plan.layout.retrievers))
     columns: dict[str, pa.Array] = {}
+    nothing = np.full(len(pools.label), np.nan)
     for r, retriever in enumerate(plan.layout.retrievers):
-        ranks, normalized = candidates.ranks[r, place], candidates.x[r, place]
+        ranks, normalized = candidates.ranks[r, place], parts.get(retriever, nothing)[place]
         absent = np.isnan(ranks)
         values = (
             pa.array(np.where(absent, 0, ranks).astype(np.int32), mask=absent),
@@ -240,6 +264,8 @@ def _retriever_columns(pool_view: PoolView, plan: TextPlan, place: Array) -> dic
             pa.array(normalized, mask=np.isnan(normalized)),
         )
         columns.update(zip(column_names(retriever), values, strict=True))
+    if OTHER in parts:
+        columns[OTHER] = pa.array(parts[OTHER][place])
     return columns
 
 

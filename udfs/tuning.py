@@ -103,6 +103,8 @@ class TrainTexts:
     ids: pa.Array
     counts: Int32s
     """[fold, label]; the last entry of a fold is that of a label without training texts."""
+    texts: float
+    """How many training texts a fold has, on average."""
 
     def attach(self, batch: Batch) -> None:
         """Tell the texts of a batch how frequent their labels are, each in its own fold."""

@@ -281,6 +281,8 @@ def explain(
     cell: str = "zmuv+combmnz",
     judgements: Any = None,
     *,
+    model: str | None = None,
+    training: Any = None,
     label_group: str = ALL,
     label_groups: Any = "auto",
     folds: Any = None,
@@ -298,6 +300,8 @@ def explain(
         text: the id of the text.
         cell: such as `"zmuv+combmnz"`.
         judgements: as for `evaluate`; without them nothing is marked as relevant.
+        model: the path of a model file that `tune` saved, which is explained instead of a cell.
+        training: as for `fuse`, for a model that reads how many training texts carry a label.
         label_group: `"tail"`, `"head"` or another group, or `"all"` labels together.
         label_groups: as for `evaluate`.
         folds: as for `evaluate`.
@@ -311,6 +315,7 @@ def explain(
     chosen = {
         "explain.text": str(text),
         "explain.cell": cell,
+        "explain.model": model,
         "explain.label_group": label_group,
         "explain.rows": rows,
         "grid.scope": scope,
@@ -324,6 +329,7 @@ def explain(
         groups_source(label_groups),
         folds_source(folds),
         resolved.inputs.head_share,
+        training=None if training is None else judgements_source(training),
         distances=resolved.inputs.distances,
     )
     return Explanation(explain_job.run(spark, resolved, sources), resolved.explain.rows)

@@ -64,8 +64,9 @@ def band_matrix(pools: Pools) -> Floats:
 
 
 def train_texts(pools: Pools) -> Ints:
-    """How many training texts carry each candidate."""
-    assert pools.train_texts is not None
+    """How many training texts carry each candidate; 0 where training texts are not known."""
+    if pools.train_texts is None:
+        return np.zeros(len(pools.label), np.int64)
     counts, row = pools.train_texts
     rows = np.repeat(row, np.diff(pools.offset))
     known = pools.label < counts.shape[1]
@@ -115,11 +116,8 @@ class BandModel:
 
     def score(self, features: Any, pools: Ints, scores: Floats) -> None:
         """Fill in the scores of the candidates of some pools."""
-        offset = features.pools.offset
-        sizes = offset[pools + 1] - offset[pools]
-        bounds = np.append(0, np.cumsum(sizes))
-        candidates = np.repeat(offset[pools] - bounds[:-1], sizes) + np.arange(bounds[-1])
-        rows = BandRows.of(features.band_matrix[candidates], features.retrievers)
+        candidates, bounds = features.candidates(pools)
+        rows = features.band_rows.some(candidates)
         scores[candidates] = first_ones(
             self.plain(rows), self.bonus.of(rows.texts, rows.best_position), bounds, self.bonus.k
         )
@@ -131,6 +129,17 @@ class BandModel:
         for name, a, b in zip(self.features, self.coefficients, self.with_frequency, strict=True):
             total += (a + b * x) * rows.column(name)
         return total
+
+    def parts(self, features: Any) -> dict[str, Floats]:
+        """What each retriever adds to the scores of all candidates, and what is left: the level, and for labels behind
+        the first k, the bonus and how far they are moved down."""
+        rows, every = features.band_rows, np.arange(len(features.pools.source))
+        x, total = frequency(rows.texts), np.zeros(len(rows.matrix))
+        parts = {name: np.zeros(len(total)) for name in features.retrievers}
+        for name, a, b in zip(self.features, self.coefficients, self.with_frequency, strict=True):
+            parts[name.rpartition(".")[0]] += (a + b * x) * rows.column(name)
+        self.score(features, every, total)
+        return {**parts, "other": total - sum(parts.values(), np.zeros(len(total)))}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -151,6 +160,9 @@ class BandRows(NamedTuple):
     @classmethod
     def of(cls, matrix: Floats, retrievers: Sequence[str]) -> BandRows:
         return cls(matrix, {name: n for n, name in enumerate(band_columns(retrievers))}, len(retrievers))
+
+    def some(self, rows: Array) -> BandRows:
+        return self._replace(matrix=self.matrix[rows])
 
     def column(self, name: str) -> Floats:
         return self.matrix[:, self.number[name]]

@@ -18,7 +18,7 @@ import numpy as np
 
 from fusion.compiled import compiled
 from fusion.kernel.pools import Pools
-from fusion.models.bands import band_matrix
+from fusion.models.bands import BandRows, band_matrix
 from fusion.types import EPS, Array, Floats, Int32s, Ints
 
 FEATURES_OF_LIST = 13
@@ -313,6 +313,16 @@ def feature_names(retrievers: Sequence[str], trained: bool) -> tuple[str, ...]:
     return (*of_lists, *OF_CANDIDATE, *((*OF_TRAINING, *unseen) if trained else ()))
 
 
+OTHER = "other"
+"""The part of a score that is none of a single retriever's."""
+
+
+def list_of(feature: str, retrievers: Sequence[str]) -> str:
+    """The retriever that a feature is about, or OTHER."""
+    retriever = feature.rpartition(".")[0]
+    return retriever if retriever in retrievers else OTHER
+
+
 class FeatureSource(NamedTuple):
     """What features are computed from: a block of pools, as compiled code reads it."""
 
@@ -343,20 +353,27 @@ class Features:
 
     def __init__(self, pools: Pools, retrievers: Sequence[str]) -> None:
         self.pools, self.retrievers = pools, tuple(retrievers)
-        self._all = _names(tuple(retrievers), pools.train_texts is not None)
+        self.names = _names(tuple(retrievers), pools.train_texts is not None)
 
     @cached_property
     def source(self) -> FeatureSource:
         return feature_source(self.pools)
 
     @cached_property
-    def band_matrix(self) -> Floats:
+    def band_rows(self) -> BandRows:
         """What models over frequency bands read."""
-        return band_matrix(self.pools)
+        return BandRows.of(band_matrix(self.pools), self.retrievers)
+
+    def candidates(self, pools: Ints) -> tuple[Ints, Ints]:
+        """The candidates of some pools, and where each pool's begin among them."""
+        offset = self.pools.offset
+        sizes = offset[pools + 1] - offset[pools]
+        bounds = np.append(0, np.cumsum(sizes))
+        return np.repeat(offset[pools] - bounds[:-1], sizes) + np.arange(bounds[-1]), bounds
 
     def rows(self, names: tuple[str, ...]) -> tuple[Ints, Array]:
         """Where some features stand among all, and which have to be computed so that these can be read."""
-        return _rows(self._all, names)
+        return _rows(self.names, names)
 
 
 # A pass has many blocks, all with the same features.

@@ -13,7 +13,8 @@ from fusion.cells import Cell
 from fusion.compiled import compiled
 from fusion.errors import InputError
 from fusion.models.bands import BandModel, band_model
-from fusion.models.features import Features, fill_features, room_for
+from fusion.models.features import OTHER, Features, feature_matrix, fill_features, list_of, room_for
+from fusion.models.pooling import CalibratedModel, LogOddsModel, pooled_model
 from fusion.models.tree_tables import MOST_LEAVES, TreeTables, put_scores, score_by_tables, tree_tables
 from fusion.types import Floats, Int32s, Ints
 
@@ -60,6 +61,15 @@ class LinearModel:
         order = np.argsort(sum_of, kind="stable")
         used, sum_of = used[order], sum_of[order]
         return tuple(self.features[n] for n in used), sum_of, np.array(self.coefficients)[used]
+
+    def parts(self, features: Features) -> dict[str, Floats]:
+        """What each retriever adds to the scores of all candidates, and what is left."""
+        names, matrix = features.names, feature_matrix(features.pools)
+        parts = {name: np.zeros(len(matrix)) for name in (*features.retrievers, OTHER)}
+        parts[OTHER] += self.intercept
+        for name, coefficient in zip(self.features, self.coefficients, strict=True):
+            parts[list_of(name, features.retrievers)] += coefficient * matrix[:, names.index(name)]
+        return parts
 
     def to_json(self) -> dict[str, Any]:
         coefficients = dict(zip(self.features, self.coefficients, strict=True))
@@ -111,6 +121,10 @@ class TreeModel:
         """The features that some node tests, as the tables have them."""
         return tuple(self.features[f] for f in np.unique(self.feature))
 
+    def parts(self, features: Features) -> dict[str, Floats]:
+        """Trees have no parts by retriever."""
+        return {}
+
     def to_json(self) -> dict[str, Any]:
         trees = []
         for t in range(len(self.first_node) - 1):
@@ -128,7 +142,9 @@ class TreeModel:
         return {"size": list(self.size), "features": list(self.features), "trees": trees}
 
 
-Model = ChosenCell | LinearModel | TreeModel | BandModel
+Scorer = LinearModel | TreeModel | BandModel | CalibratedModel | LogOddsModel
+"""Models that score candidates themselves."""
+Model = ChosenCell | Scorer
 
 
 def tree_model(features: Sequence[str], trees: Sequence[Mapping[str, Any]], size: tuple[int, int]) -> TreeModel:
@@ -157,6 +173,8 @@ def model_from_json(described: Mapping[str, Any], cell: Cell | None, source: str
     try:
         if cell is not None:
             return ChosenCell(cell)
+        if "calibration" in described:
+            return pooled_model(described)
         if "bonus" in described:
             return band_model(described)
         if "coefficients" in described:

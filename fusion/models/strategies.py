@@ -16,7 +16,10 @@ from fusion.types import Array
 
 CELL, WEIGHTS, PARAMETERS = (Cell(TUNED, name) for name in ("cell", "weights", "parameters"))
 LOGISTIC, LAMBDAMART, BANDS = (Cell(LEARNED, name) for name in ("logistic", "lambdamart", "bands"))
-STRATEGIES = (CELL, WEIGHTS, PARAMETERS, LOGISTIC, LAMBDAMART, BANDS)
+PLATT, ISOTONIC, LOG_ODDS = (Cell(LEARNED, name) for name in ("platt", "isotonic", "logodds"))
+STRATEGIES = (CELL, WEIGHTS, PARAMETERS, LOGISTIC, LAMBDAMART, BANDS, PLATT, ISOTONIC, LOG_ODDS)
+ON_REQUEST = (PLATT, ISOTONIC, LOG_ODDS)
+"""Strategies that are tried only where they are named: BANDS reads the same and is rarely behind them."""
 NEEDS = {LAMBDAMART: "lightgbm"}
 """Packages that strategies need to learn; none is needed to apply what they learned."""
 DEPLOYED = Cell(TUNED, "model")

@@ -52,7 +52,7 @@ class Judged(NamedTuple):
         sizes = np.diff(self.offset)
         inside = np.repeat(chosen, sizes)
         offset = np.append(0, np.cumsum(sizes[chosen]))
-        rows = self.rows._replace(matrix=self.rows.matrix[inside])
+        rows = self.rows.some(inside)
         return Judged(rows, self.relevant[inside], offset, self.labels[chosen])
 
 
@@ -73,7 +73,7 @@ def _regression(judged: Judged, retrievers: Sequence[str], k: int) -> BandModel:
     features = [f"{name}.{feature}" for name in retrievers for feature in OF_LIST if feature != "score"]
     features += [f"{name}.score" for name in retrievers if _is_cosine(judged.rows.column(f"{name}.score"))]
     kept = judged.rows.best_position < FIRST_PLACES
-    rows = judged.rows._replace(matrix=judged.rows.matrix[kept])
+    rows = judged.rows.some(kept)
     offset = np.append(0, np.cumsum(kept))[judged.offset]
     of_lists = np.stack([rows.column(name) for name in features], axis=1)
     levels = np.eye(len(BAND_NAMES))[band_of(rows.texts)]

@@ -51,7 +51,7 @@ def train_logistic(
     for strength in strengths:
         penalty = np.full(len(weights), strength)
         penalty[-1] = 0.0
-        weights = newton(partial(_add_rows, table.rows, target), weights, penalty)
+        weights = newton(partial(add_rows, table.rows, target, np.zeros(len(target))), weights, penalty)
         yield _plain(weights, table, features, strength)
 
 
@@ -90,12 +90,13 @@ def _sums(add: Add, weights: Floats, penalty: Floats) -> tuple[float, Floats, Fl
 
 
 @compiled
-def _add_rows(rows, target, weights, gradient, curvature):  # type: ignore[no-untyped-def]
+def add_rows(rows, target, offset, weights, gradient, curvature) -> Any:  # type: ignore[no-untyped-def]
+    """The loss of logistic regression on the rows, whose scores begin with an offset."""
     # Added up in the order of the rows by one thread, which a library of linear algebra does not promise.
     loss = 0.0
     for n in range(rows.shape[0]):
         row = rows[n]
-        score = 0.0
+        score = offset[n]
         for f in range(row.size):
             score += row[f] * weights[f]
         small = np.exp(-abs(score))

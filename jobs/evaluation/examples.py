@@ -191,3 +191,6 @@ class ExplainedText:
     """One row per retriever: size, min, max, mean and std of its list, as the normalisation reads them."""
     missed: dict[str, str]
     """The relevant labels that no list holds, with their names, which may be empty."""
+    how: str = ""
+    """How a model makes the scores; NAME_normalized then holds the part that a retriever adds to a score, and the
+    column `other` what no retriever adds. Empty for a cell."""

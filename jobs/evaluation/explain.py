@@ -10,10 +10,14 @@ import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError
 from fusion.grid.grid import Grid
+from fusion.models.models import ChosenCell
+from fusion.models.strategies import DEPLOYED
 from jobs.engines.credentials import job
 from jobs.evaluation.evaluate import chosen_views, learned_of
 from jobs.evaluation.examples import ExplainedText
-from jobs.inputs.engines import choose_engine
+from jobs.evaluation.fuse import training_of
+from jobs.evaluation.model_file import ModelFile, how, read_model
+from jobs.inputs.engines import Engine, choose_engine
 from jobs.inputs.lists import label_names, load_lists, text_excerpts
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import Tables
@@ -21,6 +25,7 @@ from jobs.settings.config import Config
 from jobs.storage.stages import stage_fingerprint
 from jobs.storage.workspace import Workspace
 from udfs.fuse import TextPlan, TextScores, explain_text
+from udfs.lists import Layout
 from udfs.texts import LIST_ROW
 
 if TYPE_CHECKING:
@@ -47,11 +52,24 @@ def run(spark: SparkSession | None, config: Config, sources: Sources | None = No
     rows = tables.arrow(lists.of_texts([settings.text]), LIST_ROW)
     if not len(rows):
         raise _unknown_text(tables.first_values(lists.rows, "text_id", COMPARED_IDS), settings.text)
-    grid = Grid([settings.chosen], lists.layout.retrievers, config.grid.policies)
-    learned = learned_of(engine, sources, config, grid, lists.layout, (view,))
-    plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope, grid.policies, learned)
+    if settings.model is None:
+        grid = Grid([settings.chosen], lists.layout.retrievers, config.grid.policies)
+        learned = learned_of(engine, sources, config, grid, lists.layout, (view,))
+        plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope, grid.policies, learned)
+    else:
+        plan = _plan_of(read_model(settings.model), engine, config, sources, lists.layout, view)
     explained = explain_text(rows, plan)
     return _with_names(explained, plan, settings.text, tables, sources)
+
+
+def _plan_of(file: ModelFile, engine: Engine, config: Config, sources: Sources, layout: Layout, view: str) -> TextPlan:
+    """How a model file fuses the lists of a label group."""
+    file.check(layout.retrievers, [view])
+    model = file.of(view)
+    if isinstance(model, ChosenCell):
+        return TextPlan(layout, model.cell, view, file.scope, file.policies)
+    train_texts = training_of(file, engine, config, sources)
+    return TextPlan(layout, DEPLOYED, view, file.scope, file.policies, model=model, train_texts=train_texts)
 
 
 def with_stages(config: Config) -> Config:
@@ -93,6 +111,7 @@ def _with_names(
         first.candidates.add_column(place, "name", column),
         first.lists,
         {label: names.get(label, "") for label in missed},
+        "" if plan.model is None else how(plan.model.to_json()),
     )
 
 

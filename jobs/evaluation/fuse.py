@@ -183,15 +183,20 @@ def _chosen_grid(
         return config.grid.grid(retrievers), config.grid.scope, None
     model.check(retrievers, views)
     grid = Grid([], retrievers, model.policies, strategies={DEPLOYED: model.strategy})
+    return grid, model.scope, training_of(model, engine, config, sources)
+
+
+def training_of(model: ModelFile, engine: Engine, config: Config, sources: Sources) -> TrainTexts | None:
+    """The training texts of labels, if the model reads them."""
     if not model.reads_training:
-        return grid, model.scope, None
+        return None
     train_texts = training_texts(engine.tables, sources, config.evaluate.relevant_from)
     if train_texts is None:
         raise ConfigError(
             f"{model.source} reads how many training texts carry a label: set inputs.training to the labels of the "
             "training texts, or give judgements and folds with a column 'role' in which they are called 'train'"
         )
-    return grid, model.scope, train_texts
+    return train_texts
 
 
 def _refuse(problems: list[str]) -> None:

@@ -16,6 +16,7 @@ from fusion.labels import ALL
 from fusion.models.bands import BandModel
 from fusion.models.features import OF_TRAINING
 from fusion.models.models import Model, model_from_json
+from fusion.models.pooling import LogOddsModel
 from fusion.models.strategies import Strategy
 from jobs.settings.base import parse_cell
 from jobs.storage.folders import read_text
@@ -23,6 +24,8 @@ from jobs.storage.folders import read_text
 FORMAT = 1
 ABOUT = {
     "cell": "the score of a label is that of the cell; see docs/algorithms.md",
+    "calibration": "each retriever's scores become probabilities by its curve, which the fusion combines; see "
+    "docs/tuning.md",
     "bonus": "the score of a label is the level of its frequency band plus the sum of its features times their "
     "coefficients; with a bonus for rare labels, the first k are chosen; see docs/tuning.md",
     "coefficients": "the score of a label is the intercept plus the sum of its features times their coefficients",
@@ -46,11 +49,17 @@ class ModelFile:
     def strategy(self) -> Strategy:
         return Strategy({view: {ANY_FOLD: model} for view, model in self.models.items()})
 
+    def of(self, view: str) -> Model:
+        """The model that makes the scores of a label group."""
+        return self.models[ALL if self.scope == "joint" else view]
+
     @property
     def reads_training(self) -> bool:
         """Whether a feature counts the training texts of labels."""
         read = {name for model in self.models.values() for name in getattr(model, "features", ())}
-        return not read.isdisjoint(OF_TRAINING) or any(isinstance(model, BandModel) for model in self.models.values())
+        return not read.isdisjoint(OF_TRAINING) or any(
+            isinstance(model, (BandModel, LogOddsModel)) for model in self.models.values()
+        )
 
     def check(self, retrievers: Sequence[str], views: Sequence[str]) -> None:
         """Refuse lists of other retrievers, or of label groups that the file does not know."""
@@ -73,9 +82,13 @@ def model_json(
     groups = {}
     for view, (strategy, model) in models.items():
         described = model.to_json()
-        how = next(words for key, words in ABOUT.items() if key in described)
-        groups[view] = {"strategy": str(strategy), "how": how, **described, "evidence": list(evidence[view])}
+        groups[view] = {"strategy": str(strategy), "how": how(described), **described, "evidence": list(evidence[view])}
     return json.dumps({"format": FORMAT, "version": __version__, **about, "label_groups": groups}, indent=1) + "\n"
+
+
+def how(described: Mapping[str, Any]) -> str:
+    """How a model that is described makes scores."""
+    return next(words for key, words in ABOUT.items() if key in described)
 
 
 def read_model(path: str) -> ModelFile:

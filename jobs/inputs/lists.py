@@ -300,7 +300,8 @@ def training_texts(tables: Tables[T], sources: Sources, relevant_from: float) ->
     if not training:
         return None
     ids, counts = _by_label(training)
-    return TrainTexts(np.array(sorted(training)), ids, counts.astype(np.int32))
+    texts = sum(of_fold.texts for of_fold in training.values()) / len(training)
+    return TrainTexts(np.array(sorted(training)), ids, counts.astype(np.int32), texts)
 
 
 def _by_label(training: Mapping[int, Training]) -> tuple[pa.Array, Ints]:

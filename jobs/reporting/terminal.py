@@ -9,6 +9,7 @@ from typing import Any
 from fusion.cells import SINGLE, Cell
 from fusion.errors import visible
 from fusion.metrics import decisiveness
+from fusion.models.features import OTHER
 from fusion.registry import FUSIONS, NORMALIZATIONS
 from jobs.evaluation.examples import ExplainedText
 from jobs.evaluation.result import Result
@@ -134,7 +135,9 @@ def title(explained: ExplainedText) -> str:
 
 
 def formulas(explained: ExplainedText) -> list[str]:
-    """What the cell computes, as the registry says it."""
+    """What the cell computes, as the registry says it, or what the model does."""
+    if explained.how:
+        return [f"{explained.how}; part: what a retriever adds to the score, other: what none of them adds"]
     normalization, fusion = NORMALIZATIONS[explained.cell.scaling], FUSIONS[explained.cell.fusion]
     unread = fusion.reads == "ranks"
     ending = f" (not read by {fusion.name}, which sees ranks only)" if unread else ""
@@ -167,8 +170,9 @@ def _list_lines(explained: ExplainedText) -> Iterator[list[str]]:
 
 def _header(explained: ExplainedText) -> list[str]:
     named = ["name"] if _has_names(explained) else []
-    words = [f"{name} {word}" for name in explained.retrievers for word in ("rank", "score", "normalised")]
-    return ["rank", "label", *named, "relevant", "fused", *words]
+    value = "part" if explained.how else "normalised"
+    words = [f"{name} {word}" for name in explained.retrievers for word in ("rank", "score", value)]
+    return ["rank", "label", *named, "relevant", "fused", *words, *([OTHER] if _has_other(explained) else [])]
 
 
 def _candidate_lines(explained: ExplainedText, rows: int) -> Iterator[list[str]]:
@@ -182,12 +186,16 @@ def _candidate_lines(explained: ExplainedText, rows: int) -> Iterator[list[str]]
             value = _number(normalized)
             imputed = _imputed(explained, row, retriever)
             line += ["" if rank is None else str(rank), _number(score), f"({value})" if imputed else value]
-        yield line
+        yield [*line, _number(row[OTHER])] if _has_other(explained) else line
 
 
 def _imputed(explained: ExplainedText, row: dict[str, Any], retriever: str) -> bool:
     rank, _, normalized = (row[column] for column in column_names(retriever))
-    return rank is None and normalized is not None
+    return rank is None and normalized is not None and not explained.how
+
+
+def _has_other(explained: ExplainedText) -> bool:
+    return OTHER in explained.table.column_names
 
 
 def _has_names(explained: ExplainedText) -> bool:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from fusion.cells import Cell
 from fusion.errors import unknown_name
 from fusion.labels import ALL
-from fusion.models.strategies import NEEDS, STRATEGIES
+from fusion.models.strategies import NEEDS, ON_REQUEST, STRATEGIES
 from fusion.tuning.search import Objective, parse_objective
 from jobs.settings.base import File, Folder, NameList, Secret, Section, parse_cell, split_names
 
@@ -34,6 +34,8 @@ class ExplainSettings(Section):
     """The text whose fused scores are explained."""
     cell: str = "zmuv+combmnz"
     """The cell (a normalisation with a fusion) that is explained."""
+    model: str | None = None
+    """A model file of `tune` that is explained instead of a cell."""
     label_group: str = ALL
     """A label group, such as tail or head; or all labels."""
     rows: int = Field(20, ge=1)
@@ -104,11 +106,12 @@ class TuneSettings(Section):
     """What is chosen and learned on the validation texts of each fold and applied to its test texts."""
 
     strategies: Literal["auto"] | NameList = "auto"
-    """What is tried: auto (all that can be learned), or names, such as tuned+cell,learned+logistic. tuned+cell: one of
+    """What is tried: auto (all but the last three, as far as they can be learned), or names, such as tuned+cell,learned+logistic. tuned+cell: one of
     the grid's cells; tuned+weights: a weighted fusion with the weights of the retrievers; tuned+parameters: a fusion or
     normalisation with parameters (k of rrf, temperature of softmax, ...); learned+logistic: logistic regression over
     features of candidates; learned+lambdamart: boosted trees (needs the extra [learned]); learned+bands: safe for
-    labels of every frequency (needs training texts)."""
+    labels of every frequency (needs training texts); learned+platt, learned+isotonic, learned+logodds: scores as
+    probabilities (the last one needs training texts)."""
     objective: str = "ndcg@10"
     """What choices maximise: a metric, or a weighted sum of several, such as 0.5*ndcg@10+0.5*precision@1."""
     shared: bool = False
@@ -140,9 +143,10 @@ class TuneSettings(Section):
 
     @property
     def chosen(self) -> list[Cell]:
-        """The strategies by their names; `auto` stands for all whose packages are installed."""
+        """The strategies by their names; `auto` stands for the usual ones whose packages are installed."""
         if self.strategies == AUTO:
-            return [cell for cell in STRATEGIES if cell not in NEEDS or find_spec(NEEDS[cell])]
+            usual = [cell for cell in STRATEGIES if cell not in ON_REQUEST]
+            return [cell for cell in usual if cell not in NEEDS or find_spec(NEEDS[cell])]
         return [_strategy(name) for name in dict.fromkeys(self.strategies)]
 
     @property

@@ -14,9 +14,10 @@ from fusion.errors import InputError
 from fusion.labels import ALL
 from fusion.models.bands import BandRows
 from fusion.models.models import Model
-from fusion.models.strategies import BANDS, LAMBDAMART, LOGISTIC, Strategy
+from fusion.models.strategies import BANDS, ISOTONIC, LAMBDAMART, LOG_ODDS, LOGISTIC, PLATT, Strategy
 from fusion.tuning.band_learner import Judged, train_bands
 from fusion.tuning.learners import train_lambdamart, train_logistic
+from fusion.tuning.pooling_learner import CURVES, FUSED_BY, train_calibrated, train_log_odds
 from fusion.tuning.search import Objective
 from jobs.inputs.engines import LocalEngine
 from jobs.inputs.lists import ListRows
@@ -58,8 +59,10 @@ class Kind(NamedTuple):
         return len(self.options) // 2
 
 
-def kinds_of(strategies: Sequence[Cell], settings: TuneSettings, retrievers: Sequence[str] = ()) -> list[Kind]:
-    """The learned ones among strategies."""
+def kinds_of(
+    strategies: Sequence[Cell], settings: TuneSettings, retrievers: Sequence[str] = (), training_texts: float = 0.0
+) -> list[Kind]:
+    """The learned ones among strategies. `training_texts`: how many a fold has."""
     k = max((metric.deepest for metric in settings.goal.metrics if metric.deepest), default=USUAL_K)
 
     def logistic(rows: FeatureRows, features: Sequence[str], options: Sequence[Any]) -> Iterator[Model]:
@@ -72,11 +75,25 @@ def kinds_of(strategies: Sequence[Cell], settings: TuneSettings, retrievers: Seq
         for k in options:
             yield train_bands(judged_rows(rows, retrievers), half_within(rows.place), retrievers, k)
 
+    def calibrated(curve: str) -> Train:
+        def train(rows: FeatureRows, features: Sequence[str], options: Sequence[Any]) -> Iterator[Model]:
+            for fusion in options:
+                yield train_calibrated(judged_rows(rows, retrievers), retrievers, curve, fusion)
+
+        return train
+
+    def log_odds(rows: FeatureRows, features: Sequence[str], options: Sequence[Any]) -> Iterator[Model]:
+        for curve in options:
+            yield train_log_odds(judged_rows(rows, retrievers), retrievers, curve, training_texts)
+
     known = [
         # From the strongest penalty to the weakest, so that every model is near the one before.
         Kind(LOGISTIC, tuple(sorted(settings.l2, reverse=True)), logistic),
         Kind(LAMBDAMART, tuple(settings.trees), lambdamart),
         Kind(BANDS, (k,), bands, reading=READS_BANDS, needs_training=True),
+        Kind(PLATT, FUSED_BY, calibrated("platt"), reading=READS_BANDS),
+        Kind(ISOTONIC, FUSED_BY, calibrated("isotonic"), reading=READS_BANDS),
+        Kind(LOG_ODDS, tuple(CURVES), log_odds, reading=READS_BANDS, needs_training=True),
     ]
     return [kind for kind in known if kind.cell in strategies]
 

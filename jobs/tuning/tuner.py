@@ -152,7 +152,8 @@ class Tuner:
     def _kinds(self) -> list[Kind]:
         """The learned strategies, without those that must know training texts where none are known."""
         settings = self.config.tune
-        kinds = kinds_of(settings.chosen, settings, self.evaluation.layout.retrievers)
+        texts = 0.0 if self.train_texts is None else self.train_texts.texts
+        kinds = kinds_of(settings.chosen, settings, self.evaluation.layout.retrievers, texts)
         unable = [kind.cell for kind in kinds if kind.needs_training and self.train_texts is None]
         if unable and settings.strategies != AUTO:
             raise ConfigError(

@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xmtc_fusion as xf
+from fusion.cells import LEARNED
+from fusion.models.strategies import STRATEGIES
 from jobs.evaluation import fuse
 from jobs.settings.config import load_config
 from tests.tuning_data import tuning_data
@@ -44,7 +46,7 @@ def test_engines_agree(spark: SparkSession, in_process: xf.Tuned, engine: str) -
         assert result.details[name].equals(in_process.details[name])
 
 
-@pytest.mark.parametrize("strategy", ["learned+logistic", "learned+lambdamart", "learned+bands"])
+@pytest.mark.parametrize("strategy", [str(cell) for cell in STRATEGIES if cell.normalization == LEARNED])
 def test_a_deployed_model_fuses_alike(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
     chosen = {**SETTINGS, "tune.strategies": [strategy], "evaluate.details": False}
     path = xf.tune(**DATA.arguments(), engine="local", settings=chosen).save_model(f"{tmp_path}/model.json")

@@ -11,7 +11,8 @@ import xmtc_fusion as xf
 from fusion.cells import SINGLE, Cell
 from tests.cold_data import ColdData, cold_data
 
-LEARNED = ["learned+logistic", "learned+bands", *(["learned+lambdamart"] if find_spec("lightgbm") else [])]
+TREES = ["learned+lambdamart"] if find_spec("lightgbm") else []
+LEARNED = ["learned+logistic", "learned+bands", "learned+logodds", *TREES]
 SETTINGS = {"tune.curve": [], "evaluate.details": False}
 
 

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pytest
 
 import xmtc_fusion as xf
-from fusion.cells import ANY_FOLD, Cell
+from fusion.cells import ANY_FOLD, LEARNED, Cell
 from fusion.errors import ConfigError, InputError
-from fusion.models.strategies import STRATEGIES
+from fusion.models.strategies import ON_REQUEST, STRATEGIES
 from fusion.statistics.recommendation import recommend
 from jobs.evaluation.result import read_results
 from jobs.inputs.engines import LocalEngine
@@ -42,6 +42,7 @@ FAST = {
     "evaluate.metrics": ["ndcg@10", "precision@1"],
     "evaluate.details": False,
 }
+EVERY = {"tune.strategies": list(map(str, STRATEGIES))}
 VIEWS = ("tail", "head", "all")
 ORDER = ("all", "tail", "head")
 """In which a report names them."""
@@ -111,7 +112,7 @@ def figure(
 
 @pytest.fixture(scope="module")
 def choices() -> list[Choice]:
-    return choices_of(DATA)
+    return choices_of(DATA, **EVERY)
 
 
 @pytest.mark.parametrize("fold", range(FOLDS))
@@ -122,7 +123,7 @@ def test_labels_of_test_texts_change_no_choice_and_no_model(choices: list[Choice
     )
     permuted = with_permuted_test_labels(DATA, fold)
     assert permuted.judgements != DATA.judgements
-    assert of_fold(choices_of(permuted), fold) == before
+    assert of_fold(choices_of(permuted, **EVERY), fold) == before
 
 
 def test_a_leak_of_overall_frequencies_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,9 +131,8 @@ def test_a_leak_of_overall_frequencies_is_caught(monkeypatch: pytest.MonkeyPatch
 
     def leaking(tables, sources, relevant_from):  # type: ignore[no-untyped-def]
         frequencies = tables.frequencies(tables.read_judgements(sources.judgements, "judgements"))
-        return TrainTexts(
-            np.array([ANY_FOLD]), frequencies.ids, np.append(frequencies.counts, 0)[None].astype(np.int32)
-        )
+        counts = np.append(frequencies.counts, 0)[None].astype(np.int32)
+        return TrainTexts(np.array([ANY_FOLD]), frequencies.ids, counts, float(len(DATA.judgements)))
 
     data = DATA
     monkeypatch.setattr(tuner_module, "training_texts", leaking)
@@ -190,7 +190,7 @@ def test_tables_of_the_choices_and_the_curve(tuned: xf.Tuned) -> None:
             assert row["best_test_value"] >= row["test_value"]
     assert tuned.learning_curve is not None
     points = tuned.learning_curve.to_pylist()
-    assert {row["strategy"] for row in points} == {str(cell) for cell in STRATEGIES}
+    assert {row["strategy"] for row in points} == {str(cell) for cell in STRATEGIES if cell not in ON_REQUEST}
     assert {10, 20} < {row["texts"] for row in points} and all(0 <= row["value"] <= 1 for row in points)
 
 
@@ -225,6 +225,10 @@ def test_folds_without_roles_choose_on_the_other_folds() -> None:
     )
     texts = {row["fold"]: row["validation_texts"] for row in result.choices.to_pylist() if row["label_group"] == "all"}
     assert texts[0] == texts[ANY_FOLD] - len(DATA.test_texts(0))
+    with pytest.raises(ConfigError, match=r"learned\+bands reads how many training texts carry a label.*'validation'"):
+        xf.tune(
+            **{**arguments, "runs": runs, "folds": folds}, strategies=["learned+bands"], engine="local", settings=FAST
+        )
 
 
 def test_an_objective_may_be_summed_over_texts_or_a_mean_over_cutoffs() -> None:
@@ -404,6 +408,25 @@ def features_by_hand(label: int, lists: dict[str, list], candidates: int, fold: 
         made |= {f"{name}.{key}": float(value) for key, value in {**of, **unseen}.items()}
     made |= {"lists": held, "combmnz": held * mnz, "combsum": total, "candidates": math.log(1 + candidates)}
     return {**made, "train_texts": math.log(1 + texts), "unseen": float(not texts)}
+
+
+@pytest.mark.parametrize("strategy", [str(cell) for cell in STRATEGIES if cell.normalization == LEARNED])
+def test_a_model_is_explained_as_it_fuses(tmp_path: Path, strategy: str) -> None:
+    settings = {**FAST, "tune.strategies": [strategy], "fuse.top": 1_000}
+    path = xf.tune(**DATA.arguments(), engine="local", settings=settings).save_model(f"{tmp_path}/model.json")
+    fused = [row for row in fused_by(path, **{"fuse.top": 1_000}) if row["label_group"] == "all"]
+    arguments = {name: value for name, value in DATA.arguments().items() if name != "training"}
+    row = fused[5]
+    explained = xf.explain(text=row["text_id"], model=path, engine="local", **arguments)
+    table = explained.table
+    assert table["label_id"].to_pylist() == row["label_ids"] and table["fused"].to_pylist() == row["scores"]
+    parts = [table[name].to_numpy() for name in table.column_names if name.endswith("_normalized")]
+    if "other" in table.column_names:
+        np.testing.assert_allclose(sum(parts) + table["other"].to_numpy(), row["scores"], rtol=1e-4, atol=1e-4)
+        assert "other" in explained.text
+    elif strategy != "learned+lambdamart":
+        assert all((part[~np.isnan(part)] >= 0).all() and (part[~np.isnan(part)] <= 1).all() for part in parts)
+    assert "bm25 part" in explained.text and "part: what a retriever adds" in explained.text
 
 
 def test_a_model_of_other_retrievers_is_refused(tmp_path: Path, tuned: xf.Tuned) -> None:
