@@ -45,6 +45,8 @@ def matrices(
         places = [candidates.index(label) for label in labels]
         values = np.array([scores[label] for label in labels], dtype=np.float64)
         ranks[row, places] = np.arange(1, len(labels) + 1)
+        if policies.tied == "mean_rank":
+            ranks[row, places] = [1 + np.flatnonzero(values == value).mean() for value in values]
         if entry.imputed is not None:
             nothing = np.array(np.nan)
             size, among = np.array(len(labels)), np.array(len(candidates))

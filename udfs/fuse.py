@@ -251,15 +251,14 @@ def _retriever_columns(pool_view: PoolView, plan: TextPlan, place: Array) -> dic
         candidates = Candidates(pools, NORMALIZATIONS[plan.cell.normalization], policies=plan.policies)
         parts = dict(zip(plan.layout.retrievers, candidates.x, strict=True))
     else:
-        candidates = Candidates(pools)
         parts = plan.model.parts(Features(pools, plan.layout.retrievers))
     columns: dict[str, pa.Array] = {}
     nothing = np.full(len(pools.label), np.nan)
     for r, retriever in enumerate(plan.layout.retrievers):
-        ranks, normalized = candidates.ranks[r, place], parts.get(retriever, nothing)[place]
-        absent = np.isnan(ranks)
+        ranks, normalized = pools.position[r, place] + 1, parts.get(retriever, nothing)[place]
+        absent = ranks == 0
         values = (
-            pa.array(np.where(absent, 0, ranks).astype(np.int32), mask=absent),
+            pa.array(ranks.astype(np.int32), mask=absent),
             pa.array(pools.score[r, place], mask=absent),
             pa.array(normalized, mask=np.isnan(normalized)),
         )

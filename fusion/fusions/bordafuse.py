@@ -24,7 +24,7 @@ def bordafuse(candidates: Candidates) -> Array:
 
 def points(candidates: Candidates, weights: Floats) -> Array:
     """The votes that labels get from all lists, each list's times its weight."""
-    return _points(candidates.pools.offset, candidates.pools.position, candidates.pools.size, weights)
+    return _points(candidates.pools.offset, candidates.place, candidates.pools.size, weights)
 
 
 @bordafuse.reference

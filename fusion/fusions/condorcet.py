@@ -29,8 +29,8 @@ def condorcet(candidates: Candidates) -> Array:
     if len(pools.position) == 2:
         longest = np.diff(pools.offset).max(initial=0)
         of_two = _of_two_lists if longest <= LONG else _of_two_long_lists
-        return of_two(pools.offset, pools.position, pools.size)
-    return _of_many_lists(pools.offset, pools.position, pools.size)
+        return of_two(pools.offset, candidates.order, pools.size)
+    return _of_many_lists(pools.offset, candidates.order, pools.size)
 
 
 @condorcet.reference

@@ -19,7 +19,7 @@ from fusion.types import Array, Floats
     limits={"phi": (0, 1)},
 )
 def rbc(candidates: Candidates, phi: float = 0.8) -> Array:
-    return candidates.total_by_rank((1 - phi) * phi ** np.arange(candidates.longest, dtype=np.float64))
+    return candidates.total_by_rank(lambda rank: (1 - phi) * phi ** (rank - 1))
 
 
 @rbc.reference

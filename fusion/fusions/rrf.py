@@ -18,7 +18,7 @@ from fusion.types import Array, Floats
     when="The usual baseline of hybrid search: ranks only, one parameter that rarely needs tuning.",
 )
 def rrf(candidates: Candidates, k: int = 60) -> Array:
-    return candidates.total_by_rank(1 / (k + np.arange(1, candidates.longest + 1)))
+    return candidates.total_by_rank(lambda rank: 1 / (k + rank))
 
 
 @rrf.reference

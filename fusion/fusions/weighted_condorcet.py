@@ -25,7 +25,7 @@ SAME = 1e-9
 )
 def weighted_condorcet(candidates: Candidates, *, weights: Floats) -> Array:
     pools = candidates.pools
-    return _balances(pools.offset, pools.position, pools.size, weights, SAME * np.abs(weights).sum())
+    return _balances(pools.offset, candidates.order, pools.size, weights, SAME * np.abs(weights).sum())
 
 
 @weighted_condorcet.reference

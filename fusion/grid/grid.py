@@ -169,7 +169,7 @@ class Grid:
     ) -> Iterator[tuple[int, Array]]:
         """The scores of columns that fuse the same lists."""
         retrievers = [self.retrievers[number] if self.retrievers else str(number) for number in lists]
-        candidates = Candidates(pools)
+        candidates = Candidates(pools, policies=self.policies)
         name: str | None = None
         for number, column in columns:
             if column.normalization != name:

@@ -17,7 +17,7 @@ import numpy as np
 from fusion.compiled import compiled
 from fusion.kernel.pools import Lists, Pools, Relevant
 from fusion.registry import Normalization
-from fusion.types import EPS, Array, Floats, Ints
+from fusion.types import EPS, Array, Floats, Int32s, Ints
 
 
 def worth_matrix(offset: Ints, position: Array, size: Ints, rows: Ints, table: Floats, missing: float) -> Floats:
@@ -177,6 +177,7 @@ def _list_sums(offset, position, size, values):  # type: ignore[no-untyped-def]
 
 Missing = Literal["skip", "zero", "minimum"]
 Constant = Literal["formula", "zero", "half", "one"]
+Tied = Literal["by_id", "mean_rank"]
 CONSTANTS = {"zero": 0.0, "half": 0.5, "one": 1.0}
 
 
@@ -188,6 +189,8 @@ class Policies(NamedTuple):
     lowest."""
     constant: Constant = "formula"
     """The scores of a list whose scores are all equal, under normalisations that divide by their spread."""
+    tied: Tied = "by_id"
+    """The ranks of labels of equal score in a list, for fusions that read ranks: by label id, or their mean rank."""
 
 
 DEFAULT = Policies()
@@ -317,7 +320,25 @@ class Candidates:
 
     @property
     def inverse_squares(self) -> Floats:
+        if self._shares_ranks:
+            return self.total_by_rank(lambda rank: 1.0 / (rank * rank))
         return self.pools.inverse_squares
+
+    @property
+    def _shares_ranks(self) -> bool:
+        """Whether labels of equal score share a rank."""
+        return self._policies.tied == "mean_rank"
+
+    @property
+    def place(self) -> Array:
+        """The place of a label in each list, from 0 on (-1: the list lacks it), as votes count it."""
+        return self.pools.mean_position if self._shares_ranks else self.pools.position
+
+    @property
+    def order(self) -> Int32s:
+        """Whole numbers below the size of the list that order the labels of each list as their places do (-1: the list
+        lacks it)."""
+        return self.pools.first_position if self._shares_ranks else self.pools.position
 
     @staticmethod
     def total_of(matrix: Floats) -> Floats:
@@ -332,10 +353,13 @@ class Candidates:
         """The sum of the weights of the lists in which the label has a score."""
         return _weighted_total(np.where(np.isnan(self.x), np.nan, 1.0), weights)
 
-    def total_by_rank(self, worth: Floats) -> Floats:
-        """The sum over the lists that hold a label of what its place there is worth (lists x places, or places)."""
-        shape = (len(self.pools.position), worth.shape[-1])
-        return _total_by_rank(self.pools.position, np.ascontiguousarray(np.broadcast_to(worth, shape)))
+    def total_by_rank(self, worth: Callable[[Floats], Floats]) -> Floats:
+        """The sum over the lists that hold a label of what its rank there is worth."""
+        if self._shares_ranks:
+            # Mean ranks are multiples of a half.
+            halves = (2 * self.pools.mean_position).astype(np.int32)
+            return _total_by_place(halves, worth(1 + np.arange(2 * self.longest) / 2))
+        return _total_by_place(self.pools.position, worth(np.arange(1.0, self.longest + 1)))
 
     @property
     def longest(self) -> int:
@@ -348,7 +372,7 @@ class Candidates:
 
     @cached_property
     def ranks(self) -> Floats:
-        return np.where(self.pools.position >= 0, self.pools.position + 1.0, np.nan)
+        return np.where(self.pools.position >= 0, self.place + 1.0, np.nan)
 
 
 @compiled
@@ -421,12 +445,12 @@ def _weighted_total(x, weights):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _total_by_rank(position, worth):  # type: ignore[no-untyped-def]
+def _total_by_place(position, worth):  # type: ignore[no-untyped-def]
     total = np.zeros(position.shape[1])
     for r in range(position.shape[0]):
         for c in range(position.shape[1]):
             if position[r, c] >= 0:
-                total[c] += worth[r, position[r, c]]
+                total[c] += worth[position[r, c]]
     return total
 
 

@@ -98,11 +98,20 @@ class Pools:
         """The sum of 1 / rank^2 of each candidate over the lists that hold it."""
         return _inverse_squares(self.position)
 
-    @cached_property
+    @property
     def mean_position(self) -> Floats:
         """The place of a candidate in a list, where labels of equal score share the mean of their places; -1 if it is
         not there."""
-        return _mean_position(self.offset, self.position, self.score, self.size)
+        return self._ties[0]
+
+    @property
+    def first_position(self) -> Int32s:
+        """The same, where they share the first of their places."""
+        return self._ties[1]
+
+    @cached_property
+    def _ties(self) -> tuple[Floats, Int32s]:
+        return _tied_positions(self.offset, self.position, self.score, self.size)
 
     @cached_property
     def size(self) -> Ints:
@@ -145,8 +154,8 @@ def _held(position):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _mean_position(offset, position, score, size):  # type: ignore[no-untyped-def]
-    mean = np.full(position.shape, -1.0)
+def _tied_positions(offset, position, score, size):  # type: ignore[no-untyped-def]
+    mean, lowest = np.full(position.shape, -1.0), np.full(position.shape, np.int32(-1))
     at = np.empty(max(1, size.max()) if size.size else 1, np.int64)
     for p in range(offset.size - 1):
         for r in range(position.shape[0]):
@@ -160,8 +169,9 @@ def _mean_position(offset, position, score, size):  # type: ignore[no-untyped-de
                     last += 1
                 for place in range(first, last + 1):
                     mean[r, at[place]] = (first + last) / 2
+                    lowest[r, at[place]] = first
                 first = last + 1
-    return mean
+    return mean, lowest
 
 
 @compiled

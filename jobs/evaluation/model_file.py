@@ -102,7 +102,7 @@ def read_model(path: str) -> ModelFile:
             raise InputError(f"{path}: format {found['format']!r} of another version; this one reads {FORMAT}")
         models = {view: _model(described, path) for view, described in found["label_groups"].items()}
         retrievers = tuple(map(str, found["retrievers"]))
-        policies = Policies(found["missing_labels"], found["constant_lists"])
+        policies = Policies(found["missing_labels"], found["constant_lists"], found["tied_labels"])
         scope: Scope = "joint" if found["scope"] == "joint" else "group"
         return ModelFile(retrievers, scope, policies, models, path)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

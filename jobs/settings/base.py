@@ -25,7 +25,7 @@ from pydantic_core import CoreSchema, core_schema
 from fusion.cells import Cell
 from fusion.errors import ConfigError
 from fusion.grid.grid import Grid, all_subsets, cross, parse_cells
-from fusion.kernel.candidates import Constant, Missing, Policies
+from fusion.kernel.candidates import Constant, Missing, Policies, Tied
 from fusion.labels import PROPENSITY_MODELS
 from fusion.metrics import Metric, parse_metrics
 from fusion.names import split
@@ -159,6 +159,9 @@ class GridSettings(Section):
     constant_lists: Constant = "formula"
     """The scores of a list whose scores are all equal, under min-max, sum, zmuv and dbsf. formula: what the formula
     gives, with a denominator of 1e-9; zero, half, one: that number."""
+    tied_labels: Tied = "by_id"
+    """The ranks of labels of equal score in a list, for fusions that read ranks. by_id: one after the other, by label
+    id; mean_rank: all get the mean of their ranks."""
     train_share: float = Field(0.0, ge=0, lt=1)
     """The share of texts that trained fusions learn from and that are not evaluated, chosen by a hash of their ids.
     0: those with the role validation in inputs.folds, fold by fold."""
@@ -185,7 +188,7 @@ class GridSettings(Section):
 
     @property
     def policies(self) -> Policies:
-        return Policies(self.missing_labels, self.constant_lists)
+        return Policies(self.missing_labels, self.constant_lists, self.tied_labels)
 
     @property
     def chosen(self) -> list[Cell]:

@@ -106,12 +106,12 @@ class TuneSettings(Section):
     """What is chosen and learned on the validation texts of each fold and applied to its test texts."""
 
     strategies: Literal["auto"] | NameList = "auto"
-    """What is tried: auto (all but the last three, as far as they can be learned), or names, such as tuned+cell,learned+logistic. tuned+cell: one of
-    the grid's cells; tuned+weights: a weighted fusion with the weights of the retrievers; tuned+parameters: a fusion or
-    normalisation with parameters (k of rrf, temperature of softmax, ...); learned+logistic: logistic regression over
-    features of candidates; learned+lambdamart: boosted trees (needs the extra [learned]); learned+bands: safe for
-    labels of every frequency (needs training texts); learned+platt, learned+isotonic, learned+logodds: scores as
-    probabilities (the last one needs training texts)."""
+    """What is tried: auto (all but the last three, as far as they can be learned), or names, such as
+    tuned+cell,learned+logistic. tuned+cell: one of the grid's cells; tuned+weights: a weighted fusion with the weights
+    of the retrievers; tuned+parameters: a fusion or normalisation with parameters (k of rrf, temperature of softmax,
+    ...); learned+logistic: logistic regression over features of candidates; learned+lambdamart: boosted trees (needs
+    the extra [learned]); learned+bands: safe for labels of every frequency (needs training texts); learned+platt,
+    learned+isotonic, learned+logodds: scores as probabilities (the last one needs training texts)."""
     objective: str = "ndcg@10"
     """What choices maximise: a metric, or a weighted sum of several, such as 0.5*ndcg@10+0.5*precision@1."""
     shared: bool = False

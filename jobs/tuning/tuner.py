@@ -244,6 +244,7 @@ class Tuner:
             "scope": grid.scope,
             "missing_labels": grid.missing_labels,
             "constant_lists": grid.constant_lists,
+            "tied_labels": grid.tied_labels,
         }
         return model_json(models, evidence, about)
 

@@ -50,6 +50,7 @@ def named(random: dict[str, object]) -> dict[str, object]:
         "grid.subsets": "all",
         "grid.missing_labels": "minimum",
         "grid.constant_lists": "half",
+        "grid.tied_labels": "mean_rank",
         "grid.scope": "group",
         "inputs.higher_is_better": {"dense": False},
         "evaluate.metrics": "ndcg@5",

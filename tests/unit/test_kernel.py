@@ -134,6 +134,10 @@ def test_rank_methods_are_one_column() -> None:
 
 
 NAMED = [
+    "isr",
+    "log-isr",
+    "bordafuse",
+    "condorcet",
     "rrf(k=[0,7])",
     "rbc(phi=0.3)",
     "logn-isr(sigma=0.5)",
@@ -144,10 +148,13 @@ NAMED = [
     "weighted-bordafuse(bm25=2)",
     "weighted-condorcet(bm25=0.3,dense=0.2,splade=0.1)",
 ]
+POLICIES = [Policies(), Policies("zero", "half"), Policies("minimum", "one", "mean_rank")]
 
 
 @pytest.mark.parametrize("subset", [(), ("bm25", "dense"), ("dense", "splade")], ids=lambda names: "+".join(names))
-@pytest.mark.parametrize("policies", [Policies(), Policies("zero", "half"), Policies("minimum", "one")], ids=str)
+@pytest.mark.parametrize(
+    "policies", [Policies(), Policies("zero", "half"), Policies("minimum", "one", "mean_rank")], ids=str
+)
 def test_parameters_subsets_and_policies(policies: Policies, subset: tuple[str, ...]) -> None:
     """Beside each other in one grid; a candidate that is in none of a subset's lists has no score."""
     texts = random_texts(np.random.default_rng(5), 25, 3)

@@ -102,6 +102,9 @@ def test_normalization_with_a_parameter() -> None:
 def test_policies() -> None:
     lists = {"a": {1: 3.0, 2: 1.0}, "b": {2: 5.0}}
     assert fuse(lists, "max", "combanz") == [(1, 1.0), (2, pytest.approx((1 / 3 + 1) / 2))]
+    tied = {"a": {1: 3.0, 2: 3.0, 3: 1.0}, "b": {2: 0.5}}
+    shared = [(2, pytest.approx(5 / 3)), (1, pytest.approx(2 / 3)), (3, pytest.approx(1 / 3))]
+    assert fuse(tied, "none", "rrf(k=0)", Policies(tied="mean_rank")) == shared
     assert fuse(lists, "max", "combanz", Policies("zero")) == [(2, pytest.approx((1 / 3 + 1) / 2)), (1, 0.5)]
     assert fuse(lists, "max", "combsum", Policies("minimum")) == [(1, 2.0), (2, pytest.approx(4 / 3))]
     assert fuse(lists, "min-max", "combsum") == [(1, 1.0), (2, 0.0)]

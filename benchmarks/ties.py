@@ -1,0 +1,69 @@
+"""What mean ranks for labels of equal score are worth, in every fusion that reads ranks.
+
+    python -m benchmarks.ties --config conf/datasets/debtags.yaml --work WORK [--write]
+
+Reads the lists that `xmtc-fusion run` left in the work folder. Figures are means over all test texts, in points;
+fusions that read scores are the same with either setting and are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fusion.cells import Cell
+from fusion.kernel.candidates import Policies
+from fusion.metrics import parse_measures
+from fusion.registry import FUSIONS
+from jobs.inputs.engines import LocalEngine
+from jobs.inputs.lists import load_lists
+from jobs.inputs.sources import Sources
+from jobs.settings.config import load_config
+from jobs.tuning.tune import with_inputs
+from jobs.tuning.validation import count
+from udfs.plan import EvaluationPlan
+
+RESULTS = Path(__file__).parent / "results"
+MEASURES = tuple(parse_measures("precision@1,ndcg@10"))
+CELLS = tuple(Cell("none", entry.name) for entry in FUSIONS if entry.reads == "ranks" and not entry.parameters.trained)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--retrievers", default="bm25,static")
+    parser.add_argument("--write", action="store_true", help="write results/ties-DATASET.md")
+    arguments = parser.parse_args()
+    settings = {"work.path": arguments.work, "retrievers": arguments.retrievers, "grid.engine": "local"}
+    config = with_inputs(load_config(arguments.config, settings))
+    engine = LocalEngine()
+    lists = load_lists(engine.tables, Sources.of(config.inputs), True)
+    views = lists.layout.views
+    figures = {}
+    for tied in ("by_id", "mean_rank"):
+        plan = EvaluationPlan(lists.layout, CELLS, views, "group", MEASURES, policies=Policies(tied=tied))
+        total = plan.new_tally()
+        for tally in count(engine, lists, plan, None, None).values():
+            total.counts += tally.counts
+        for v, view in enumerate(views):
+            for measure in MEASURES:
+                values = total.values(v, 0, measure)
+                figures[tied, view, measure] = [100 * (values[plan.grid.column_of[cell]] or 0.0) for cell in CELLS]
+    header = [f"{view} {measure}" for view in views for measure in MEASURES]
+    lines = [
+        f"{config.dataset}: {', '.join(lists.layout.retrievers)}. By label id, then the change with mean ranks.",
+        "",
+        f"| fusion | {' | '.join(header)} |",
+        "|---" * (len(header) + 1) + "|",
+    ]
+    for n, cell in enumerate(CELLS):
+        pairs = [(figures["by_id", v, m][n], figures["mean_rank", v, m][n]) for v in views for m in MEASURES]
+        lines.append(f"| {cell.fusion} | {' | '.join(f'{old:.2f} {new - old:+.2f}' for old, new in pairs)} |")
+    print("\n".join(lines))
+    if arguments.write:
+        (RESULTS / f"ties-{config.dataset}.md").write_text("\n".join([*lines, ""]))
+
+
+if __name__ == "__main__":
+    main()
