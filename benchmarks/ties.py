@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fusion.cells import Cell
 from fusion.kernel.candidates import Policies
-from fusion.metrics import parse_measures
+from fusion.metrics import parse_metrics
 from fusion.registry import FUSIONS
 from jobs.inputs.engines import LocalEngine
 from jobs.inputs.lists import load_lists
@@ -24,7 +24,7 @@ from jobs.tuning.validation import count
 from udfs.plan import EvaluationPlan
 
 RESULTS = Path(__file__).parent / "results"
-MEASURES = tuple(parse_measures("precision@1,ndcg@10"))
+METRICS = tuple(parse_metrics("precision@1,ndcg@10"))
 CELLS = tuple(Cell("none", entry.name) for entry in FUSIONS if entry.reads == "ranks" and not entry.parameters.trained)
 
 
@@ -42,15 +42,15 @@ def main() -> None:
     views = lists.layout.views
     figures = {}
     for tied in ("by_id", "mean_rank"):
-        plan = EvaluationPlan(lists.layout, CELLS, views, "group", MEASURES, policies=Policies(tied=tied))
+        plan = EvaluationPlan(lists.layout, CELLS, views, "group", METRICS, policies=Policies(tied=tied))
         total = plan.new_tally()
         for tally in count(engine, lists, plan, None, None).values():
             total.counts += tally.counts
         for v, view in enumerate(views):
-            for measure in MEASURES:
-                values = total.values(v, 0, measure)
-                figures[tied, view, measure] = [100 * (values[plan.grid.column_of[cell]] or 0.0) for cell in CELLS]
-    header = [f"{view} {measure}" for view in views for measure in MEASURES]
+            for metric in METRICS:
+                values = total.values(v, 0, metric)
+                figures[tied, view, metric] = [100 * (values[plan.grid.column_of[cell]] or 0.0) for cell in CELLS]
+    header = [f"{view} {metric}" for view in views for metric in METRICS]
     lines = [
         f"{config.dataset}: {', '.join(lists.layout.retrievers)}. By label id, then the change with mean ranks.",
         "",
@@ -58,7 +58,7 @@ def main() -> None:
         "|---" * (len(header) + 1) + "|",
     ]
     for n, cell in enumerate(CELLS):
-        pairs = [(figures["by_id", v, m][n], figures["mean_rank", v, m][n]) for v in views for m in MEASURES]
+        pairs = [(figures["by_id", v, m][n], figures["mean_rank", v, m][n]) for v in views for m in METRICS]
         lines.append(f"| {cell.fusion} | {' | '.join(f'{old:.2f} {new - old:+.2f}' for old, new in pairs)} |")
     print("\n".join(lines))
     if arguments.write:
