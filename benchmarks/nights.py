@@ -237,12 +237,13 @@ def main() -> None:
     parser.add_argument("--years", type=int, default=1_000, help="quiet years of decisions alone")
     arguments = parser.parse_args()
     jobs = [(seed, repeated) for seed in range(arguments.rounds) for repeated in (False, True)]
+    parameters = f"--rounds {arguments.rounds} --years {arguments.years}"
     spawn = get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="nights-") as place, ProcessPoolExecutor(2, spawn) as pool:
         outcomes = [night for nights in pool.map(partial(whole_nights, place), jobs) for night in nights]
         wrong = [night for night in outcomes if night.wrong]
         lines = [
-            *("# Simulated nights", "", "Made by `python -m benchmarks.nights`.", ""),
+            *("# Simulated nights", "", f"Made by `python -m benchmarks.nights {parameters}`.", ""),
             *(f"## {len(outcomes):,} whole nights, {len(wrong)} wrong", "", _paragraph(WHOLE), ""),
             *event_table(outcomes),
             *([""] + [f"- {night}" for night in wrong] if wrong else []),
