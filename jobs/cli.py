@@ -17,26 +17,13 @@ from jobs.help import HELP, given_settings, parsed
 from jobs.runtime import signals
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from jobs.inputs.local_files import InputFile
     from jobs.nights.night import Night
     from jobs.settings.config import Config
 
 
-def _session(config: Config, files: Iterable[InputFile] = (), prepared: bool = False) -> SparkSession:
-    """A session, after seeing that the input files are there, that the dataset is prepared where it must be, and that
-    the results may be written: a refusal should not cost a JVM, let alone hours of work."""
-    from jobs.engines.session import get_session
-    from jobs.storage.workspace import Workspace, check_prepared
-
-    _check_places(config, files)
-    if prepared:
-        check_prepared(Workspace.of(config).prepared)
-    return get_session(config.spark)
-
-
 def _check_places(config: Config, files: Iterable[InputFile]) -> None:
+    """See that the input files are there and that everything may be written: a refusal is to cost no work."""
     from jobs.inputs.local_files import check_files
     from jobs.storage.folders import check_output
     from jobs.storage.workspace import check_work
@@ -44,15 +31,6 @@ def _check_places(config: Config, files: Iterable[InputFile]) -> None:
     check_files(config.spark, files)
     check_output(config.output)
     check_work(config)
-
-
-def _dataset_session(config: Config) -> SparkSession:
-    """A session for a job that reads the dataset's files."""
-    from jobs.datasets.formats import check_settings
-    from jobs.inputs.local_files import dataset_files
-
-    check_settings(config.prepare)
-    return _session(config, dataset_files(config.prepare))
 
 
 def evaluate(config: Config) -> None:
@@ -104,20 +82,24 @@ def prepare(config: Config) -> None:
 
 
 def retrieve(config: Config) -> None:
-    from jobs.engines.spark import SparkEngine
+    from jobs.datasets.engine import prepared_engine
     from jobs.retrievers import driver as job
 
-    job.check(config)
-    engine = SparkEngine(_session(config, prepared=True), config.spark.partitions)
+    _check_places(config, ())
+    engine = prepared_engine(config)
     for name, lists in job.run(engine, config).items():
         print(f"{name} candidates are in {lists}")
 
 
 def run(config: Config) -> None:
+    from jobs.datasets.formats import check_settings
     from jobs.evaluation import pipeline as job
+    from jobs.inputs.local_files import dataset_files
     from jobs.reporting.terminal import summary
 
-    print(summary(job.run(_dataset_session(config), config), job.with_results(config)))
+    check_settings(config.prepare)
+    _check_places(config, dataset_files(config.prepare))
+    print(summary(job.run(None, config), job.with_results(config)))
     job.announce(config, job.REPORT)
     report(job.reported(config))
 

@@ -430,11 +430,11 @@ def retrieve(
     config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
 ) -> dict[str, str]:
     """Candidates of every fold's test and validation texts by all configured retrievers. Returns the table of each."""
-    from jobs.engines.spark import SparkEngine
+    from jobs.datasets.engine import prepared_engine
     from jobs.retrievers import driver as job
 
     resolved = _configured(config, settings or {})
-    return job.run(SparkEngine(_session(resolved, spark), resolved.spark.partitions), resolved)
+    return job.run(prepared_engine(resolved, spark), resolved)
 
 
 def run(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Evaluation:
@@ -443,7 +443,7 @@ def run(config: Config | str, settings: Settings | None = None, spark: SparkSess
     from jobs.reporting import report as report_job
 
     resolved = _configured(config, settings or {})
-    result = job.run(_session(resolved, spark), resolved)
+    result = job.run(spark, resolved)
     report_job.run(job.reported(resolved))
     return Evaluation(result, job.with_results(resolved))
 
@@ -478,9 +478,3 @@ def doctor(config: Config | str | None = None, settings: Settings | None = None)
     from jobs.engines import doctor as job
 
     return job.run(_configured(config, settings or {}))
-
-
-def _session(config: Config, spark: SparkSession | None) -> SparkSession:
-    from jobs.engines.session import get_session
-
-    return spark or get_session(config.spark)

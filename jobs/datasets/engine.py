@@ -1,4 +1,4 @@
-"""Which engine prepares a dataset: this process, or Spark."""
+"""Which engine prepares a dataset and retrieves from it: this process, or Spark."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from jobs.inputs.engines import LOCAL, spark_reason
 from jobs.runtime.log import log
 from jobs.settings.config import Config
 from jobs.settings.prepare import PrepareSettings, paths_of
+from jobs.storage.workspace import Workspace, check_prepared
 from udfs.splits import files_of
 
 if TYPE_CHECKING:
@@ -42,8 +43,19 @@ def _sources(settings: PrepareSettings) -> _Sources:
 def dataset_engine(config: Config, spark: SparkSession | None = None) -> Engine[Any]:
     """The engine that `grid.engine` names; `auto` takes this process where nothing asks for Spark."""
     check_settings(config.prepare)
+    return _engine(config, _sources(config.prepare), spark)
+
+
+def prepared_engine(config: Config, spark: SparkSession | None = None) -> Engine[Any]:
+    """The same for what reads the prepared tables, which must be there."""
+    place = Workspace.of(config)
+    check_prepared(place.prepared)
+    return _engine(config, _Sources([place.samples, place.labels, place.folds]), spark)
+
+
+def _engine(config: Config, sources: _Sources, spark: SparkSession | None) -> Engine[Any]:
     name = config.grid.engine
-    reason = spark_reason(config, _sources(config.prepare), spark) if name == "auto" else None  # type: ignore[arg-type]
+    reason = spark_reason(config, sources, spark) if name == "auto" else None  # type: ignore[arg-type]
     if name == LOCAL or (name == "auto" and reason is None):
         log(f"engine: local{', in this process' if name == 'auto' else ''}")
         return LocalEngine()

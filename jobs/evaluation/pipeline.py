@@ -6,13 +6,12 @@ What is done already is not done again.
 from __future__ import annotations
 
 from collections.abc import Callable
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from jobs.datasets import prepare
 from jobs.datasets.engine import dataset_engine
 from jobs.engines.credentials import job
-from jobs.engines.spark import SparkEngine
+from jobs.engines.engine import Engine
 from jobs.evaluation import evaluate
 from jobs.evaluation.result import Result
 from jobs.retrievers import driver
@@ -20,6 +19,9 @@ from jobs.runtime.log import log
 from jobs.settings.base import OutputSettings
 from jobs.settings.config import Config
 from jobs.storage.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PREPARE, EVALUATE, REPORT = "prepare", "evaluate", "report"
 """The steps beside the retrievers, each of which is a step of its own."""
@@ -39,27 +41,29 @@ def announce(config: Config, step: str) -> None:
 
 
 @job
-def run(spark: SparkSession, config: Config) -> Result:
+def run(spark: SparkSession | None, config: Config) -> Result:
     """Prepare, retrieve (and take what `inputs.candidates` brings), evaluate."""
-    config = with_candidates(spark, config, announce)
+    driver.check(config)
+    needed = _needed_session(spark)
+    config = with_candidates(dataset_engine(config, needed), config, announce)
     announce(config, EVALUATE)
-    return evaluate.run(_needed_session(spark), config)
+    return evaluate.run(needed, config)
 
 
-def _needed_session(spark: SparkSession) -> SparkSession | None:
+def _needed_session(spark: SparkSession | None) -> SparkSession | None:
     """The session if it may have a cluster behind it. On one machine `auto` does without it where the data is small:
     in this process no worker has to start."""
-    return None if str(spark.conf.get("spark.master", "")).startswith("local") else spark
+    return None if spark is None or str(spark.conf.get("spark.master", "")).startswith("local") else spark
 
 
 @job
 def with_candidates(
-    spark: SparkSession, config: Config, begin: Callable[[Config, str], object] = lambda config, step: None
+    engine: Engine[Any], config: Config, begin: Callable[[Config, str], object] = lambda config, step: None
 ) -> Config:
     """All stages before the evaluation; the configuration with what they wrote as inputs."""
     begin(config, PREPARE)
-    log(prepare.summary(prepare.run(dataset_engine(config, _needed_session(spark)), config), config.prepare.paper))
-    lists = driver.run(SparkEngine(spark, config.spark.partitions), config, lambda entry: begin(config, entry.name))
+    log(prepare.summary(prepare.run(engine, config), config.prepare.paper))
+    lists = driver.run(engine, config, lambda entry: begin(config, entry.name))
     brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
     return evaluated(config, {**lists, **brought})
 

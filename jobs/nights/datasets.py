@@ -220,13 +220,12 @@ def prepare_inputs(spark: SparkSession | None, config: Config, file: str) -> Dat
     """Bring everything before the evaluation up to date."""
     given = config
     if config.prepare.format is not None:
+        from jobs.datasets.engine import dataset_engine
         from jobs.datasets.prepare import input_fingerprints
-        from jobs.engines.session import get_session
         from jobs.evaluation import pipeline as pipeline
 
-        session = spark or get_session(config.spark)
-        inputs = {**input_fingerprints(config.prepare), **brought_inputs(session, config)}
-        config = pipeline.with_candidates(session, config)
+        inputs = {**input_fingerprints(config.prepare), **brought_inputs(spark, config)}
+        config = pipeline.with_candidates(dataset_engine(config, spark), config)
     elif config.inputs.candidates is None or config.inputs.judgements is None:
         raise ConfigError(f"dataset {config.dataset}: set prepare.format, or inputs.candidates and inputs.judgements")
     else:

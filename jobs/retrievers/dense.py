@@ -18,6 +18,7 @@ from jobs.retrievers.stages import Encoded, FoldModels, Job, Work, keep_training
 from jobs.retrievers.tokens import label_rows
 from jobs.retrievers.vectors import (
     base_encoder,
+    encode_fold,
     encode_labels,
     encode_texts,
     fold_encoder,
@@ -77,7 +78,8 @@ def dense_job(work: Work, name: str, settings: DenseSettings) -> Job:
         trained = _train_full(work, settings, encoder)
         encoders = {fold: fold_encoder(trained, encoder, fold) for fold in work.prepared.folds}
         folders = {fold: work.place.vectors(f"tuned-fold={fold}") for fold in encoders}
-        texts = [encode_texts(work, own, folders[fold], fold) for fold, own in encoders.items()]
+        train_texts = settings.train_texts or name == DENSE_TEXTS
+        texts = [encode_fold(work, own, folders[fold], fold, train_texts) for fold, own in encoders.items()]
         labels = [encode_labels(work, settings, own, folders[fold]) for fold, own in encoders.items()]
     else:
         folder = vectors_folder(work, settings, encoder)

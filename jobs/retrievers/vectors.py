@@ -21,7 +21,7 @@ from jobs.runtime.log import Progress
 from jobs.settings.dense import DenseSettings
 from jobs.storage.folders import ResultFolder
 from jobs.storage.stages import fingerprint, run_stage, stage_fingerprint, stage_folder
-from jobs.storage.workspace import VECTORS
+from jobs.storage.workspace import TRAIN, VECTORS
 from udfs.retrieval.encode import (
     MODEL_FOLDER,
     Encoder,
@@ -31,7 +31,7 @@ from udfs.retrieval.encode import (
     in_buckets,
     native_precision,
 )
-from udfs.retrieval.retriever import fold_folder
+from udfs.retrieval.retriever import fold_folder, of_fold
 from udfs.stores.addresses import absolute
 
 SCRATCH = "scratch"
@@ -73,9 +73,18 @@ def vectors_folder(work: Work, settings: DenseSettings, encoder: Encoder) -> str
     return work.place.vectors(f"{slug}-{fingerprint(_identity(encoder))[:8]}")
 
 
-def encode_texts(work: Work, encoder: Encoder, folder: str, fold: int | None = None) -> Encoded:
+def encode_texts(work: Work, encoder: Encoder, folder: str) -> Encoded:
     """The vectors of all texts."""
-    texts = Texts("texts", work.texts, work.prepared.texts, work.prepared.ids)
+    return _encode(work, encoder, folder, Texts("texts", work.texts, work.prepared.texts, work.prepared.ids))
+
+
+def encode_fold(work: Work, encoder: Encoder, folder: str, fold: int, train_texts: bool) -> Encoded:
+    """The vectors of the texts that are listed in a fold, and of its training texts where they are asked for."""
+    prepared = work.prepared
+    roles = [*prepared.listed_roles, *([TRAIN] if train_texts else [])]
+    chosen = of_fold(prepared.folder, prepared.fingerprint, fold, roles, prepared.ids)
+    count = sum(prepared.role_sizes[role][fold] for role in roles)
+    texts = Texts("texts", lambda: work.engine.map(work.texts(), chosen), count, prepared.ids)
     return replace(_encode(work, encoder, folder, texts), fold=fold)
 
 

@@ -118,7 +118,7 @@ def test_prepare_counts_cold_pairs(spark, cold_dataset) -> None:
 
 @pytest.fixture(scope="module")
 def candidates(spark, cold_dataset) -> dict[str, str]:
-    return driver.run(spark, configure(cold_dataset[0], "cold"))
+    return driver.run(SparkEngine(spark, 2), configure(cold_dataset[0], "cold"))
 
 
 @pytest.mark.parametrize("fused", FUSED)

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from jobs.datasets.prepare import run as prepare
 from jobs.datasets.readers import READERS
 from jobs.engines.local import LocalEngine
-from jobs.retrievers.driver import bring_up_to_date
+from jobs.engines.spark import SparkEngine
+from jobs.retrievers import driver
 from jobs.settings.config import load_config
 from jobs.settings.retrievers import RETRIEVERS, load_file
 from jobs.storage.workspace import Workspace
@@ -49,7 +50,8 @@ def test_a_reader_and_a_retriever(spark: SparkSession, reader_file: None, tmp_pa
     assert samples[1]["text"] == "a text about number 1" and len(samples[1]["label_ids"]) == 2
 
     (entry,) = load_file(str(own))
-    lists = spark.read.parquet(f"{bring_up_to_date(spark, config, entry)}/lists.parquet").where("role = 'test'")
+    tables = driver.run(SparkEngine(spark), config)
+    lists = spark.read.parquet(tables[entry.name]).where("role = 'test'")
     assert lists.select("text_id").distinct().count() == 30
 
     raw = READERS["tab-lines"]

@@ -177,6 +177,20 @@ class ListedTexts:
         return [(int(number), batch.take(pa.array(row[fold == number]))) for number in np.unique(fold)]
 
 
+def of_fold(prepared: str, fingerprint: str, fold: int, roles: Sequence[str], ids: pa.DataType) -> Step:
+    """From rows (id, text) to those of the texts that have one of some roles in a fold."""
+    schema = pa.schema([pa.field("id", ids), ("text", pa.string())])
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            for role in roles:
+                for number, rows in listed_texts(prepared, role, fingerprint).of(batch):
+                    if number == fold:
+                        yield rows.cast(schema)
+
+    return Step(run, schema)
+
+
 _opening = Lock()
 
 
