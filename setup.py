@@ -106,6 +106,7 @@ setup(
     install_requires=[
         # Retrievers of the user's own, which workers have no file of.
         "cloudpickle>=3",
+        "jinja2>=3.1",
         # Processes for steps in Python, which unlike the standard library's do not run a user's script again.
         "loky>=3.4.1",
         # fusion/code_cache.py uses private parts, which tests/unit/test_compiled.py looks for.

@@ -26,8 +26,8 @@ from jobs.evaluation.result import read_results
 from jobs.reporting import report as report_job
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.judge import paper_figures
+from jobs.reporting.markdown import table_markdown
 from jobs.reporting.model import PaperFigures
-from jobs.reporting.printing import markdown
 from jobs.reporting.tables import gain_table, grid_tables
 from jobs.settings.config import load_config
 from jobs.storage.workspace import Workspace
@@ -97,8 +97,8 @@ def told(dataset: DatasetReport, paper: PaperFigures, weights: list[str]) -> lis
     ]
     lines += ["|---|---|---:|---|---:|---:|---|"]
     lines += [_line(dataset, paper, aspect) for aspect in paper.rank_correlation]
-    lines += ["", "## The best cell and the single retrievers", "", markdown(gain_table(report, dataset))]
-    lines += ["", "## All cells", "", *map(markdown, grid_tables(report, dataset))]
+    lines += ["", "## The best cell and the single retrievers", "", table_markdown(gain_table(report, dataset))]
+    lines += ["", "## All cells", "", *map(table_markdown, grid_tables(report, dataset))]
     return lines
 
 

@@ -30,10 +30,11 @@ from jobs.reporting.formats import (
 )
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.model import OF_TEXTS, By, LabelChange, Recommendation, Slice, Standing, Verdict, group_order
-from jobs.reporting.tables import Entry, Table, tested
+from jobs.reporting.parts import Entry, Table
+from jobs.reporting.tables import tested
 
 REGRET_RULE = (
-    "of the cells that lose to a single retriever in the fewest aspects (a label group and a measure), the one with "
+    "of the cells that lose to a single retriever in the fewest aspects (a label group and a metric), the one with "
     "the smallest mean regret: its distance from the best cell of an aspect, averaged over all aspects"
 )
 
@@ -59,8 +60,8 @@ def headline(dataset: DatasetReport) -> str:
     sentence = {
         "better": f"Deploy {name}: {over}{tested}, {_tied(first)}",
         "worse": f"Do not fuse: {better} alone is better than {name} on {where} ({gain}{tested})",
-        "not told apart": f"No case for fusion yet: {name} is not told apart from {better} alone on {where} "
-        f"({gain}{tested})",
+        "not significantly different": f"No case for fusion yet: {name} is not significantly different from {better} "
+        f"alone on {where} ({gain}{tested})",
         "tests disagree": f"No clear case for fusion: tests disagree whether {name} {_beats(first.verdict)} {better} "
         f"alone on {where} ({gain}; {evidence(first.verdict)}){tested}",
         "not tested": f"{name} leads, untested: {over}",
@@ -109,7 +110,7 @@ def _tied(standing: Standing) -> str:
         return f"{percent(standing.best_value.mean - standing.value.mean)} below the best, {cell_name(standing.best)}"
     if standing.others_tied:
         return f"tied with {count(standing.others_tied, 'other')}"
-    return f"ahead of all {count(standing.cells - 1)} others"
+    return "ahead of all others"
 
 
 def _exceptions(standings: Sequence[Standing]) -> list[str]:
@@ -117,17 +118,17 @@ def _exceptions(standings: Sequence[Standing]) -> list[str]:
     exceptions = []
     for standing in standings:
         judged = standing.verdict
-        if judged is not None and judged.outcome in ("worse", "not told apart", "tests disagree"):
+        if judged is not None and judged.outcome in ("worse", "not significantly different", "tests disagree"):
             group = labels_of(standing.aspect.label_group)
             exceptions.append(f"{_compared_with(judged)} {standing.better_single} on {group}")
     return exceptions
 
 
 def _compared_with(judged: Verdict) -> str:
-    """A verdict as it stands before the name of a retriever: better than, not told apart from."""
+    """A verdict as it stands before the name of a retriever: better than, not significantly different from."""
     if judged.outcome == "tests disagree":
         return f"tests disagree whether it {_beats(judged)}"
-    link = {"not told apart": "from", "not tested": "against"}
+    link = {"not significantly different": "from", "not tested": "against"}
     return f"{verdict(judged).partition(' (')[0]} {link.get(judged.outcome, 'than')}"
 
 
@@ -263,15 +264,15 @@ def winners_table(dataset: DatasetReport) -> Table | None:
         cell = recommendation.of(aspect.label_group) or recommendation.cell
         chosen, best = values[cell][aspect], values[winner][aspect]
         words = [aspect.label_group, measure_name(aspect), cell_name(winner), figure(best), figure(chosen)]
-        regret = Entry(points(chosen.mean - best.mean))
+        regret = Entry(percent(best.mean - chosen.mean))
         lines.append([*map(Entry, words), regret, Entry("yes" if chosen.bold else "no")])
     name = recommended_name(recommendation)
     rule = MODEL_RULE if recommendation.deployed else REGRET_RULE
-    header = ("labels", "measure", "winner", "its figure", name, "regret", "tied with the winner")
+    header = ("labels", "metric", "winner", "its figure", name, "regret", "tied with the winner")
     return Table(
         "winners",
         f"{dataset.name}. Recommended: {name}, {rule}. Its mean regret is "
-        f"{percent(recommendation.regret, 2)} points over {len(recommendation.winners)} aspects.",
+        f"{percent(recommendation.regret, 2)} points over {len(recommendation.winners)} distinct aspects.",
         [(name,) for name in header],
         "lllrrrl",
         [lines],
@@ -293,9 +294,10 @@ def tie_line(dataset: DatasetReport, standing: Standing) -> str:
     so what that test says stands beside a test over folds."""
     if not standing.value.bold:
         return f"{_tied(standing)}, of {standing.cells} cells"
-    place = "the best" if standing.value.best else "not told apart from the best"
+    several = f" ({standing.results} distinct results)" if standing.results < standing.cells else ""
+    place = "the best" if standing.value.best else "not significantly different from the best"
     test = f" by the {SHORT_TESTS[dataset.test]}" if tested(dataset) else ""
-    line = f"{place} of {standing.cells} cells, {_tied(standing)}{test}"
+    line = f"{place} of {standing.cells} cells{several}, {_tied(standing)}{test}"
     others = _others_in_ranks(dataset, standing)
     if dataset.test != "folds" or others is None:
         return line

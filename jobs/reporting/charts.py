@@ -173,7 +173,7 @@ def in_grid(row: Row) -> bool:
 
 
 def _grid(dataset: DatasetReport, group: str, aspects: list[Aspect]) -> Figure:
-    """A heat map of the decisive measure, and one of the first place, each with the bar of its colours."""
+    """A heat map of the decisive metric, and one of the first place, each with the bar of its colours."""
     precisions = [aspect for aspect in aspects if aspect.metric == "precision"]
     shown = list(dict.fromkeys([decisive(aspects), *precisions[:1]]))
     whole = [row.cell for row in dataset.rows if in_grid(row)]
@@ -230,7 +230,7 @@ def _heat_map(chart: Figure, ax: Axes, dataset: DatasetReport, aspect: Aspect, n
 
 
 def _ranks(dataset: DatasetReport, ranking: Ranking) -> Figure:
-    """The cells by their mean rank; a bar on the right joins those that are not told apart."""
+    """The cells by their mean rank; a bar on the right joins those that are not significantly different."""
     shown = ranking.cells[:RANKS_SHOWN]
     names = [cell_name(ranked.cell) for ranked in shown]
     chart, (ax,) = new_chart(ONE_COLUMN, 0.7 + 0.14 * len(shown))
@@ -248,13 +248,13 @@ def _ranks(dataset: DatasetReport, ranking: Ranking) -> Figure:
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(left=0)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("mean rank; bars join cells\nthat are not told apart")
+    ax.set_xlabel("mean rank; bars join cells\nthat are not significantly different")
     ax.set_title(visible(f"{dataset.name}, {ranking.label_group} labels"))
     return chart
 
 
 def _gain(dataset: DatasetReport, aspects: dict[str, list[Aspect]]) -> Figure:
-    """The best fusion against the best single retriever, by measure and label group."""
+    """The best fusion against the best single retriever, by metric and label group."""
     gains = {gain.aspect: gain for gain in dataset.gains}
     measures = list(dict.fromkeys(measure_name(aspect) for of_group in aspects.values() for aspect in of_group))
     chart, (ax,) = new_chart(ONE_COLUMN, 0.9 + 0.13 * len(measures) * len(aspects))
@@ -268,7 +268,7 @@ def _gain(dataset: DatasetReport, aspects: dict[str, list[Aspect]]) -> Figure:
             y = measures.index(measure_name(aspect)) + shift
             if against.low is not None and against.high is not None:
                 ax.plot([100 * against.low, 100 * against.high], [y, y], color=colour, solid_capstyle="butt")
-            face = colour if verdict.told_apart else "white"
+            face = colour if verdict.significant else "white"
             ax.plot(100 * against.difference, y, mark, color=colour, markerfacecolor=face)
         ax.plot([], [], mark, color=colour, label=visible(f"{group} labels"))
     ax.axvline(0, color="black", linewidth=0.6)
@@ -278,7 +278,7 @@ def _gain(dataset: DatasetReport, aspects: dict[str, list[Aspect]]) -> Figure:
     for edge in range(1, len(measures)):
         ax.axhline(edge - 0.5, color="0.85", linewidth=0.4, zorder=0)
     ax.set_xlabel(
-        "gain over the best single retriever, in points, with\n95% interval; hollow: not told apart, or not tested"
+        "gain over the best single retriever, in points, with\n95% interval; hollow: not significantly different"
     )
     ax.set_title(dataset.name)
     chart.legend(loc="outside upper center", ncols=3, handletextpad=0.2, columnspacing=1)
@@ -338,7 +338,7 @@ def _additions(dataset: DatasetReport, group: str, contributions: list[Contribut
         ax.plot(each, [y] * len(each), "|", color="0.6", markersize=7, zorder=1)
         if added.low is not None and added.high is not None:
             ax.plot([100 * added.low, 100 * added.high], [y, y], color=COLOURS[0], solid_capstyle="butt")
-        face = COLOURS[0] if one.verdict.told_apart else "white"
+        face = COLOURS[0] if one.verdict.significant else "white"
         ax.plot(100 * added.difference, y, MARKS[0], color=COLOURS[0], markerfacecolor=face)
     ax.axvline(0, color="black", linewidth=0.6)
     ax.set_yticks(range(len(names)), names)
@@ -347,7 +347,7 @@ def _additions(dataset: DatasetReport, group: str, contributions: list[Contribut
     first = contributions[0].to_most
     ax.set_xlabel(
         f"{measure_name(first.aspect)} added to the others, in points, with\n95% interval; strokes: added to each "
-        "subset of them;\nhollow: not told apart, or not tested"
+        "subset of them;\nhollow: not significantly different, or not tested"
     )
     ax.set_title(visible(f"{dataset.name}, {group} labels, {cell_name(first.cell)}"))
     return chart

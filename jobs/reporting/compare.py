@@ -77,7 +77,7 @@ class SideBySide:
     texts: dict[str, CommonTexts]
     """By label group."""
     changes: tuple[Change, ...]
-    """Of every common cell and measure, by aspect, those of the best cells first."""
+    """Of every common cell and metric, by aspect, those of the best cells first."""
     settings: tuple[tuple[str, Any, Any], ...]
     """What differs between the two configurations: the setting and its two values."""
     alpha: float
@@ -242,6 +242,6 @@ def _judged(changes: Sequence[Change], alpha: float) -> tuple[Change, ...]:
         outcome: Outcome = "better" if change.tested.difference > 0 else "worse"
         if p >= alpha:
             apart = not change.same and (change.tested.low > 0 or change.tested.high < 0)
-            outcome = "tests disagree" if apart else "not told apart"
+            outcome = "tests disagree" if apart else "not significantly different"
         judged.append(replace(change, p=p, outcome=outcome))
     return tuple(judged)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from string import Template
 
 from fusion.cells import SINGLE
 from jobs.reporting.answer import recommended_name
@@ -19,15 +18,15 @@ from jobs.reporting.formats import (
     measure_name,
     p_value,
     percent,
-    plain,
     points,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.html import asset, table_html
-from jobs.reporting.model import Comparison, decisive, group_order
-from jobs.reporting.printing import escaped, folded, markdown
-from jobs.reporting.tables import Entry, Table
-from jobs.storage.folders import as_table, csv_cells, escape
+from jobs.reporting.html import page_html
+from jobs.reporting.markdown import markdown
+from jobs.reporting.model import Comparison, Outcome, decisive, group_order
+from jobs.reporting.parts import Entry, Facts, Fold, Lines, Section, Table, Text
+from jobs.reporting.terminal import as_text
+from jobs.storage.folders import csv_cells
 
 SHOWN = 10
 """Fusions that a terminal shows of each label group."""
@@ -35,19 +34,21 @@ SAME = "the same"
 OUTCOMES = {
     "better": "rose",
     "worse": "fell",
-    "not told apart": "not told apart",
+    "not significantly different": "not significantly different",
     "tests disagree": "test and interval disagree",
     "not tested": "not tested",
 }
+CSV_OUTCOMES: dict[Outcome, str] = {"not significantly different": "not told apart"}
+"""What files say that programs read."""
 READING = {
     "Change": "The mean over the texts that both results have, in points, with its 95% interval. The two figures "
-    "beside it are over all texts of each result.",
+    "next to it are over all texts of each result.",
     "Test": "Texts are hashed by id into sign blocks, and both results keep the sum of each. Blocks that hold the "
     "same texts with the same judgements in both are compared: random signs of whole blocks, two-sided, Holm-corrected "
     "over all figures that changed. Blocks with a text that only one result has, or that is judged otherwise, "
     "are left out.",
-    "Rose, fell": "The test tells the change from chance. Not told apart: it does not. The same: no block differs. "
-    "Test and interval disagree: it does not, but the 95% interval, which is not corrected, excludes 0.",
+    "Rose, fell": "The change is significant by the test. Not significantly different: it is not. The same: no block "
+    "differs. Test and interval disagree: it is not, but the 95% interval, which is not corrected, excludes 0.",
 }
 
 
@@ -67,8 +68,8 @@ def headline(compared: SideBySide) -> str:
     if change.same:
         return f"{name} is the same in both, over {count(texts.common, 'text')}: {percent(change.after)}."
     difference = f"{_change(change)} over {count(texts.common, 'text')}, p {p_value(change.p)}"
-    if change.outcome == "not told apart":
-        return f"{name}: {before} and {after} are not told apart; {difference}."
+    if change.outcome == "not significantly different":
+        return f"{name}: {before} and {after} are not significantly different; {difference}."
     if change.outcome == "tests disagree":
         return f"{name}: {before} and {after}; the corrected test and the 95% interval disagree: {difference}."
     return f"{name} {OUTCOMES[change.outcome]} from {before} to {after}: {difference}."
@@ -96,7 +97,7 @@ def notes(compared: SideBySide) -> list[str]:
     tested = compared.tested
     if tested:
         verdicts = [_verdict(change) for change in tested]
-        numbers = {word: verdicts.count(word) for word in ("rose", "fell", "not told apart", SAME)}
+        numbers = {word: verdicts.count(word) for word in ("rose", "fell", "not significantly different", SAME)}
         parts = [f"{count(number)} {_verb(word, number)}" for word, number in numbers.items() if number]
         disagree = verdicts.count(OUTCOMES["tests disagree"])
         parts += [f"test and interval disagree about {count(disagree)}"] if disagree else []
@@ -137,12 +138,12 @@ def _text_notes(compared: SideBySide) -> Iterator[str]:
             )
 
 
-def sides(compared: SideBySide) -> str:
+def _sides(compared: SideBySide) -> str:
     """What was compared."""
     parts = [
         f"{side.name} ({side.dataset.result.evaluated.partition(' ')[0]})" for side in (compared.before, compared.after)
     ]
-    return f"{compared.after.dataset.name} \N{MIDDLE DOT} {' beside '.join(parts)}"
+    return f"{compared.after.dataset.name} \N{MIDDLE DOT} {' against '.join(parts)}"
 
 
 def _change(change: Change) -> str:
@@ -159,7 +160,7 @@ def compared_groups(compared: SideBySide) -> list[str]:
 
 
 def decisive_table(compared: SideBySide, group: str, most: int | None = None) -> Table | None:
-    """Every common cell by the decisive measure of a label group, the best of the second result first."""
+    """Every common cell by the decisive metric of a label group, the best of the second result first."""
     of_group = [change for change in compared.changes if change.aspect.label_group == group]
     if not of_group:
         return None
@@ -170,9 +171,9 @@ def decisive_table(compared: SideBySide, group: str, most: int | None = None) ->
     lines = []
     for change in [*singles, *fused[:most]]:
         words = [cell_name(change.cell), percent(change.before), percent(change.after), _change(change)]
-        told_apart = change.outcome in ("better", "worse")
+        significant = change.outcome in ("better", "worse")
         words.append(NOTHING if change.same else p_value(change.p))
-        lines.append([*map(Entry, words), Entry(_verdict(change), bold=told_apart)])
+        lines.append([*map(Entry, words), Entry(_verdict(change), bold=significant)])
     header = ("cell", compared.before.name, compared.after.name, "change [95%]", "p", "verdict")
     texts = count(compared.texts[group].common, "text")
     return Table(
@@ -184,8 +185,8 @@ def decisive_table(compared: SideBySide, group: str, most: int | None = None) ->
     )
 
 
-def measures_table(compared: SideBySide, group: str) -> Table | None:
-    """The change of every measure; bold where it is told from chance."""
+def metrics_table(compared: SideBySide, group: str) -> Table | None:
+    """The change of every metric; bold where it is significant."""
     of_group = [change for change in compared.changes if change.aspect.label_group == group]
     aspects = list(dict.fromkeys(change.aspect for change in of_group))
     if not aspects:
@@ -196,8 +197,8 @@ def measures_table(compared: SideBySide, group: str) -> Table | None:
         entries = [changes.get((cell, aspect)) for aspect in aspects]
         lines.append([Entry(cell_name(cell)), *(_entry(change) for change in entries)])
     return Table(
-        f"measures-{group}",
-        f"{group} labels: the change of every measure, in points; bold: told from chance; =: the same in both.",
+        f"metrics-{group}",
+        f"{group} labels: the change of every metric, in points; bold: significant; =: the same in both.",
         [("cell",), *((measure_name(aspect),) for aspect in aspects)],
         "l" + "r" * len(aspects),
         [lines],
@@ -220,24 +221,6 @@ def settings_table(compared: SideBySide) -> Table | None:
     return Table("settings", "", [(name,) for name in header], "lll", [lines])
 
 
-def terminal(compared: SideBySide) -> str:
-    """The lines that matter."""
-    parts = [f"{plain(sides(compared))}\n{plain(headline(compared))}"]
-    for group in compared_groups(compared):
-        table = decisive_table(compared, group, SHOWN)
-        if table is not None:
-            # The first two columns are set to the left.
-            header = [table.header[0][0], "", *(name for (name,) in table.header[1:])]
-            rows = [[line[0].text, "", *(plain(entry.text) for entry in line[1:])] for line in table.blocks[0]]
-            parts.append(f"{plain(table.caption)}\n{as_table(header, rows)}")
-    parts.append("\n".join(map(plain, notes(compared))))
-    settings = settings_table(compared)
-    if settings is not None:
-        lines = [[entry.text for entry in line] for line in settings.blocks[0]]
-        parts.append(as_table([name for (name,) in settings.header], lines))
-    return "\n\n".join(parts)
-
-
 def changes_csv(compared: SideBySide) -> str:
     """Every figure of both results, shares of 1 in full precision."""
     text = io.StringIO()
@@ -246,7 +229,7 @@ def changes_csv(compared: SideBySide) -> str:
     writer.writerow([*names, "difference", "low", "high", "p", "p_holm", "outcome"])
     for change in compared.changes:
         tested = change.tested or (None, None, None, None)
-        figures = change.before, change.after, *tested, change.p, change.outcome
+        figures = change.before, change.after, *tested, change.p, CSV_OUTCOMES.get(change.outcome, change.outcome)
         writer.writerow(csv_cells([*change.aspect[:3], *change.cell, *figures]))
     return text.getvalue()
 
@@ -259,52 +242,56 @@ def run_lines(side: Side) -> str:
     return f"{side.name}: {', '.join(result.sources)}, {result.evaluated} UTC, version {result.version}; {texts}"
 
 
+def comparison(compared: SideBySide, shown: int | None = None) -> list[Section]:
+    """All that there is to say, by section. `shown`: so many fusions of each label group, the others folded."""
+    groups = compared_groups(compared)
+    sides = compared.before, compared.after
+    settings = settings_table(compared)
+    return [
+        Section(
+            "answer",
+            "Answer",
+            intro=[Text(_sides(compared), "facts"), Text(headline(compared), "lead"), Lines(notes(compared))],
+            hidden=True,
+            style="answer",
+        ),
+        Section("changes", "Changes", intro=[t for group in groups if (t := decisive_table(compared, group, shown))]),
+        Section(
+            "metrics",
+            "Every metric",
+            intro=[
+                Fold(
+                    f"{group} labels",
+                    [table for table in (decisive_table(compared, group) if shown else None, metrics) if table],
+                )
+                for group in groups
+                if (metrics := metrics_table(compared, group))
+            ],
+        ),
+        Section("reading", "How to read this", intro=[Facts(READING)]),
+        Section(
+            "run",
+            "What was compared",
+            intro=[Lines([run_lines(side) for side in sides]), *([settings] if settings else [])],
+        ),
+    ]
+
+
 def change_page(compared: SideBySide) -> str:
     """The page."""
-    groups = compared_groups(compared)
-    tables = [decisive_table(compared, group) for group in groups]
-    settings = settings_table(compared)
-    measures = [measures_table(compared, group) for group in groups]
-    return Template(asset("changes.html")).substitute(
-        title=escape(compared.title),
-        style=asset("base.css") + asset("style.css"),
-        sides=escape(sides(compared)),
-        headline=escape(headline(compared)),
-        notes="".join(f"<li>{escape(note)}</li>" for note in notes(compared)),
-        tables="".join(table_html(table) for table in tables if table),
-        measures="".join(
-            f"<details><summary>{escape(group)} labels</summary>{table_html(table)}</details>"
-            for group, table in zip(groups, measures, strict=True)
-            if table
-        ),
-        reading="".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in READING.items()),
-        settings=table_html(settings) if settings else "",
-        runs="".join(f"<li>{escape(run_lines(side))}</li>" for side in (compared.before, compared.after)),
-        version=escape(compared.version),
-    )
+    return page_html(compared.title, _heading(compared), compared.version, comparison(compared))
 
 
 def change_markdown(compared: SideBySide) -> str:
     """The same for a pull request."""
-    parts = [f"# {escaped(compared.title)}", f"**{escaped(headline(compared))}**", escaped(sides(compared))]
-    parts.append("".join(f"- {escaped(note)}\n" for note in notes(compared)))
-    for group in compared_groups(compared):
-        short = decisive_table(compared, group, SHOWN)
-        if short is None:
-            continue
-        parts += [f"## {escaped(group)} labels", markdown(short)]
-        every = [decisive_table(compared, group), measures_table(compared, group)]
-        parts += folded("Every cell and measure", [markdown(table) for table in every if table])
-    parts += [
-        "## How to read this",
-        "".join(f"- **{name}**: {escaped(text)}\n" for name, text in READING.items()),
-    ]
-    runs = "".join(f"- {escaped(run_lines(side))}\n" for side in (compared.before, compared.after))
-    settings = settings_table(compared)
-    parts += [
-        "## What was compared",
-        runs,
-        *([markdown(settings)] if settings else []),
-        f"Made by xmtc-fusion {compared.version}.",
-    ]
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+    return markdown(compared.title, _heading(compared), comparison(compared, SHOWN), compared.version)
+
+
+def terminal(compared: SideBySide) -> str:
+    """The lines that matter."""
+    answer, changes, *_, run = comparison(compared, SHOWN)
+    return as_text([*answer.intro, *changes.intro, *run.intro[1:]])
+
+
+def _heading(compared: SideBySide) -> str:
+    return f"{compared.after.dataset.name}: {compared.before.name} and {compared.after.name}"

@@ -11,6 +11,7 @@ from fusion.cells import Cell
 from fusion.metrics import Aspect
 from jobs.evaluation.result import Result
 from jobs.reporting.findings import Contribution, Example, GroupStrategies
+from jobs.reporting.formats import joined
 from jobs.reporting.judge import (
     Judged,
     Pairs,
@@ -195,3 +196,9 @@ class Report:
     version: str
     night: NightBanner | None = None
     """Of the night that the report belongs to."""
+
+    @property
+    def heading(self) -> str:
+        """The datasets that it is about."""
+        names = [dataset.name for dataset in self.datasets]
+        return joined(names) if names else self.title

@@ -11,10 +11,12 @@ from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.findings import Example, ExampleLabel
 from jobs.reporting.formats import MINUS, cell_name, measure_name, percent, points
 from jobs.reporting.model import group_order
-from jobs.reporting.tables import Entry, Table
+from jobs.reporting.parts import Entry, Table
 
 SHOWN = 5
 """Texts of each kind and label group; the table `examples` of the results may have more."""
+FIRST_WORDS = 8
+"""Of a text, which stay in sight while its lists are folded."""
 SIGN = "\N{CHECK MARK}"
 """Stands before a relevant label, so that it is seen without colour or weight, too."""
 EXAMPLES_TITLE = "Texts most helped and most hurt"
@@ -54,10 +56,13 @@ def outcome_title(outcome: str) -> str:
 
 
 def example_title(example: Example) -> str:
-    """The text with its two figures, in percent."""
+    """The text with its two figures, in percent, and its first words."""
     change = points(example.value - example.retriever_value)
     sides = f"{percent(example.value)} against {percent(example.retriever_value)}"
-    return f"Text {example.text_id}: {change} ({sides})"
+    words = example.excerpt.split()
+    more = " \N{HORIZONTAL ELLIPSIS}" if len(words) > FIRST_WORDS else ""
+    first = f". {' '.join(words[:FIRST_WORDS])}{more}" if words else ""
+    return f"Text {example.text_id}: {change} ({sides}){first}"
 
 
 def example_lists(example: Example) -> Table:

@@ -72,9 +72,9 @@ def input_count_text(key: str) -> str:
     return INPUT_COUNTS[kind].format(retriever) if kind in INPUT_COUNTS else key
 
 
-def count(number: int, noun: str = "") -> str:
+def count(number: int, noun: str = "", plural: str = "") -> str:
     """1,234; with a noun, "1 text" or "1,234 texts"."""
-    return f"{number:,}" + (f" {noun}{'s' * (number != 1)}" if noun else "")
+    return f"{number:,}" + (f" {noun if number == 1 else plural or noun + 's'}" if noun else "")
 
 
 def span(low: int, high: int) -> str:
@@ -197,7 +197,7 @@ def objective_name(objective: str) -> str:
 
 
 def cutoff(aspect: Aspect) -> str:
-    """@10; nothing for a measure of the whole ranking."""
+    """@10; nothing for a metric of the whole ranking."""
     return f"@{aspect.k}" if aspect.k else ""
 
 

@@ -177,7 +177,7 @@ def verdict_of(comparison: Comparison, folds: int, test: Test, alpha: float) -> 
     low, high = comparison.low, comparison.high
     finds["interval"] = low is not None and high is not None and (low > 0 or high < 0)
     found_by, missed_by = (tuple(test for test, found in finds.items() if found is wanted) for wanted in (True, False))
-    outcome: Outcome = "tests disagree" if found_by else "not told apart"
+    outcome: Outcome = "tests disagree" if found_by else "not significantly different"
     return Verdict(outcome, folds, comparison.texts, higher, found_by, missed_by)
 
 
@@ -202,7 +202,7 @@ def compared_pairs(result: Result) -> Pairs:
 
 
 def compared_aspects(aspects: Iterable[Aspect]) -> list[Aspect]:
-    """Of each label group the decisive measure and the first precision, by the paper's protocol."""
+    """Of each label group the decisive metric and the first precision, by the paper's protocol."""
     shown = []
     of_protocol = [aspect for aspect in aspects if aspect.ideal == ALL]
     for group in dict.fromkeys(aspect.label_group for aspect in of_protocol):

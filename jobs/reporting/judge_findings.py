@@ -132,7 +132,7 @@ def _tests(
 
 def _between(pairs: Mapping[tuple[Cell, Cell], Comparison], one: Cell, other: Cell) -> Comparison | None:
     """One cell less another; the pair may stand there the other way round. Results that are the same in every text are
-    not told apart by any test."""
+    not significantly different by any test."""
     found = pairs.get((one, other))
     if found is None and (other, one) in pairs:
         found = _reversed(pairs[other, one])

@@ -13,7 +13,7 @@ from jobs.settings.sections import Test
 
 Evidence = Test | Literal["interval"]
 """A test, or the 95% interval over the texts, which is not corrected for other comparisons."""
-Outcome = Literal["better", "worse", "not told apart", "tests disagree", "not tested"]
+Outcome = Literal["better", "worse", "not significantly different", "tests disagree", "not tested"]
 
 
 def decisive(aspects: Iterable[Aspect]) -> Aspect:
@@ -59,7 +59,7 @@ class Verdict:
     """Where tests disagree: which of them find a difference, and which do not."""
 
     @property
-    def told_apart(self) -> bool:
+    def significant(self) -> bool:
         return self.outcome in ("better", "worse")
 
 
@@ -74,7 +74,7 @@ class Value:
     best: bool
     """Whether this is the best of the fused cells."""
     bold: bool
-    """Best, or not told apart from it by the deciding test."""
+    """Best, or not significantly different from it by the deciding test."""
     against_best: Comparison | None
     """None for the best cell itself."""
 
@@ -182,9 +182,10 @@ class Standing:
     best: Cell
     best_value: Value
     others_tied: int
-    """Distinct results beside its own that are best or not told apart from the best; counted if it is one of them."""
+    """Other results that are best or not significantly different from the best; counted if it is one of them."""
     cells: int
-    """Distinct results of fusion."""
+    results: int
+    """Distinct results of these cells: a fusion that reads only ranks has one for all normalisations."""
     singles: dict[str, Value]
     better_single: str | None
     comparison: Comparison | None
@@ -260,7 +261,7 @@ class RankedCell:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The cells of a label group by their mean rank; cells of one tie are not told apart."""
+    """The cells of a label group by their mean rank; cells of one tie are not significantly different."""
 
     label_group: str
     cells: tuple[RankedCell, ...]

@@ -5,30 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from string import Template
 from typing import Any
 
 from fusion.cells import SINGLE, Cell
 from fusion.errors import visible
 from fusion.metrics import Aspect
-from fusion.statistics.coverage import FEWEST_PAIRS
-from jobs.reporting import sections
 from jobs.reporting.dataset import DatasetReport, Report
+from jobs.reporting.document import document
 from jobs.reporting.findings import GroupStrategies
 from jobs.reporting.formats import TEST_NAMES, TESTS, cell_name, objective_name, shown_cell, verdict
-from jobs.reporting.html import asset, night_html
+from jobs.reporting.html import asset, page_html
 from jobs.reporting.model import Agreement, Band, Comparison, Gain, PaperFigures, Ranking, Row, Share, Value
 from jobs.reporting.recommend import corrected_band_p
-from jobs.reporting.sections import (
-    ADDITIONS_LINK,
-    EXAMPLES_LINK,
-    STRATEGIES_LINK,
-    additions_section,
-    examples_section,
-    strategies_section,
-)
 from jobs.reporting.tables import distinct_rows, out_of_order, warnings
-from jobs.storage.folders import escape
 
 LARGEST = 3_000_000
 """Bytes that a page may have. Beyond them it leaves out details, and says so."""
@@ -47,6 +36,8 @@ _SCRIPTS = (
     "page.js",
 )
 """In the order they need each other; the last one starts the page."""
+PLACE = "<data>"
+"""Where the data go: no text of a page has such a mark."""
 _DIGITS = 6
 """Significant digits of the figures."""
 
@@ -64,33 +55,13 @@ class _Rows:
 
 def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
     """The page: data, style and script inside. Pages beside it, by name, are linked at the top."""
-    links = "".join(f' <a href="{escape(file)}">{escape(name)}</a>' for name, file in beside)
-    sets = report.datasets
-    fixed = {
-        "title": escape(report.title),
-        "version": escape(report.version),
-        "style": asset("base.css") + asset("style.css"),
-        "script": "\n".join(asset(name) for name in _SCRIPTS),
-        "beside": links,
-        "night": night_html(report.night) if report.night else "",
-        "answers": "\n".join(map(sections.answer, sets)),
-        "strategies": strategies_section(sets),
-        "strategies_link": STRATEGIES_LINK if any(dataset.strategies for dataset in sets) else "",
-        "losses": "\n".join(map(sections.losses, sets)),
-        "losses_title": "Where it loses" if any(dataset.recommendation for dataset in sets) else "By label frequency",
-        "labels": "\n".join(map(sections.labels, sets)),
-        "additions": (additions := additions_section(sets)),
-        "additions_link": ADDITIONS_LINK if additions else "",
-        "fewest": str(FEWEST_PAIRS),
-        "tables": "\n".join(sections.tables(report, dataset) for dataset in sets),
-        "reading": sections.reading(report),
-        "runs": "\n".join(map(sections.run_card, sets)),
-    }
-    template = Template(asset("page.html"))
+    script = "\n".join(asset(name) for name in _SCRIPTS)
+    names = report.title, report.heading, report.version
     for left_out in range(LEVELS):
-        examples = examples_section(sets, left_out >= LEVELS - 1)
-        link = EXAMPLES_LINK if examples else ""
-        html = template.substitute(fixed, examples=examples, examples_link=link, data=_json(_report(report, left_out)))
+        if left_out in (0, LEVELS - 1):
+            sections = document(report, examples=left_out == 0)
+            around = page_html(*names, sections, beside=beside, script=script, data=PLACE)
+        html = around.replace(PLACE, _json(_report(report, left_out)), 1)
         if len(html.encode()) < LARGEST:
             break
     return html
@@ -198,7 +169,7 @@ def _gain(gain: Gain, dataset: DatasetReport, rows: _Rows) -> dict[str, Any]:
         "better_single": rows.of(Cell(SINGLE, gain.better_single)),
         "best": rows.of(gain.best),
         "comparison": _comparison(gain.comparison),
-        "told": gain.verdict.told_apart,
+        "told": gain.verdict.significant,
         "verdict": verdict(gain.verdict),
     }
 

@@ -152,7 +152,7 @@ def _outcome(difference: float, p: float | None, alpha: float) -> Outcome:
     if p is None:
         return "not tested"
     if p >= alpha:
-        return "not told apart"
+        return "not significantly different"
     return "better" if difference > 0 else "worse"
 
 
@@ -203,10 +203,18 @@ def recommendation(
         slices = [_slices(one, standing, of_bands, sizes, alpha) for one in (cell, standing.best)]
         of_best = slices[1] if standing.best != cell else ()
         standings.append(replace(standing, choice=choice, slices=slices[0], best_slices=of_best))
-    winners = {aspect: cells[0] for aspect, cells in least_regret.winners.items()}
+    winners = {aspect: least_regret.winners[aspect][0] for aspect in distinct_aspects(means)}
     cells = {standing.aspect.label_group: standing.cell for standing in standings}
     regrets = [means[aspect][winner] - means[aspect][cells[aspect.label_group]] for aspect, winner in winners.items()]
     return Recommendation(math.fsum(regrets) / len(regrets), winners, tuple(standings), bool(deployed))
+
+
+def distinct_aspects(means: Mapping[Aspect, Mapping[Cell, float]]) -> list[Aspect]:
+    """Of the aspects in which all cells have the same figures, the first: nDCG@1 is P@1, and says nothing new."""
+    first: dict[frozenset[tuple[str, Cell, float]], Aspect] = {}
+    for aspect, cells in means.items():
+        first.setdefault(frozenset((aspect.label_group, cell, round(mean, 9)) for cell, mean in cells.items()), aspect)
+    return list(first.values())
 
 
 def _slices(
@@ -244,7 +252,8 @@ def _standing(
         best=next(other for other, value in fused.items() if value.best),
         best_value=next(value for value in fused.values() if value.best),
         others_tied=len(bold - {shown_cell(cell)}) if values[cell].bold else 0,
-        cells=len({shown_cell(other) for other in fused}),
+        cells=len(fused),
+        results=len({shown_cell(other) for other in fused}),
         singles=gain.singles if gain else {},
         better_single=gain.better_single if gain else None,
         comparison=comparison,

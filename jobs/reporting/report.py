@@ -12,6 +12,7 @@ from jobs.reporting import charts, printing
 from jobs.reporting.compare import SideBySide, side_by_side
 from jobs.reporting.compare_words import change_markdown, change_page, changes_csv
 from jobs.reporting.dataset import DatasetReport, Report
+from jobs.reporting.markdown import report_markdown
 from jobs.reporting.page import page
 from jobs.reporting.tables import file_names
 from jobs.runtime.log import log
@@ -94,7 +95,7 @@ def write(report: Report, folder: ResultFolder, with_charts: bool, beside: Seque
         folder.write_bytes(f"figures/{name}.svg", charts.save(chart, "svg"))
         folder.write_bytes(f"figures/{name}.png", charts.save(chart, "png"))
         paths[name] = f"figures/{name}.png"
-    folder.write_text("report.md", printing.report_markdown(report, paths))
+    folder.write_text("report.md", report_markdown(report, paths))
     folder.write_text("all-tables.tex", printing.latex_document(report))
     names = file_names(dataset.name for dataset in report.datasets)
     for dataset in report.datasets:

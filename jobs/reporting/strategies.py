@@ -24,8 +24,8 @@ from jobs.reporting.formats import (
 )
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.model import Band, Value
+from jobs.reporting.parts import Entry, Table
 from jobs.reporting.recommend import corrected_band_p
-from jobs.reporting.tables import Entry, Table
 
 
 def pays_from(curve: Sequence[CurvePoint]) -> int | None:
@@ -119,7 +119,7 @@ def pair_table(dataset: DatasetReport) -> Table | None:
     return Table(
         "strategy-pairs",
         f"{dataset.name}. Every two strategies, and each against the best retriever, over all test texts in the "
-        "decisive measure; p over texts is Holm-corrected over the label group.",
+        "decisive metric; p over texts is Holm-corrected over the label group.",
         [(name,) for name in header],
         "lllrrrl",
         blocks,
@@ -129,7 +129,7 @@ def pair_table(dataset: DatasetReport) -> Table | None:
 def _pair_line(group: GroupStrategies, test: Tested) -> list[Entry]:
     words = [group.label_group, str(test.cell), cell_name(test.against), gained(test.comparison, 2)]
     words += [p_value(test.comparison.p_folds), p_value(test.comparison.p_queries)]
-    return [*map(Entry, words), Entry(verdict(test.verdict), bold=test.verdict.told_apart)]
+    return [*map(Entry, words), Entry(verdict(test.verdict), bold=test.verdict.significant)]
 
 
 def optimism_lines(dataset: DatasetReport) -> list[str]:

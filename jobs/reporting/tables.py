@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from itertools import count as numbers
-from typing import NamedTuple
 
 from fusion.cells import Cell
 from fusion.labels import ALL
@@ -32,32 +31,10 @@ from jobs.reporting.formats import (
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.model import Row, Value, decisive, group_order
 from jobs.reporting.night import FALLEN, NightBanner
+from jobs.reporting.parts import BEST, Entry, Table
 
 WIDEST = 12
 """Aspects that fit beside each other on a page."""
-BEST = "\N{DAGGER}"
-
-
-class Entry(NamedTuple):
-    """What stands in a line and column."""
-
-    text: str
-    bold: bool = False
-    best: bool = False
-
-
-class Table(NamedTuple):
-    """A table to print."""
-
-    name: str
-    caption: str
-    header: list[tuple[str, ...]]
-    """Of each column, from the widest heading it stands under to its own."""
-    align: str
-    """Of each column, l or r."""
-    blocks: list[list[list[Entry]]]
-    """Lines, in blocks that are set apart."""
-    warnings: Collection[str] = ()
 
 
 def fall_table(night: NightBanner) -> Table | None:
@@ -119,7 +96,10 @@ def bold_face(report: Report, dataset: DatasetReport) -> str:
     test = f"{TESTS[dataset.test]}; alpha = {report.alpha:g}"
     if report.test != dataset.test:
         test += "; one fold leaves nothing for a test over folds"
-    return f"Bold: the best fusion of a column ({BEST}) and those not told apart from it by the deciding test ({test})."
+    return (
+        f"Bold: the best fusion of a column ({BEST}) and those not significantly different from it by the deciding "
+        f"test ({test})."
+    )
 
 
 def tested(dataset: DatasetReport) -> bool:
@@ -208,11 +188,11 @@ def gain_table(report: Report, dataset: DatasetReport) -> Table:
     ideal = any(gain.aspect.ideal != ALL for gain in shown)
     return Table(
         "gain",
-        f"{dataset.name}. The best fusion of each measure beside the single retrievers, in percent. Gain: over the "
+        f"{dataset.name}. The best fusion of each metric next to the single retrievers, in percent. Gain: over the "
         "better of them, in points, with its 95% interval; effect: mean difference over its standard deviation between "
         f"texts. {_rests_on(dataset)}" + " (group): the ideal ranking holds only labels of the group." * ideal,
         [
-            *(("", name) for name in ("labels", "measure", *singles, "best", "fusion", "gain", "effect")),
+            *(("", name) for name in ("labels", "metric", *singles, "best", "fusion", "gain", "effect")),
             *(("p", name.replace("randomization", "random.")) for name in TESTS),
             ("", "verdict"),
         ],
@@ -243,8 +223,8 @@ def tie_table(report: Report, dataset: DatasetReport) -> Table:
         lines.append(line)
     return Table(
         "ties",
-        f"Fusions, of {len(cells)}, that are best or not told apart from the best (alpha = {report.alpha:g}); "
-        "the test in bold decides the bold face.",
+        f"Cells, of {len(cells)}, that are best or not significantly different from the best (alpha = "
+        f"{report.alpha:g}); the test in bold decides the bold face.",
         [("", "test"), *((aspect.label_group, measure_name(aspect)) for aspect in aspects)],
         "l" + "r" * len(aspects),
         [lines],
@@ -315,5 +295,5 @@ def overview_table(report: Report) -> Table:
                 name = dataset.name + (" (!)" if warnings(dataset) else "")
                 words = (name, aspect.label_group, measure_name(aspect), single, best, gained(gain.comparison))
                 lines.append([*map(Entry, words), Entry(verdict(gain.verdict))])
-    header = ("dataset", "labels", "measure", "best single", "best fusion", "gain [95%]", "verdict")
+    header = ("dataset", "labels", "metric", "best single", "best fusion", "gain [95%]", "verdict")
     return Table("overview", "", [(name,) for name in header], "lllllrl", [lines])

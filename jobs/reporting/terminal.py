@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from textwrap import fill
 from typing import Any
 
 from fusion.cells import SINGLE, Cell
 from fusion.errors import visible
-from fusion.metrics import decisiveness
 from fusion.models.features import OTHER
 from fusion.registry import FUSIONS, NORMALIZATIONS
 from jobs.evaluation.examples import ExplainedText
@@ -18,42 +17,33 @@ from jobs.reporting.answer import headline, loss_line, unseen_lines
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import cell_name, count, figure, input_count_text, p_values, plain, shown_cell, verdict
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.model import Gain
-from jobs.reporting.strategies import STRATEGIES_TITLE, curve_lines, optimism_lines, strategies_meaning, strategy_table
+from jobs.reporting.model import Gain, decisive
+from jobs.reporting.parts import Entry, Group, Lines, Part, Table, Text
+from jobs.reporting.strategies import curve_lines, optimism_lines, strategy_table
 from jobs.settings.config import Config
 from jobs.storage.folders import as_table, escape, one_line
 from udfs.fuse import column_names
 
-BEST = 10
+SHOWN = 10
+"""Cells of each label group."""
+LINE_WIDTH = 110
 
 
 def summary(result: Result, config: Config) -> str:
-    """For each label group the single retrievers and the best cells, in percent, as mean(std) over the folds."""
+    """What matters most: the best cells of each label group, what to deploy, and counts about the input."""
     dataset = DatasetReport(result, config.report.test, config.report.alpha)
-    parts = [_group(dataset, group) for group in dataset.texts]
-    parts += [_strategies(dataset)] if dataset.strategies else []
-    parts.append(_answer(dataset))
-    counts = [
-        plain(f"  {count(number)} {input_count_text(key)}") for key, number in result.input_counts.items() if number
-    ]
-    parts.append("Counts:\n" + "\n".join(counts))
-    if config.output.path is not None:
-        parts.append(f"Written to {config.output.path}")
-    return "\n".join(parts)
+    parts: list[Part] = [part for group in dataset.texts for part in _group(dataset, group)]
+    if dataset.strategies:
+        parts += [strategy_table(dataset), Lines([*optimism_lines(dataset), *curve_lines(dataset)])]
+    parts.append(Lines(_answer(dataset)))
+    counts = [f"{count(number)} {input_count_text(key)}" for key, number in result.input_counts.items() if number]
+    parts.append(Group("Counts:", [Lines([f"  {line}" for line in counts])]))
+    written = f"\nWritten to {config.output.path}" if config.output.path is not None else ""
+    return as_text(parts) + written
 
 
-def _strategies(dataset: DatasetReport) -> str:
-    """What was chosen on validation texts, and what that gives on test texts."""
-    table = strategy_table(dataset)
-    header = [plain(" ".join(filter(None, names))) for names in table.header]
-    rows = [[plain(entry.text) for entry in line] for block in table.blocks for line in block]
-    lines = [*optimism_lines(dataset), *curve_lines(dataset)]
-    meaning = plain(f"{STRATEGIES_TITLE}: {strategies_meaning(dataset)}")
-    return "\n".join([meaning, as_table(header, rows), *map(plain, lines), ""])
-
-
-def _answer(dataset: DatasetReport) -> str:
-    """What to deploy, and where it loses most."""
+def _answer(dataset: DatasetReport) -> list[str]:
+    """What to deploy, where it loses most, and what each retriever adds."""
     standings = dataset.recommendation.standings[:1] if dataset.recommendation else ()
     losses = [
         (loss.share - loss.of_single, f"It loses most to {loss_line(loss, standing)}.")
@@ -62,22 +52,30 @@ def _answer(dataset: DatasetReport) -> str:
     ]
     unseen = unseen_lines(dataset)[:1] if dataset.unseen else []
     losing = [line for _, line in sorted(losses)[:1]]
-    return "\n".join(map(plain, [headline(dataset), *losing, *unseen, *addition_lines(dataset), ""]))
+    return [headline(dataset), *losing, *unseen, *addition_lines(dataset)]
 
 
-def _group(dataset: DatasetReport, group: str) -> str:
+def _group(dataset: DatasetReport, group: str) -> list[Part]:
+    """The single retrievers and the best cells, in percent, as mean(std) over the folds, and the gain of the best."""
     aspects = [aspect for aspect in dataset.aspects if aspect.label_group == group and aspect.ideal == "all"]
-    decisive = max(aspects, key=lambda aspect: decisiveness(aspect.metric_at_k))
-    cells = {shown_cell(row.cell): row.values for row in dataset.rows if decisive in row.values}
-    ranked = sorted(cells, key=lambda cell: -cells[cell][decisive].mean)
+    first = decisive(aspects)
+    cells = {shown_cell(row.cell): row.values for row in dataset.rows if first in row.values}
+    ranked = sorted(cells, key=lambda cell: -cells[cell][first].mean)
     singles = [cell for cell in ranked if cell.normalization == SINGLE]
     fused = [cell for cell in ranked if cell.normalization != SINGLE]
-    rest = f"; {len(fused) - BEST} more below" if len(fused) > BEST else ""
-    title = plain(f"{group} labels, {count(dataset.texts[group], 'text')}, best by {decisive.metric_at_k}{rest}")
-    header = ["normalization", "fusion", *(str(aspect.metric_at_k) for aspect in aspects)]
-    rows = [[*cell, *(plain(figure(cells[cell].get(aspect))) for aspect in aspects)] for cell in singles + fused[:BEST]]
-    gains = [_gain(gain) for gain in dataset.gains if gain.aspect == decisive]
-    return "\n".join([title, as_table(header, rows), *gains, ""])
+    rest = f"; {len(fused) - SHOWN} more below" if len(fused) > SHOWN else ""
+    caption = f"{group} labels, {count(dataset.texts[group], 'text')}, best by {first.metric_at_k}{rest}"
+    lines = [
+        [*map(Entry, cell), *(Entry(figure(cells[cell].get(aspect))) for aspect in aspects)]
+        for cell in singles + fused[:SHOWN]
+    ]
+    header: list[tuple[str, ...]] = [
+        ("normalization",),
+        ("fusion",),
+        *((str(aspect.metric_at_k),) for aspect in aspects),
+    ]
+    table = Table("best", caption, header, "ll" + "r" * len(aspects), [lines])
+    return [table, Lines([_gain(gain) for gain in dataset.gains if gain.aspect == first])]
 
 
 def _gain(gain: Gain) -> str:
@@ -85,11 +83,38 @@ def _gain(gain: Gain) -> str:
     tests = p_values(gain.comparison)
     moved = f"{gain.aspect.metric_at_k} {gained(gain.comparison)}, {verdict(gain.verdict)}"
     single = cell_name(Cell(SINGLE, gain.better_single))
-    return plain(f"{cell_name(gain.best)} against {single}: {moved}" + (f"; {tests}" if tests else ""))
+    return f"{cell_name(gain.best)} against {single}: {moved}" + (f"; {tests}" if tests else "")
+
+
+def as_text(parts: Iterable[Part]) -> str:
+    """Texts, lists and tables of a document for a terminal; other formats have the rest."""
+    shown = []
+    for part in parts:
+        if isinstance(part, Text):
+            shown.append(plain(part.words))
+        elif isinstance(part, Lines):
+            shown.append("\n".join(map(plain, part.items)))
+        elif isinstance(part, Group):
+            shown.append(f"{plain(part.title)}\n{as_text(part.parts)}")
+        elif isinstance(part, Table):
+            shown.append("\n".join(_table(part)))
+    return "\n\n".join(text for text in shown if text)
+
+
+def _table(table: Table) -> Iterator[str]:
+    if table.caption:
+        yield plain(table.caption)
+    lines = [[plain(" ".join(filter(None, names))) for names in table.header]]
+    lines += [[plain(entry.text) for entry in line] for block in table.blocks for line in block]
+    widths = [max(map(len, words)) for words in zip(*lines, strict=True)]
+    for line in lines:
+        places = zip(line, widths, table.align, strict=True)
+        yield "  ".join(
+            word.rjust(width) if side == "r" else word.ljust(width) for word, width, side in places
+        ).rstrip()
 
 
 NAME_WIDTH = 40
-LINE_WIDTH = 110
 RELEVANT = "yes"
 LETTERS = (
     "s: score in a list, i: place there from 0, r = i + 1, n: size of the list, C: candidates of all lists, "

@@ -57,7 +57,7 @@ def test_a_line_says_what_a_retriever_adds(visit, file, dataset, width, script):
         assert lines.locator("span").all_inner_texts() == said
         # Filled where it is told apart; a stroke per subset beside the line of zero and the interval.
         filled = lines.locator("circle").evaluate_all("all => all.map(one => one.getAttribute('fill'))")
-        assert [fill == "currentColor" for fill in filled] == [one.verdict.told_apart for one in mine]
+        assert [fill == "currentColor" for fill in filled] == [one.verdict.significant for one in mine]
         assert lines.first.locator("line").count() == len(mine[0].to_each) + 2
 
 

@@ -26,8 +26,8 @@ def test_the_comparison_can_be_read_by_everybody(visit, file, scheme, width):
     assert "fell from" in page.locator("h2.lead").text_content()
     rows = page.locator("#changes tbody tr")
     assert rows.count() == 5 and rows.filter(has_text="dense alone").locator("td b").text_content() == "fell"
-    page.locator("#measures summary").first.click()
-    assert page.locator("#measures table").first.is_visible()
+    page.locator("#metrics summary").first.click()
+    assert page.locator("#metrics table").first.is_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.add_script_tag(path=AXE)
     result = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")

@@ -143,7 +143,7 @@ def test_values_tell_more_on_hover_and_focus(page, report):
 
 CHARTS = [
     ("grid", 1, ["all nDCG@10", "to the best", "random signs"]),
-    ("ranks", 0, ["zmuv+combmnz", "mean rank", "not told apart from"]),
+    ("ranks", 0, ["zmuv+combmnz", "mean rank", "not significantly different from"]),
     ("gain", 2, ["all nDCG@10: better", "zmuv+combmnz", "bm25 alone", "effect size", "folds"]),
     ("ceiling", 2, ["all nDCG@10", "best cell", "ceiling"]),
     ("bands", 7, ["all labels of 13\N{EN DASH}27 texts", "bm25 alone", "zmuv+combmnz", "% [", "pairs15,451"]),
@@ -172,7 +172,7 @@ def test_every_point_by_frequency_has_its_interval(page):
     assert "found in the first 1" in page.locator("#bands .plot").text_content()
 
 
-def test_mean_ranks_join_what_is_not_told_apart(page, report):
+def test_mean_ranks_join_what_is_not_significant(page, report):
     ranking = next(found for found in report.datasets[0].rankings if found.label_group == "all")
     page.locator("#ranks .controls").get_by_label("all cells").check()
     assert page.locator("#ranks .mark").count() == len(ranking.cells) == 42
@@ -211,7 +211,7 @@ def test_everything_can_be_taken_away(page, report):
     opened(page)
     with page.expect_download() as download:
         page.locator(".answer").first.get_by_role("button", name="CSV").click()
-    assert Path(download.value.path()).read_text(encoding="utf-8").startswith("labels,measure,winner")
+    assert Path(download.value.path()).read_text(encoding="utf-8").startswith("labels,metric,winner")
     latex = page.evaluate("tableLatex()")
     assert latex.count(r"\\") == 2 + len(lines) and r"\textbf{" in latex and r"\toprule" in latex
 

@@ -14,7 +14,7 @@ from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import percent, verdict
 from jobs.reporting.judge import verdict_of
 from jobs.reporting.model import Band, Comparison, Outcome, Share, Slice, Verdict
-from jobs.reporting.recommend import frequency_slices, joined, text_slices
+from jobs.reporting.recommend import distinct_aspects, frequency_slices, joined, text_slices
 from tests.reports import band_test, sample_report, with_parts
 
 CELL, DENSE = Cell("max", "combsum"), Cell("single", "dense")
@@ -39,7 +39,7 @@ def changed(dataset: DatasetReport, outcome: Outcome, folds: int = 5, **more: ob
     [
         (0.01, 0.01, 0.01, 0.03, "better"),
         (0.01, 0.01, -0.03, -0.01, "worse"),
-        (0.2, 0.3, -0.01, 0.03, "not told apart"),
+        (0.2, 0.3, -0.01, 0.03, "not significantly different"),
         (0.2, 0.01, 0.01, 0.03, f"tests disagree (better by {TEXTS}, not by {FOLDS})"),
         (0.01, 0.2, -0.01, 0.03, f"tests disagree (better by {FOLDS}, not by {TEXTS})"),
         # Every p is above alpha, and the interval that stands beside them excludes zero.
@@ -55,7 +55,7 @@ def test_a_verdict_says_where_tests_disagree(
     compared = Comparison(difference, low, high, p_folds=folds, p_queries=texts, texts=100)
     judged = verdict_of(compared, 5 if folds else 1, "queries", 0.05)
     assert verdict(judged) == words
-    assert judged.told_apart == (words in ("better", "worse"))
+    assert judged.significant == (words in ("better", "worse"))
     dataset = sample_report().datasets[0]
     assert dataset.recommendation is not None
     first = replace(dataset.recommendation.standings[0], comparison=compared, verdict=judged)
@@ -70,14 +70,15 @@ def test_a_verdict_says_where_tests_disagree(
 def test_the_sentence() -> None:
     dataset = sample_report().datasets[0]
     assert headline(dataset) == (
-        "Deploy zmuv+combmnz: +5.5 nDCG@10 over the best retriever (bm25) on all labels, ahead of all 39 others; "
+        "Deploy zmuv+combmnz: +5.5 nDCG@10 over the best retriever (bm25) on all labels, ahead of all others; "
         "tests disagree whether it beats dense on head labels; loses on labels with up to 2 texts and texts with 1 "
         "label."
     )
     one_fold = headline(changed(dataset, "better", folds=1))
     assert "over the best retriever (bm25) on all labels (tested over 50 texts), ahead" in one_fold
-    assert headline(changed(dataset, "not told apart")).startswith(
-        "No case for fusion yet: zmuv+combmnz is not told apart from bm25 alone on all labels (+5.5 nDCG@10)"
+    assert headline(changed(dataset, "not significantly different")).startswith(
+        "No case for fusion yet: zmuv+combmnz is not significantly different from bm25 alone on all labels (+5.5 "
+        "nDCG@10)"
     )
     assert headline(changed(dataset, "worse")).startswith("Do not fuse: bm25 alone is better than zmuv+combmnz")
     assert headline(changed(dataset, "not tested")).startswith("zmuv+combmnz leads, untested: +5.5 nDCG@10")
@@ -91,18 +92,27 @@ def test_ties_are_counted_once_per_result_and_name_their_test() -> None:
     standing = dataset.recommendation.standings[1]  # type: ignore[union-attr]
     over_texts = "the t-test over texts (mean ranks) ties it with 13 others"
     assert tie_line(dataset, standing) == (
-        f"the best of 40 cells, tied with 3 others by the t-test over folds; {over_texts}"
+        f"the best of 60 cells (40 distinct results), tied with 3 others by the t-test over folds; {over_texts}"
     )
     second = replace(standing, value=replace(standing.value, best=False))
     assert tie_line(dataset, second).startswith(
-        "not told apart from the best of 40 cells, tied with 3 others by the t-test"
+        "not significantly different from the best of 60 cells (40 distinct results), tied with 3 others by the t-test"
     )
     below = replace(second, value=replace(second.value, bold=False, mean=standing.best_value.mean - 0.012))
-    assert tie_line(dataset, below) == "1.2 below the best, zmuv+combmnz, of 40 cells"
+    assert tie_line(dataset, below) == "1.2 below the best, zmuv+combmnz, of 60 cells"
     by_texts = sample_report(test="queries").datasets[0]
     (line,) = [tie_line(by_texts, one) for one in by_texts.recommendation.standings[:1]]  # type: ignore[union-attr]
     assert line.endswith("by the t-test over texts") and "mean ranks" not in line
     assert "over folds" not in tie_line(with_parts(dataset, rankings=()), standing).partition("; ")[2]
+
+
+def test_what_has_the_same_figures_is_shown_once() -> None:
+    one, other = Cell("zmuv", "combmnz"), Cell("max", "combsum")
+    first, same, deep = (Aspect("all", *measure) for measure in (("ndcg", 1), ("precision", 1), ("ndcg", 10)))
+    figures = {one: 0.5, other: 0.6}
+    tail = first._replace(label_group="tail")
+    means = {first: figures, same: dict(figures), deep: {one: 0.5, other: 0.7}, tail: figures}
+    assert distinct_aspects(means) == [first, deep, tail]
 
 
 def test_a_standing_with_one_fold() -> None:
@@ -120,7 +130,7 @@ def test_winners_beside_the_recommended_cell() -> None:
     for line, aspect in zip(table.blocks[0], dataset.recommendation.winners, strict=True):  # type: ignore[union-attr]
         best = max(found[aspect].mean for cell, found in values.items() if cell.normalization != "single")
         regret = best - values[dataset.recommendation.cell][aspect].mean  # type: ignore[union-attr]
-        assert abs(float(line[5].text.replace("\N{MINUS SIGN}", "-"))) == pytest.approx(100 * regret, abs=0.05)
+        assert float(line[5].text) == pytest.approx(100 * regret, abs=0.05)
 
 
 def test_bands_with_few_pairs_are_joined() -> None:
@@ -148,7 +158,7 @@ def test_losses_are_tested() -> None:
         band(9, 99, 900, (700, 600), (140, 40)),
     ]
     first, second, third = frequency_slices(bands, CELL, ["dense"], 10, 0.05)
-    assert [found.outcome for found in (first, second, third)] == ["worse", "not told apart", "better"]
+    assert [found.outcome for found in (first, second, third)] == ["worse", "not significantly different", "better"]
     assert first.p == pytest.approx(2 * 2 * sum(n for n in (1, 25, 300, 2300)) / 2**25)
     assert (first.more, first.fewer, first.number) == (3, 22, 87)
 

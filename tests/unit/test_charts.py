@@ -13,8 +13,9 @@ from fusion.errors import SetupError
 from fusion.metrics import Aspect
 from jobs.reporting.charts import charts, save
 from jobs.reporting.dataset import Report
+from jobs.reporting.document import CAPTIONS
+from jobs.reporting.markdown import report_markdown
 from jobs.reporting.model import Verdict
-from jobs.reporting.printing import CAPTIONS, report_markdown
 from jobs.reporting.tables import distinct_rows
 from tests.reports import ASPECTS, sample_report, with_parts
 from tests.strategies import with_strategies
@@ -91,10 +92,10 @@ def test_every_point_by_frequency_has_its_interval(report: Report) -> None:
     assert sorted(y for _, y in ends[0]) == pytest.approx([100 * share.low, 100 * share.high])
 
 
-def test_gains_are_hollow_unless_told_apart(report: Report) -> None:
+def test_gains_are_hollow_unless_significant(report: Report) -> None:
     dataset = report.datasets[0]
     gains = [gain for gain in dataset.gains if gain.aspect.ideal == "all"]
-    doubtful = tuple(replace(gain, verdict=Verdict("not told apart", 5)) for gain in dataset.gains)
+    doubtful = tuple(replace(gain, verdict=Verdict("not significantly different", 5)) for gain in dataset.gains)
     for verdicts, hollow in ((dataset.gains, False), (doubtful, True)):
         ax = dict(charts(replace(report, datasets=(with_parts(dataset, gains=verdicts),))))["eurlex-4k_gain"].axes[0]
         points = [line for line in ax.lines if line.get_marker() != "None" and len(line.get_xdata())]

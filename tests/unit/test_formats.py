@@ -55,7 +55,7 @@ def test_p_values() -> None:
     ("found", "words"),
     [
         (Verdict("better", 1, 50), "better (tested over 50 texts)"),
-        (Verdict("not told apart", 1, 1), "not told apart (tested over 1 text)"),
+        (Verdict("not significantly different", 1, 1), "not significantly different (tested over 1 text)"),
         (Verdict("better", 5, 19_314), "better"),
         (Verdict("not tested", 1), "not tested (one fold, no figures per text)"),
         (Verdict("not tested", 5), "not tested over texts"),

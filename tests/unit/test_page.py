@@ -15,10 +15,10 @@ from fusion.cells import SINGLE, Cell
 from fusion.metrics import Aspect
 from jobs.reporting.answer import facts, headline, loss_lines
 from jobs.reporting.dataset import Report
+from jobs.reporting.document import scale
 from jobs.reporting.formats import cell_name, figure, shown_cell
 from jobs.reporting.night import NightBanner
 from jobs.reporting.page import page
-from jobs.reporting.sections import scale
 from jobs.reporting.tables import distinct_rows
 from tests.reports import ASPECTS, sample_report, with_parts
 
@@ -80,7 +80,7 @@ def test_holds_gains_bands_pairs_and_the_paper(report):
         assert dataset.aspects[shown["aspect"]] == gain.aspect
         assert cells[shown["best"]] == shown_cell(gain.best)
         assert cells[shown["better_single"]] == (SINGLE, gain.better_single)
-        assert shown["told"] == gain.verdict.told_apart
+        assert shown["told"] == gain.verdict.significant
     assert {group: len(bands) for group, bands in found["bands"].items()} == {"tail": 8, "head": 2, "all": 10}
     band = dataset.bands["head"][1]
     for cell, shares in band.found.items():

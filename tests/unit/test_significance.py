@@ -147,7 +147,7 @@ def test_mean_ranks_and_groups_by_the_folds() -> None:
 
 
 def test_groups_by_the_tests_of_texts() -> None:
-    """a-b-c and b-c-d are not told apart, a and d are; e stands alone."""
+    """a-b-c and b-c-d are not significantly different, a and d are; e stands alone."""
     values = {key: [value] for key, value in zip("abcde", (0.5, 0.4, 0.3, 0.2, 0.1), strict=True)}
     p = dict.fromkeys(map(tuple, ["ab", "ac", "bc", "bd", "cd"]), 0.9)
     p |= dict.fromkeys(map(tuple, ["da", "ae", "be", "ce", "de"]), 1e-6)

@@ -14,9 +14,10 @@ from jobs.reporting.dataset import Report
 from jobs.reporting.findings import CurvePoint
 from jobs.reporting.formats import objective_name
 from jobs.reporting.judge_findings import read_strategies
+from jobs.reporting.markdown import report_markdown
 from jobs.reporting.model import Comparison
 from jobs.reporting.page import page
-from jobs.reporting.printing import dataset_latex, report_markdown
+from jobs.reporting.printing import dataset_latex
 from jobs.reporting.strategies import (
     band_tables,
     curve_lines,
@@ -45,7 +46,7 @@ def test_strategies_stand_against_each_other_and_the_best_retriever(report: Repo
         assert test.comparison.low < test.comparison.difference < test.comparison.high
         assert test.verdict.outcome == "better"
         near = group.test(WEIGHTS, CELL)
-        assert near is not None and near.verdict.outcome == "not told apart"
+        assert near is not None and near.verdict.outcome == "not significantly different"
         assert group.test(LAMBDAMART, group.single) is not None
         assert len(group.tests) == 4 * 3 / 2 + 4
 
@@ -68,7 +69,7 @@ def test_p_values_are_corrected_over_the_group() -> None:
         (WEIGHTS, single): pytest.approx(0.06),
     }
     # Equal in every text: no test tells them apart, whatever its formula gives for that.
-    assert group.test(WEIGHTS, CELL).verdict.outcome == "not told apart"
+    assert group.test(WEIGHTS, CELL).verdict.outcome == "not significantly different"
 
 
 def test_what_picking_on_test_texts_promises(report: Report) -> None:
@@ -113,7 +114,7 @@ def test_the_table_tells_how_many_folds_agree(report: Report) -> None:
 
 def test_every_form_of_the_report_has_it(report: Report) -> None:
     text = report_markdown(report)
-    assert "### Fixed, tuned, learned" in text and text.index("### Fixed") < text.index("### Best fusions")
+    assert "### Fixed, tuned, learned" in text and text.index("### Fixed") < text.index("### All cells")
     html = page(report)
     assert 'id="strategies"' in html and '<figure id="curve"' in html and 'href="#strategies"' in html
     assert "tuned+cell" in dataset_latex(report, report.datasets[0])

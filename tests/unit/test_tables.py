@@ -13,8 +13,9 @@ from fusion.metrics import Aspect
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.formats import MINUS, NOTHING, points
 from jobs.reporting.formats import gain as gained
+from jobs.reporting.markdown import report_markdown, table_markdown
 from jobs.reporting.model import Comparison, Verdict
-from jobs.reporting.printing import dataset_csv, dataset_latex, latex, latex_document, markdown, report_markdown
+from jobs.reporting.printing import dataset_csv, dataset_latex, latex, latex_document
 from jobs.reporting.tables import (
     WIDEST,
     aspects_by_group,
@@ -64,7 +65,7 @@ def test_markdown_marks_exactly_what_is_flagged() -> None:
     assert [table.name for table in tables] == ["grid-tail-head", "grid-all"]
     for table, groups in zip(tables, (("tail", "head"), ("all",)), strict=True):
         aspects = of_group(dataset, *groups)
-        lines = [line for line in markdown(table).splitlines() if line.startswith("| ")]
+        lines = [line for line in table_markdown(table).splitlines() if line.startswith("| ")]
         header, _, *body = [[word.strip() for word in line.strip("|").split("|")] for line in lines]
         assert header[2:] == [f"{c.label_group} labels {'nDCG' if c.metric == 'ndcg' else 'P'}@{c.k}" for c in aspects]
         body = [line for line in body if any(line)]
@@ -122,7 +123,7 @@ def test_one_fold(test: Test) -> None:
     assert "over all folds' texts, Holm-corrected over the cells; alpha = 0.05" in table.caption
     assert ("one fold leaves nothing for a test over folds" in table.caption) == (test == "folds")
     assert any(entry.bold and not entry.best for block in table.blocks for line in block for entry in line)
-    gains = markdown(gain_table(report, dataset))
+    gains = table_markdown(gain_table(report, dataset))
     assert "better (tested over 10,043 texts)" in gains and "not tested" not in gains
     assert ",0." in dataset_csv(dataset) and "nan" not in dataset_csv(dataset)
 
@@ -137,7 +138,7 @@ def test_nothing_tested_is_said() -> None:
     dataset = with_parts(report.datasets[0], rows=rows, gains=gains)
     assert warnings(dataset) == ["one fold: no standard deviation, no test"]
     assert "nothing is tested" in next(iter(grid_tables(report, dataset))).caption
-    assert "not tested (one fold, no figures per text)" in markdown(gain_table(report, dataset))
+    assert "not tested (one fold, no figures per text)" in table_markdown(gain_table(report, dataset))
 
 
 def test_a_bold_figure_below_a_plain_one_is_explained() -> None:
@@ -247,10 +248,10 @@ def test_the_whole_report() -> None:
     assert "](<figures/eurlex-4k_gain.svg>)" in first and "wiki10.svg" not in first
     assert "](<figures/wiki10.svg>)" in second
     for text in (first, second):
-        for part in ("### All fusions", "### Beside the paper", "found by bm25", "seed: 42"):
+        for part in ("### All cells", "#### Next to the paper", "found by bm25", "seed: 42"):
             assert part in text
     bare = report_markdown(sample_report(aspects=ASPECTS[-1:], paper=False, agreement=False, bands=False))
-    assert "Beside the paper" not in bare and "Agreement" not in bare
+    assert "Next to the paper" not in bare and "Agreement" not in bare
     assert report_markdown(report) == report_markdown(sample_report(2))
 
 

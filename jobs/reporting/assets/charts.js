@@ -152,7 +152,7 @@ const RANKS_SHOWN = 16;
 function drawRanks(set, width) {
   const ranking = set.rankings.find((one) => one.label_group === state.rankGroup);
   if (!ranking) return "These results hold no comparison of every two cells.";
-  at("ranks-note").textContent = `${ranking.over} Smaller is better. A bar on the right joins cells that are not told apart.`;
+  at("ranks-note").textContent = `${ranking.over} Smaller is better. A bar on the right joins cells that are not significantly different.`;
   const cells = state.allRanks ? ranking.cells : ranking.cells.slice(0, RANKS_SHOWN);
   const place = new Map(cells.map(([row], i) => [row, i]));
   const ties = ranking.ties.map((tie) => tie.map((row) => place.get(row)).filter(known)).filter((tie) => tie.length > 1);
@@ -167,7 +167,7 @@ function drawRanks(set, width) {
       label: narrow && row.normalization === "(any)" ? `(any) ${row.fusion}` : row.name, note: rank.toFixed(1), strong: number === set.recommended[ranking.label_group],
       draw: (x, y) => [line(x(low), y, x(rank), y, { class: "grid-line" }), shape(row.single ? 1 : 0, x(rank), y, { fill: row.single ? colour(1) : colour(0) })],
       lines: () => [row.name, ["mean rank", rank.toFixed(2)], ["place", String(i + 1)],
-        ["not told apart from", ranking.ties.filter((tie) => tie.includes(number)).flat().filter((other) => other !== number).filter((other, n, all) => all.indexOf(other) === n)
+        ["not significantly different from", ranking.ties.filter((tie) => tie.includes(number)).flat().filter((other) => other !== number).filter((other, n, all) => all.indexOf(other) === n)
           .map((other) => set.rows[other].name).join(", ") || "no other"]],
     };
   });

@@ -71,7 +71,7 @@ function renderCompare() {
     return [aspectName(aspect), figure(a), figure(b), gained(comparison), effectSize(comparison.effect),
       ...Object.keys(TESTS).map((test) => pValue(comparison.p[test])), comparedWords(comparison)];
   };
-  const heads = ["measure", one.name, other.name, "difference [95%]", "effect", ...Object.values(TESTS).map((name) => `p ${name}`), "verdict"];
+  const heads = ["metric", one.name, other.name, "difference [95%]", "effect", ...Object.values(TESTS).map((name) => `p ${name}`), "verdict"];
   const tables = [wordTable(`${one.name} against ${other.name}, in percent`, heads, aspects.map(line))];
   for (const group of GROUPS) {
     const lines = bandLines(set, group, one, other);
@@ -82,7 +82,7 @@ function renderCompare() {
     "The p of these comparisons is of the two cells alone, not corrected for choosing them among many. By frequency only a cell and a single retriever are tested (a sign test over texts, corrected over the bands)."));
 }
 
-/** The recommended cell and the retriever it is measured by: compared until the reader chooses others. */
+/** The recommended cell and the retriever it is compared with: compared until the reader chooses others. */
 function usualPair() {
   const set = dataset();
   const gain = set.gains.find(({ aspect }) => set.aspects[aspect].group === GROUPS[0]) ?? set.gains[0];

@@ -97,7 +97,7 @@ function valueLines(set, row, aspect) {
     `${row.name} · ${aspectName(aspect)}`,
     ["mean", percent(mean, 2) + deviation],
     ...(folds.length ? [["folds", set.folds.map((fold, i) => `${fold}:\u00a0${percent(folds[i])}`).join(" · ")]] : []),
-    ...(best ? [["", "the best cell here"]] : bold ? [["", apart ? "tests disagree: the deciding test does not set it apart from the best, its 95% interval does" : "not told apart from the best"]] : []),
+    ...(best ? [["", "the best cell here"]] : bold ? [["", apart ? "tests disagree: the deciding test does not set it apart from the best, its 95% interval does" : "not significantly different from the best"]] : []),
     ...(against ? [["to the best", gained(against, 2)], ...effectLines(against)] : []),
     ...(theirs ? [["paper", `${percent(theirs[0])}(${percent(theirs[1])}), ours ${points(mean - theirs[0])}`]] : []),
   ];

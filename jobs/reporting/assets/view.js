@@ -107,7 +107,7 @@ function buildDownloads() {
     const save = () => chart.querySelector(".plot svg") && download(fileName(`${dataset().name} ${chart.id}`, "svg"), "image/svg+xml", svgText(chart));
     chart.querySelector(".controls").append(h("button", { type: "button", class: "take", click: save }, "SVG"));
   }
-  for (const table of document.querySelectorAll(".answer table.plain, #strategies table.plain, #losses table.plain, .night table.plain")) {
+  for (const table of document.querySelectorAll(".answer table.plain, #strategies table.plain, #losses table.plain, #labels table.plain, .night table.plain")) {
     const save = () => download(fileName(table.dataset.name, "csv"), "text/csv", csvOf(table));
     table.parentElement.after(h("button", { type: "button", class: "take", click: save }, "CSV"));
   }
