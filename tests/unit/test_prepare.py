@@ -146,11 +146,23 @@ print(code, {"pyspark", "py4j"} & set(sys.modules) or "no Spark")
 """
 
 
-def test_this_process_needs_no_spark(tmp_path: Path) -> None:
-    write_texts(tmp_path, random_records(60))
+@pytest.mark.parametrize("job", ["prepare", "run"])
+def test_this_process_needs_no_spark(tmp_path: Path, job: str) -> None:
+    texts = [{**record, "text": f"{n} {' '.join(record['labels'])}"} for n, record in enumerate(random_records(60))]
+    write_texts(tmp_path, texts)
     given = {"format": "jsonl", "folder": str(tmp_path), "parts": [{"name": "all", "texts": "texts.jsonl"}]}
     (tmp_path / "tiny.yaml").write_text(json.dumps({"dataset": "tiny", "prepare": given}))
-    words = ["prepare", "--config", f"{tmp_path}/tiny.yaml", "--work", f"{tmp_path}/work"]
+    words = [
+        job,
+        "--set",
+        "retrievers=bm25,bm25-labels",
+        "--set",
+        "prepare.folds=2",
+        "--config",
+        f"{tmp_path}/tiny.yaml",
+        "--work",
+        f"{tmp_path}/work",
+    ]
     kept = {name: value for name, value in os.environ.items() if name not in SUBMITTED}
     environment = {**kept, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", NO_SPARK, *words], capture_output=True, text=True, env=environment)
