@@ -46,11 +46,11 @@ def test_ids_that_are_strings(spark, model, here, tmp_path) -> None:
     (prepared,) = (path for path in (tmp_path / "made/prepared").glob("*-*") if path.is_dir())
     for name in ("samples", "folds"):
         table = pq.read_table(prepared / f"{name}.parquet")
-        ids = pc.utf8_lpad(table["text_id"].cast(pa.string()), 4, "t")
+        ids = pc.binary_join_element_wise("t", pc.utf8_lpad(table["text_id"].cast(pa.string()), 4, "0"), "")
         place = table.column_names.index("text_id")
         pq.write_table(table.set_column(place, "text_id", ids), prepared / f"{name}.parquet")
     numbered = {
-        name: [(*row[:2], int(row[2].lstrip("t")), *row[3:]) for row in lists]
+        name: [(*row[:2], int(row[2][1:]), *row[3:]) for row in lists]
         for name, lists in retrieved(configure(tmp_path, model), SparkEngine(spark, 2)).items()
     }
     # The vectors of transformers depend on which texts are encoded together, in their last bits.
