@@ -8,7 +8,7 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -17,88 +17,116 @@ from jobs.help import HELP, given_settings, parsed
 from jobs.runtime import signals
 
 if TYPE_CHECKING:
-    from jobs.inputs.local_files import InputFile
     from jobs.nights.night import Night
     from jobs.settings.config import Config
 
 
-def _check_places(config: Config, files: Iterable[InputFile]) -> None:
-    """See that the input files are there and that everything may be written: a refusal is to cost no work."""
-    from jobs.inputs.local_files import check_files
+def _check_all(*checks: Callable[[], object]) -> None:
+    """Make every check, and tell all that they object to in one error."""
+    errors = []
+    for check in checks:
+        try:
+            check()
+        except XmtcError as error:
+            errors.append(error)
+    if len(errors) > 1:
+        lines = "".join(f"\n  {line}" for error in errors for line in str(error).split("\n"))
+        raise type(errors[0])(f"nothing was begun, for {len(errors)} reasons:{lines}")
+    if errors:
+        raise errors[0]
+
+
+def _check_places(config: Config, *checks: Callable[[], object]) -> None:
+    """Make these checks, and see that stages and results may be written: a refusal should not cost hours of work."""
     from jobs.storage.folders import check_output
     from jobs.storage.workspace import check_work
 
-    check_files(config.spark, files)
-    check_output(config.output)
-    check_work(config)
+    _check_all(*checks, lambda: check_output(config.output), lambda: check_work(config))
+
+
+def _check_dataset(config: Config) -> None:
+    """The settings and the files of a job that reads the dataset's files."""
+    from jobs.datasets.formats import check_settings
+    from jobs.inputs.local_files import check_files, dataset_files
+
+    check_settings(config.prepare)
+    check_files(config.spark, dataset_files(config.prepare))
+
+
+def _check_retrievers(config: Config) -> None:
+    """Only where the work is done on this machine: others have packages of their own."""
+    from jobs.inputs.local_files import reads_this_machine
+    from jobs.retrievers.driver import check
+
+    if reads_this_machine(config.spark):
+        check(config)
+
+
+def _check_results(config: Config) -> None:
+    """The inputs and the place of the results of a job that reads lists."""
+    from jobs.inputs.local_files import check_files, input_files
+    from jobs.storage.folders import check_output
+
+    _check_all(lambda: check_files(config.spark, input_files(config.inputs)), lambda: check_output(config.output))
 
 
 def evaluate(config: Config) -> None:
     from jobs.evaluation import evaluate as job
-    from jobs.inputs.local_files import check_files, input_files
     from jobs.reporting.terminal import summary
 
-    check_files(config.spark, input_files(config.inputs))
+    _check_results(config)
     print(summary(job.run(None, config), config))
 
 
 def tune(config: Config) -> None:
-    from jobs.inputs.local_files import check_files, input_files
     from jobs.reporting.terminal import summary
     from jobs.tuning import tune as job
 
-    check_files(config.spark, input_files(config.inputs))
+    _check_results(config)
     config = job.with_inputs(config)
     print(summary(job.run(None, config), config))
 
 
 def fuse(config: Config) -> None:
     from jobs.evaluation import fuse as job
-    from jobs.inputs.local_files import check_files, input_files
 
-    check_files(config.spark, input_files(config.inputs))
+    _check_results(config)
     lists = job.run(None, config)
     print(f"{lists:,} fused lists written to {config.output.path}")
 
 
 def explain(config: Config) -> None:
     from jobs.evaluation import explain as job
-    from jobs.inputs.local_files import check_files, input_files
     from jobs.reporting.terminal import terminal
 
-    check_files(config.spark, input_files(config.inputs))
+    _check_results(config)
     print(terminal(job.run(None, config), config.explain.rows))
 
 
 def prepare(config: Config) -> None:
     from jobs.datasets import prepare as job
     from jobs.datasets.engine import dataset_engine
-    from jobs.datasets.formats import check_settings
-    from jobs.inputs.local_files import dataset_files
 
-    check_settings(config.prepare)
-    _check_places(config, dataset_files(config.prepare))
+    _check_places(config, lambda: _check_dataset(config))
     print(job.summary(job.run(dataset_engine(config), config), config.prepare.paper))
 
 
 def retrieve(config: Config) -> None:
     from jobs.datasets.engine import prepared_engine
     from jobs.retrievers import driver as job
+    from jobs.storage.workspace import Workspace, check_prepared
 
-    _check_places(config, ())
-    engine = prepared_engine(config)
-    for name, lists in job.run(engine, config).items():
+    prepared = Workspace.of(config).prepared
+    _check_places(config, lambda: check_prepared(prepared), lambda: _check_retrievers(config))
+    for name, lists in job.run(prepared_engine(config), config).items():
         print(f"{name} candidates are in {lists}")
 
 
 def run(config: Config) -> None:
-    from jobs.datasets.formats import check_settings
     from jobs.evaluation import pipeline as job
-    from jobs.inputs.local_files import dataset_files
     from jobs.reporting.terminal import summary
 
-    check_settings(config.prepare)
-    _check_places(config, dataset_files(config.prepare))
+    _check_places(config, lambda: _check_dataset(config), lambda: _check_retrievers(config))
     print(summary(job.run(None, config), job.with_results(config)))
     job.announce(config, job.REPORT)
     report(job.reported(config))
