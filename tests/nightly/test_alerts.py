@@ -147,7 +147,7 @@ def test_what_apprise_does_not_understand_is_refused_before_any_work(address: st
 
 def test_apprise_is_asked_for_before_any_work(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
-    with pytest.raises(SetupError, match=r"pip install 'xmtc-fusion\[alerts\]'"):
+    with pytest.raises(SetupError, match=r"pip install '\.\[alerts\]'"):
         site.run("refused", nightly__alerts__apprise="json://localhost")
     assert "refused" not in {run_id for run_id, _, _ in site.verdicts()}
 

@@ -113,5 +113,5 @@ def test_signs_in_names_are_no_formulas(report: Report) -> None:
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, report: Report) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(SetupError, match=r"pip install 'xmtc-fusion\[report\]'"):
+    with pytest.raises(SetupError, match=r"pip install '\.\[report\]'"):
         next(charts(report))

@@ -281,7 +281,7 @@ def test_no_training_pairs():
 
 
 def test_missing_package_names_the_remedy():
-    with pytest.raises(SetupError, match=r"no_such_package.*pip install 'xmtc-fusion\[dense\]'"):
+    with pytest.raises(SetupError, match=r"no_such_package.*pip install '\.\[dense\]'"):
         dense_package("no_such_package")
     assert dense_package("builtins") is builtins
 

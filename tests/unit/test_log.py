@@ -72,6 +72,30 @@ def test_importing_configures_no_log_and_changes_no_variable() -> None:
     assert before == after
 
 
+STATE, _, IMPORTED = IMPORT_ALL.partition("before = state()\n")
+CALL_ALL = f"""{STATE}
+import xmtc_fusion as xf
+
+before = state()
+runs = {{
+    "a": {{"t": {{"x": 2.0, "y": 1.0}}, "u": {{"y": 3.0}}}},
+    "b": {{"t": {{"y": 0.9}}, "u": {{"x": 0.8}}}},
+}}
+judged = {{"t": {{"x": 1}}, "u": {{"x": 1}}}}
+xf.evaluate(judged, runs).best()
+xf.fuse(runs, "zmuv+combmnz")
+xf.explain(runs, "t")
+xf.load_config("conf/datasets/debtags.yaml")
+print(json.dumps([4, before, state()]))
+"""
+
+
+def test_calling_the_library_configures_no_log_and_changes_no_variable() -> None:
+    done = subprocess.run([sys.executable, "-c", CALL_ALL], stdout=subprocess.PIPE, check=True, cwd=ROOT)
+    _, before, after = json.loads(done.stdout)
+    assert before == after
+
+
 def test_a_program_sees_the_lines_once_it_asks_for_them() -> None:
     code = """
 import logging
