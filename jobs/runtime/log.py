@@ -23,10 +23,8 @@ from fusion.errors import OutputError, visible
 from jobs.settings.sections import LogSettings
 
 LOGGER = logging.getLogger("xmtc_fusion")
-SELDOM = 12.0
-"""Seconds between two lines about progress where lines cannot be rewritten."""
-STILL_AT_WORK = 60.0
-"""Seconds after which a silent stage says that it is still at work, where lines cannot be rewritten."""
+EVERY = 30.0
+"""Seconds between two lines about progress where lines cannot be rewritten: in a log, or in a pipe."""
 CLEAR_LINE = "\r\x1b[K"
 
 
@@ -44,7 +42,7 @@ class Terminal(logging.Handler):
         rewritable = stream.isatty()
         if progress and not rewritable:
             now = time.monotonic()
-            if now - self._last_progress < SELDOM and not getattr(record, "always", False):
+            if now - self._last_progress < EVERY and not getattr(record, "always", False):
                 return
             self._last_progress = now
         begin = CLEAR_LINE if self._unfinished else ""
@@ -158,7 +156,7 @@ def heartbeat(name: str) -> Iterator[None]:
 
     def beat() -> None:
         rewritable = sys.stderr.isatty()
-        while not done.wait(1.0 if rewritable else STILL_AT_WORK):
+        while not done.wait(1.0 if rewritable else EVERY):
             # Of stages within stages the innermost speaks.
             if _at_work[-1] == name:
                 at_work = f"{name}: at work for {duration_text(round(time.monotonic() - begin))}"
@@ -214,9 +212,15 @@ def recorded() -> Iterator[list[dict[str, Any]]]:
 
 
 class Progress:
-    """Counts what is done. What was done by an earlier job takes no time and does not change the estimate.
+    """Counts what is done, and says how far the work is: its share, and the time left.
 
-    Within its `with` block, the line about it stays on the terminal and counts down between two reports.
+        with Progress("bm25", texts, "texts scored") as progress:
+            for some in slices:
+                ...
+                progress.add(len(some))
+
+    Call `add` as often as you like: a terminal has one line that moves and counts down between two calls, a log gets a
+    line every half minute. What an earlier job has done (`skip`) takes no time and does not change the estimate.
     """
 
     def __init__(self, name: str, total: int, unit: str) -> None:
