@@ -55,7 +55,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     ("arguments", "code", "words"),
     [
         (["--retrievers", "bm25,mine.py"], 2, "the retriever mine.py cannot be read: No such file or directory"),
-        (["--set", "retrievers.static.model=bundled:minimal"], 5, "unknown bundled model 'bundled:minimal'"),
+        (["--set", "retrievers.static.model=bundled:minimal"], 2, "unknown bundled model 'bundled:minimal'"),
         (["--set", "retrievers.bm25.k2=1"], 2, "did you mean 'retrievers.bm25.k1'?"),
     ],
 )
