@@ -6,8 +6,6 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -54,28 +52,8 @@ def get_session(settings: SparkSettings) -> SparkSession:
     if remote is not None:
         return _remote_session(remote, settings)
 
-    with _environment_of_spark():
-        return _own_session(settings)
-
-
-@contextmanager
-def _environment_of_spark() -> Iterator[None]:
-    """Variables are changed for Spark's start alone: what else this process starts has those that it was given."""
-    before = dict(os.environ)
     # Workers must be the Python that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    try:
-        yield
-    finally:
-        for name in (set(os.environ) | set(before)) & {"PYSPARK_PYTHON", "JAVA_HOME"}:
-            if name in before:
-                os.environ[name] = before[name]
-            else:
-                os.environ.pop(name, None)
-
-
-def _own_session(settings: SparkSettings) -> SparkSession:
-    """A session that starts here: in the process that spark-submit has started, on a cluster, or on this machine."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which has set up everything else
         return _configured(SparkSession.builder, {**_own_modules(), **settings.conf})
     ensure_java()
