@@ -50,6 +50,7 @@ from jobs.reporting.parts import (
     Static,
     Text,
 )
+from jobs.reporting.published import published_parts
 from jobs.reporting.strategies import (
     STRATEGIES_TITLE,
     band_tables,
@@ -111,12 +112,13 @@ def document(report: Report, charts: Mapping[str, str] | None = None, *, example
         Section("additions", ADDITIONS_TITLE, _articles(sets, _additions), [Text(ADDITIONS_READING)], link=adds),
         Section("examples", EXAMPLES_TITLE, _articles(sets, shown), link="Single texts"),
         Section("results", "All cells", _articles(sets, partial(_results, report, charts or {})), [Script("results")]),
+        Section("published", "Published figures", _articles(sets, published_parts), link="Published"),
         Section("compare", "Compare two cells", intro=[Script("compare")], link="Compare two"),
         Section("charts", "Charts", intro=[Script("charts")]),
         Section("reading", "How to read this", intro=[Facts(how_to_read(report))]),
         Section("run", "What was run", _articles(sets, _run)),
     ]
-    needed = ("additions", "labels", "examples", "strategies")
+    needed = ("additions", "labels", "examples", "strategies", "published")
     return [section for section in sections if section.articles or section.name not in needed]
 
 

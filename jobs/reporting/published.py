@@ -1,4 +1,7 @@
-"""Figures that others have published for a dataset, next to ours, with what is needed to judge a comparison."""
+"""Figures that others have published for a dataset, next to ours, with what is needed to judge a comparison.
+
+A report shows the recommended fusions, or the best ones, and every single retriever next to them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from fusion.errors import InputError
 from fusion.labels import ALL
 from fusion.metrics import WHOLE, Aspect, Metric, parse_metrics
 from fusion.registry import METRICS
+from jobs.reporting.dataset import DatasetReport
+from jobs.reporting.formats import cell_name, metric_name, percent
+from jobs.reporting.parts import Entry, Fold, Lines, Part, Table, Text
 from jobs.settings.config import conf_file
 
 if TYPE_CHECKING:
@@ -68,6 +74,47 @@ class PublishedTable:
     label_group: str
     metrics: tuple[Metric, ...]
     rows: tuple[PublishedRow, ...]
+
+
+def published_parts(dataset: DatasetReport) -> Iterator[Part]:
+    """What a report says: the tables, whether they compare, and where others' figures are from."""
+    tables = published_tables(dataset.name, _ours(dataset))
+    if not tables:
+        return
+    yield Text(comparability(dataset.result.config.prepare.split))
+    yield from map(_printed, tables)
+    sources = dict.fromkeys(f"{row.name}: {row.source}" for table in tables for row in table.rows if not row.is_ours)
+    yield Fold("Where these figures are from", [Lines(list(sources))])
+
+
+def _ours(dataset: DatasetReport) -> dict[str, dict[Aspect, float]]:
+    """By name, every single retriever and the recommended cells; without a recommendation, the best ones."""
+    standings = dataset.recommendation.standings if dataset.recommendation else ()
+    shown = {one.cell for one in standings} or {gain.best for gain in dataset.gains}
+    return {
+        cell_name(row.cell): {aspect: value.mean for aspect, value in row.values.items()}
+        for row in dataset.rows
+        if row.single or row.cell in shown
+    }
+
+
+def _printed(table: PublishedTable) -> Table:
+    headings = [f"{metric_name(metric.name)}{f'@{metric.k}' if metric.k else ', assigned'}" for metric in table.metrics]
+    lines = {
+        ours: [
+            [Entry(row.name), Entry("" if ours else str(row.year)), *map(Entry, map(percent, row.values))]
+            for row in table.rows
+            if row.is_ours is ours
+        ]
+        for ours in (True, False)
+    }
+    return Table(
+        f"published-{table.label_group}",
+        f"Ours and published figures, {table.label_group} labels, in percent.",
+        [("system",), ("year",), *((heading,) for heading in headings)],
+        "ll" + "r" * len(headings),
+        [block for block in lines.values() if block],
+    )
 
 
 def published_tables(dataset: str, ours: Mapping[str, Mapping[Aspect, float]]) -> list[PublishedTable]:

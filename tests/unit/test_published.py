@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,19 @@ import yaml
 from fusion.errors import XmtcError
 from fusion.metrics import Aspect, Metric
 from jobs.reporting import published
-from jobs.reporting.published import PublishedTable, comparability, published_figures, published_tables
+from jobs.reporting.dataset import Report
+from jobs.reporting.document import document
+from jobs.reporting.formats import cell_name
+from jobs.reporting.parts import Fold, Table, Text
+from jobs.reporting.published import (
+    PublishedTable,
+    comparability,
+    published_figures,
+    published_parts,
+    published_tables,
+)
+from jobs.settings.config import load_config
+from tests.reports import sample_report, with_parts
 
 CONF = Path(__file__).parents[2] / "conf"
 FILES = sorted((CONF / "published").glob("*.csv"))
@@ -84,3 +97,25 @@ def test_broken_files_are_refused(content: str, message: str, tmp_path: Path, mo
     monkeypatch.setattr(published, "_files", lambda: [tmp_path / "broken.csv"])
     with pytest.raises(XmtcError, match=message):
         published_figures("broken")
+
+
+def test_a_report_has_them_next_to_ours() -> None:
+    """Of a dataset that others have tested: what compares, the table, and every source; of another one, nothing."""
+    (dataset,) = sample_report(1).datasets
+    known = with_parts(dataset, result=replace(dataset.result, config=load_config(None, {"dataset": "eurlex-4k"})))
+    words, table, sources = published_parts(known)
+    assert isinstance(words, Text) and words.words == comparability("folds")
+    assert isinstance(table, Table) and table.name == "published-all"
+    ours, others = table.blocks
+    precision = [names[-1] for names in table.header].index("P@1")
+    row = next(row for row in known.rows if cell_name(row.cell) == ours[-1][0].text)
+    assert ours[-1][precision].text == f"{100 * row.values[Aspect('all', 'precision', 1)].mean:.1f}"
+    assert [row[0].text for row in others if "Parabel" in row[0].text] == ["Parabel"]
+    assert isinstance(sources, Fold) and len(sources.parts[0].items) == len(others)
+    unknown = with_parts(dataset, result=replace(dataset.result, config=load_config(None, {"dataset": "x"})))
+    assert not list(published_parts(unknown))
+    sections = {
+        name: [section.name for section in document(Report("Title", (one,), "queries", 0.05, "0"))]
+        for name, one in (("known", known), ("unknown", unknown))
+    }
+    assert "published" in sections["known"] and "published" not in sections["unknown"]
