@@ -58,28 +58,34 @@ def _dataset_session(config: Config) -> SparkSession:
 def evaluate(config: Config) -> None:
     from jobs.evaluation import evaluate as job
     from jobs.inputs.local_files import check_files, input_files
+    from jobs.inputs.stages import with_inputs
     from jobs.reporting.terminal import summary
+    from jobs.storage.workspace import Workspace
 
     check_files(config.spark, input_files(config.inputs))
+    config = with_inputs(config, Workspace.of(config).results)
     print(summary(job.run(None, config), config))
 
 
 def tune(config: Config) -> None:
     from jobs.inputs.local_files import check_files, input_files
+    from jobs.inputs.stages import with_inputs
     from jobs.reporting.terminal import summary
+    from jobs.storage.workspace import Workspace
     from jobs.tuning import tune as job
 
     check_files(config.spark, input_files(config.inputs))
-    config = job.with_inputs(config)
+    config = with_inputs(config, Workspace.of(config).tuned)
     print(summary(job.run(None, config), config))
 
 
 def fuse(config: Config) -> None:
     from jobs.evaluation import fuse as job
     from jobs.inputs.local_files import check_files, input_files
+    from jobs.inputs.stages import with_inputs
 
     check_files(config.spark, input_files(config.inputs))
-    lists = job.run(None, config)
+    lists = job.run(None, with_inputs(config))
     print(f"{lists:,} fused lists written to {config.output.path}")
 
 
