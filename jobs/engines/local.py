@@ -31,8 +31,6 @@ ROWS_AT_ONCE = 8_192
 """Rows of a batch within one call of a step that gets more."""
 FEWEST_KEYS = 4_096
 """Keys of a share: fewer are not worth another call."""
-NULLS_BY_KEY = 25
-"""From this version of pyarrow on, every sort key says where nulls go."""
 FILE_ROWS = 1_000_000
 """Rows per Parquet file that is written."""
 PATIENCE = 2.0

@@ -74,9 +74,7 @@ class SparkEngine:
             raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
         return table
 
-    def files(
-        self, splits: pa.Table, step: Step, done: Done | None = None, keep: bool = False
-    ) -> DataFrame:
+    def files(self, splits: pa.Table, step: Step, done: Done | None = None, keep: bool = False) -> DataFrame:
         numbered = splits.append_column("split", pa.array(range(len(splits)), pa.int64()))
         # A range for each row: a hash would put several into one partition and leave others empty.
         rows = self.spark.createDataFrame(numbered).repartitionByRange(max(1, len(splits)), "split").drop("split")
