@@ -20,16 +20,17 @@ from fusion.cells import SINGLE, Cell
 from fusion.labels import ALL
 from fusion.models.bands import BAND_NAMES, band_of
 from fusion.types import Array, Floats, Ints
-from jobs.inputs.engines import LocalEngine
+from jobs.engines.local import LocalEngine
 from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources
+from jobs.inputs.stages import with_inputs
+from jobs.inputs.tables import InputTables
 from jobs.settings.config import Config, load_config
-from jobs.tuning.tune import with_inputs
 from jobs.tuning.tuner import Tuner
 from udfs.counter import judged_hits
-from udfs.local import text_tables
 from udfs.plan import EvaluationPlan
 from udfs.problems import Problems
+from udfs.steps import whole_keys
 from udfs.texts import Batch, read_texts
 from udfs.tuning import TrainTexts
 
@@ -136,24 +137,26 @@ def main() -> None:
 
 
 def measured(config: Config) -> list[str]:
-    engine, config = LocalEngine(), with_inputs(config)
-    sources = Sources.of(config.inputs)
+    config = with_inputs(config)
+    tables = InputTables(LocalEngine(), Sources.of(config.inputs))
     start = time.perf_counter()
-    tuner = Tuner.of(engine, config, sources)
+    tuner = Tuner.of(tables, config)
     tuned = tuner.tune()
     seconds = time.perf_counter() - start
     for choice in tuned.by_fold:
         print(choice.strategy, choice.fold, choice.model, choice.held_out)
     assert tuned.tuning.train_texts is not None
-    lists = load_lists(engine.tables, sources, True, config.evaluate.relevant_from)
+    lists = load_lists(tables, True, config.evaluate.relevant_from)
     evaluation = EvaluationPlan(
         lists.layout, tuple(PLAIN), (ALL,), "group", tuner.evaluation.metrics, strategies=tuned.tuning.strategies
     )
     found, problems = Found(evaluation, tuned.tuning.train_texts), Problems()
-    for table in text_tables(lists.rows, AT_ONCE):
+    rows = lists.collect().sort_by("text_id")
+    for table in whole_keys(iter(rows.to_batches(max_chunksize=AT_ONCE)), ["text_id"]):
         batch = read_texts(table, lists.layout, problems)
-        assert batch is not None, problems
-        found.add(batch)
+        assert not problems, problems
+        if batch is not None:
+            found.add(batch)
     names = ", ".join(lists.layout.retrievers)
     about = f"{config.dataset}: {names}; {len(tuner.validation.serving)} folds; tuned in {seconds:.0f} s."
     return [about, "", *found.lines()]

@@ -32,10 +32,11 @@ from benchmarks.data import RETRIEVERS, write_data
 from benchmarks.memory import WorkerMemory
 from fusion.registry import METRICS
 from jobs.engines.session import get_session
+from jobs.engines.spark import SparkEngine
 from jobs.evaluation import evaluate
 from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources
-from jobs.inputs.spark import SparkTables
+from jobs.inputs.tables import InputTables
 from jobs.settings.config import Config, load_config
 from udfs.plan import EvaluationPlan
 
@@ -194,7 +195,7 @@ def timed(session: SparkSession, config: Config) -> float:
 
 
 def evaluation_of(session: SparkSession, config: Config) -> EvaluationPlan:
-    layout = load_lists(SparkTables(session), Sources.of(config.inputs), judged=True).layout
+    layout = load_lists(InputTables(SparkEngine(session), Sources.of(config.inputs)), judged=True).layout.of_read
     cells = tuple(config.grid.grid(layout.retrievers).cells)
     return EvaluationPlan(layout, cells, layout.views, "group", tuple(config.evaluate.parsed_metrics))
 

@@ -15,12 +15,13 @@ from fusion.cells import Cell
 from fusion.kernel.candidates import Policies
 from fusion.metrics import parse_metrics
 from fusion.registry import FUSIONS
-from jobs.inputs.engines import LocalEngine
+from jobs.engines.local import LocalEngine
 from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources
+from jobs.inputs.stages import with_inputs
+from jobs.inputs.tables import InputTables
 from jobs.settings.config import load_config
-from jobs.tuning.tune import with_inputs
-from jobs.tuning.validation import count
+from jobs.tuning.validation import count_cells
 from udfs.plan import EvaluationPlan
 
 RESULTS = Path(__file__).parent / "results"
@@ -37,14 +38,14 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = {"work.path": arguments.work, "retrievers": arguments.retrievers, "grid.engine": "local"}
     config = with_inputs(load_config(arguments.config, settings))
-    engine = LocalEngine()
-    lists = load_lists(engine.tables, Sources.of(config.inputs), True)
-    views = lists.layout.views
+    lists = load_lists(InputTables(LocalEngine(), Sources.of(config.inputs)), True)
+    layout = lists.layout.of_read
+    views = layout.views
     figures = {}
     for tied in ("by_id", "mean_rank"):
-        plan = EvaluationPlan(lists.layout, CELLS, views, "group", METRICS, policies=Policies(tied=tied))
+        plan = EvaluationPlan(layout, CELLS, views, "group", METRICS, policies=Policies(tied=tied))
         total = plan.new_tally()
-        for tally in count(engine, lists, plan, None, None).values():
+        for tally in count_cells(lists, plan, None, None).values():
             total.counts += tally.counts
         for v, view in enumerate(views):
             for metric in METRICS:
@@ -52,7 +53,7 @@ def main() -> None:
                 figures[tied, view, metric] = [100 * (values[plan.grid.column_of[cell]] or 0.0) for cell in CELLS]
     header = [f"{view} {metric}" for view in views for metric in METRICS]
     lines = [
-        f"{config.dataset}: {', '.join(lists.layout.retrievers)}. By label id, then the change with mean ranks.",
+        f"{config.dataset}: {', '.join(layout.retrievers)}. By label id, then the change with mean ranks.",
         "",
         f"| fusion | {' | '.join(header)} |",
         "|---" * (len(header) + 1) + "|",

@@ -30,12 +30,13 @@ from fusion.metrics import parse_metrics
 from fusion.models.models import Model
 from fusion.models.strategies import LAMBDAMART, LOGISTIC, Strategy
 from fusion.tuning.search import parameter_cells, weighted_cells
-from jobs.inputs.engines import LocalEngine
+from jobs.engines.local import LocalEngine
 from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.sources import Sources
+from jobs.inputs.tables import InputTables
 from jobs.settings.config import load_config
 from jobs.tuning.learning import Learner, kinds_of
-from jobs.tuning.validation import count
+from jobs.tuning.validation import count_cells
 from udfs.plan import EvaluationPlan
 from udfs.tuning import Parting, TrainTexts
 
@@ -68,7 +69,7 @@ def _write(name: str, lines: list[str]) -> None:
 def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
     """Passes with many settings and with learned fusions beside the pass of the grid; and the training itself."""
     settings = load_config(None, {**write_data(data / f"{learning_texts}-tuning", learning_texts)})
-    lists = load_lists(LocalEngine().tables, Sources.of(settings.inputs), True)
+    lists = load_lists(InputTables(LocalEngine(), Sources.of(settings.inputs)), True, count_labels=True)
     train_texts, views = _counts(lists), lists.layout.views
     plain = EvaluationPlan(
         lists.layout, tuple(Grid.of("all", "all").cells), views, "group", tuple(parse_metrics("ndcg@10"))
@@ -77,7 +78,7 @@ def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
         replace(plain, cells=()), settings.tune.goal, {view: (view,) for view in views}, train_texts, Parting(0), []
     )
     # What is compiled, is compiled before anything is timed.
-    few = replace(lists, rows=_first_texts(lists.rows, 100))
+    few = _first_texts(lists, 100)
     kinds = kinds_of([LOGISTIC, LAMBDAMART], settings.tune)
     replace(learner, kinds=kinds).learn(few, (0,))
     many = [*parameter_cells(), *plain.cells]
@@ -88,13 +89,13 @@ def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
         learned, *trained[kind.cell] = _taken(replace(learner, kinds=[kind]).learn, lists, (0,))
         models = {view: learned[kind.cell, view].model for view in views}
         evaluations[f"the grid and {kind.cell} ({_options(models)})"] = _with(plain, kind.cell, models)
-    rows = learner.rows(lists.rows)
+    rows = learner.rows(lists.collect())
     for number, (leaves, trees) in enumerate(settings.tune.trees):
         models = {view: learner.trained(kinds[-1], rows[view], number) for view in views}
         evaluations[f"the grid and {LAMBDAMART}, all with {trees} trees of {leaves} leaves"] = _with(
             plain, LAMBDAMART, models
         )
-    measured = _measured(evaluations, replace(lists, rows=_first_texts(lists.rows, texts)), train_texts)
+    measured = _measured(evaluations, _first_texts(lists, texts), train_texts)
     grid = next(iter(measured.values()))
     lines = [
         f"| one pass over {texts:,} texts | settings | microseconds of a core per text | times the grid |",
@@ -134,28 +135,30 @@ def _taken(action: Callable[..., T], *arguments: Any) -> tuple[T, float, float]:
 
 
 def _measured(
-    evaluations: Mapping[str, EvaluationPlan], lists: ListRows[pa.Table], train_texts: TrainTexts
+    evaluations: Mapping[str, EvaluationPlan], lists: ListRows[Any], train_texts: TrainTexts
 ) -> dict[str, float]:
     measured: dict[str, list[float]] = defaultdict(list)
     for round_number in range(ROUNDS + 1):
         for name, evaluation in evaluations.items():
             known = train_texts if evaluation.strategies else None
-            _, work, _ = _taken(count, LocalEngine(), lists, evaluation, None, known)
+            _, work, _ = _taken(count_cells, lists, evaluation, None, known)
             # The first round compiles.
             if round_number:
                 measured[name].append(work)
     return {name: min(seconds) for name, seconds in measured.items()}
 
 
-def _counts(lists: ListRows[pa.Table]) -> TrainTexts:
+def _counts(lists: ListRows[Any]) -> TrainTexts:
     """As if the texts themselves were the training texts: what matters here is the time it takes."""
-    ids, counts = lists.frequencies()
+    assert lists.frequencies is not None
+    ids, counts = lists.frequencies
     return TrainTexts(np.array([ANY_FOLD]), ids, np.append(counts, 0)[None].astype(np.int32), float(counts.max()))
 
 
-def _first_texts(rows: pa.Table, texts: int) -> pa.Table:
+def _first_texts(lists: ListRows[Any], texts: int) -> ListRows[Any]:
+    rows = lists.collect()
     last = np.unique(rows["text_id"].to_numpy())[:texts][-1]
-    return rows.filter(pa.array(rows["text_id"].to_numpy() <= last))
+    return ListRows.of_read(rows.filter(pa.array(rows["text_id"].to_numpy() <= last)), lists)
 
 
 def figures(folder: Path) -> list[str]:

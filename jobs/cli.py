@@ -72,26 +72,32 @@ def _check_results(config: Config) -> None:
 
 def evaluate(config: Config) -> None:
     from jobs.evaluation import evaluate as job
+    from jobs.inputs.stages import with_inputs
     from jobs.reporting.terminal import summary
+    from jobs.storage.workspace import Workspace
 
     _check_results(config)
+    config = with_inputs(config, Workspace.of(config).results)
     print(summary(job.run(None, config), config))
 
 
 def tune(config: Config) -> None:
+    from jobs.inputs.stages import with_inputs
     from jobs.reporting.terminal import summary
+    from jobs.storage.workspace import Workspace
     from jobs.tuning import tune as job
 
     _check_results(config)
-    config = job.with_inputs(config)
+    config = with_inputs(config, Workspace.of(config).tuned)
     print(summary(job.run(None, config), config))
 
 
 def fuse(config: Config) -> None:
     from jobs.evaluation import fuse as job
+    from jobs.inputs.stages import with_inputs
 
     _check_results(config)
-    lists = job.run(None, config)
+    lists = job.run(None, with_inputs(config))
     print(f"{lists:,} fused lists written to {config.output.path}")
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from udfs.examples import merged, to_bytes
 from udfs.judged import BatchGains, FurtherSums, ViewFigures, relevant_only, report_large_gains, tie_order, view_texts
 from udfs.plan import LABELS, Details, EvaluationPlan, LabelCounter, sums_over_labels
 from udfs.problems import Problems
+from udfs.steps import Step, key_starts, whole_keys
 from udfs.texts import Batch, Work, report_repeated
 
 SMALL = np.iinfo(np.int32)
@@ -45,7 +47,15 @@ def numbers_from_bytes(content: bytes) -> Ints:
     return np.frombuffer(content, np.int64)
 
 
-COUNTS_SCHEMA = "fold int, part string, places binary, counts binary, problems string"
+COUNTS_SCHEMA = pa.schema(
+    [
+        ("fold", pa.int32()),
+        ("part", pa.string()),
+        ("places", pa.binary()),
+        ("counts", pa.binary()),
+        ("problems", pa.string()),
+    ]
+)
 """A vector of counts: of a fold (part `hits`), or of all folds (fold NO_FOLD; part `coverage`, or the name of what is
 compared). `places` says which are given; empty: all, in order (as in udfs/counter.py). Part `examples` holds
 no counts but texts with their lists (see udfs/examples.py); its `places` says how many are kept."""
@@ -70,8 +80,20 @@ def count_hits(evaluation: EvaluationPlan) -> Work:
     return run
 
 
+def added_counts() -> Step:
+    """Packed counts, sorted by fold and part, added up."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in whole_keys(batches, COUNTS):
+            edges = [*key_starts(table, COUNTS).tolist(), len(table)]
+            for first, last in pairwise(edges):
+                yield from add_counts(table.slice(first, last - first)).to_batches()
+
+    return Step(run, COUNTS_SCHEMA)
+
+
 def add_counts(table: pa.Table) -> pa.Table:
-    """For `applyInArrow` by fold and part: packed counts added up."""
+    """The packed counts of one fold and part added up."""
     problems = Problems.from_json(text for text in table["problems"].to_pylist() if text)
     fold, part = table["fold"][0].as_py(), table["part"][0].as_py()
     if part == EXAMPLES:
@@ -322,9 +344,10 @@ def figure_names(evaluation: EvaluationPlan) -> dict[str, tuple[Metric, str]]:
     }
 
 
-def query_schema(evaluation: EvaluationPlan, text_type: str) -> str:
-    figures = ", ".join(f"`{name}` double" for name in figure_names(evaluation))
-    return f"fold int, text_id {text_type}, normalization string, fusion string, label_group string, {figures}"
+def query_schema(evaluation: EvaluationPlan, text_type: pa.DataType) -> pa.Schema:
+    names = [(name, pa.string()) for name in ("normalization", "fusion", "label_group")]
+    figures = [(name, pa.float64()) for name in figure_names(evaluation)]
+    return pa.schema([("fold", pa.int32()), ("text_id", text_type), *names, *figures])
 
 
 def query_figures(evaluation: EvaluationPlan) -> Work:

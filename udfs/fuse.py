@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +30,6 @@ from udfs.problems import Problems
 from udfs.texts import Batch, Work, read_texts, report_repeated
 from udfs.tuning import TrainTexts
 
-ARROW = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
-"""Spark's types of ids, in Arrow."""
-
 
 @dataclass(frozen=True)
 class FusionPlan:
@@ -42,30 +40,26 @@ class FusionPlan:
     views: tuple[str, ...]
     scope: Scope
     top: int
-    text_type: str
-    label_type: str
-    """The types of the ids, in Spark's words."""
+    text_type: pa.DataType
+    label_type: pa.DataType
     policies: Policies = DEFAULT
     learned: Mapping[str, Learned] = field(default_factory=dict)
     strategies: Mapping[Cell, Strategy] = field(default_factory=dict)
 
-    @property
-    def schema(self) -> str:
-        return (
-            f"fold int, normalization string, fusion string, text_id {self.text_type}, label_group string, "
-            f"label_ids array<{self.label_type}>, scores array<float>, problems string"
-        )
+    @cached_property
+    def grid(self) -> Grid:
+        return Grid(self.cells, self.layout.retrievers, self.policies, self.learned, self.strategies)
 
     @property
-    def arrow_schema(self) -> pa.Schema:
+    def schema(self) -> pa.Schema:
         return pa.schema(
             [
                 ("fold", pa.int32()),
                 ("normalization", pa.string()),
                 ("fusion", pa.string()),
-                ("text_id", ARROW[self.text_type]),
+                ("text_id", self.text_type),
                 ("label_group", pa.string()),
-                ("label_ids", pa.list_(ARROW[self.label_type])),
+                ("label_ids", pa.list_(self.label_type)),
                 ("scores", pa.list_(pa.float32())),
                 ("problems", pa.string()),
             ]
@@ -74,13 +68,13 @@ class FusionPlan:
 
 def fuse_lists(plan: FusionPlan) -> Work:
     """The work of an engine: one row per text, cell and label group."""
-    grid = Grid(plan.cells, plan.layout.retrievers, plan.policies, plan.learned, plan.strategies)
+    grid = plan.grid
 
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield from _fused(batch, plan, grid, problems)
         if problems:
-            yield pa.RecordBatch.from_pylist([{"problems": problems.to_json()}], plan.arrow_schema)
+            yield pa.RecordBatch.from_pylist([{"problems": problems.to_json()}], plan.schema)
 
     return run
 
@@ -98,7 +92,7 @@ def _fused(batch: Batch, plan: FusionPlan, grid: Grid, problems: Problems) -> It
                 for pool_view in shared:
                     lists = _lists(batch, first, pool_view, fused, plan.top)
                     for cell in (cell for cell in grid.cells if grid.column_of[cell] == column):
-                        yield _with_cell(lists, cell, plan.arrow_schema)
+                        yield _with_cell(lists, cell, plan.schema)
 
 
 def _lists(batch: Batch, first: int, pool_view: PoolView, fused: Singles, n: int) -> dict[str, pa.Array]:
@@ -184,8 +178,10 @@ def explain_text(rows: pa.Table, plan: TextPlan) -> list[TextScores]:
         rows, plan = _of_subset(rows, plan)
     problems = Problems()
     batch = read_texts(rows, plan.layout, problems)
-    if batch is None:
+    if problems:
         raise problems.error()
+    if batch is None:
+        return []
     if plan.train_texts is not None:
         plan.train_texts.attach(batch)
     texts, groups = batch.texts, plan.layout.group_names

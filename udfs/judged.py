@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
-from itertools import repeat
+from itertools import chain, pairwise, repeat
 from typing import Protocol
 
 import numpy as np
@@ -27,7 +27,8 @@ from fusion.worth import Gains, Rules, sorted_gains
 from udfs.lists import Layout
 from udfs.plan import Propensities
 from udfs.problems import Problem, Problems
-from udfs.texts import Batch
+from udfs.steps import Batches, Step, whole_keys
+from udfs.texts import Batch, is_low, text_starts
 
 LARGEST_GAIN = 1e300
 """Any number of gains up to this one has a sum."""
@@ -247,19 +248,52 @@ def _of_group(gains: Gains, groups: Array, group: int | None) -> Sequence[Gains]
     return gains, Gains(before[gains.first], gains.value[inside])
 
 
-JUDGED_SCHEMA = "text_id string, judgement long"
+JUDGED_SCHEMA = pa.schema([("text_id", pa.string()), ("judgement", pa.int64()), ("labels", pa.int64())])
 
 
-def judgement_digests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: from text_id, label_ids and, where there are some, grades to text_id and a digest of how the
-    text was judged, whatever the order of its labels."""
-    for batch in batches:
-        labels = batch["label_ids"].cast(pa.list_(pa.string())).to_pylist()
-        grades = batch["grades"].to_pylist() if "grades" in batch.schema.names else [None] * len(labels)
-        digests = [_digest(of_text or [], graded) for of_text, graded in zip(labels, grades, strict=True)]
-        yield pa.RecordBatch.from_arrays(
-            [batch["text_id"].cast(pa.string()), pa.array(digests, pa.int64())], names=["text_id", "judgement"]
-        )
+def judgement_digests(lowest: float | None) -> Step:
+    """From judgements as list rows, sorted by text, to a digest of how each text was judged, whatever the order of its
+    labels; and the number of its labels of this grade or a higher one."""
+
+    def run(batches: Batches) -> Batches:
+        for table in whole_keys(batches, ["text_id"]):
+            starts = [*text_starts(table["text_id"]).tolist(), len(table)]
+            labels = table["label_ids"].cast(pa.list_(pa.string())).to_pylist()
+            grades = table["scores"].to_pylist()
+            digests, numbers = [], []
+            for first, last in pairwise(starts):
+                of_text = list(chain.from_iterable(row or [] for row in labels[first:last]))
+                graded = None if grades[first] is None else list(chain.from_iterable(grades[first:last]))
+                digests.append(_digest(of_text, graded))
+                low = 0 if lowest is None or graded is None else int(is_low(np.array(graded, np.float64), lowest).sum())
+                numbers.append(len(of_text) - low)
+            ids = table["text_id"].take(pa.array(starts[:-1])).cast(pa.string())
+            yield pa.record_batch([ids.combine_chunks(), pa.array(digests, pa.int64()), numbers], schema=JUDGED_SCHEMA)
+
+    return Step(run, JUDGED_SCHEMA, in_python=True)
+
+
+RUN_COUNTS_SCHEMA = pa.schema([("texts", pa.int64()), ("rows", pa.int64()), ("without", pa.int64())])
+
+
+def run_counts() -> Step:
+    """From rows of a run, sorted by text, to the numbers of its texts, of its rows, and of those without a label or
+    score."""
+
+    def run(batches: Batches) -> Batches:
+        texts = rows = without = 0
+        for table in whole_keys(batches, ["text_id"]):
+            texts, rows = texts + len(table["text_id"].unique()), rows + len(table)
+            empty = np.zeros(len(table), np.bool_)
+            for name in ("label_ids", "scores"):
+                lists = table[name].combine_chunks()
+                empty |= pc.fill_null(pc.equal(pc.list_value_length(lists), 0), True).to_numpy(zero_copy_only=False)
+                holes = pc.list_parent_indices(lists).filter(lists.flatten().is_null())
+                empty[holes.to_numpy()] = True
+            without += int(empty.sum())
+        yield pa.RecordBatch.from_pydict({"texts": [texts], "rows": [rows], "without": [without]}, RUN_COUNTS_SCHEMA)
+
+    return Step(run, RUN_COUNTS_SCHEMA, adds_up=True)
 
 
 def _digest(labels: list[str | None], grades: list[float] | None) -> int:

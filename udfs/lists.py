@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,12 @@ from fusion.types import Array, Int32s, Ints
 JUDGEMENT = -1
 """The list code of the rows that hold a text's relevant labels. Where the number of its words is known, the band that
 this falls into (fusion/statistics/watchers.py) is told by a code below: JUDGEMENT - 1 - band."""
+
+IN_FOLD, NOT_TESTED = 0, 1
+"""What rows without a list say of a text, behind `Layout.marks`: that the fold of the row has it, and that a run has it
+as a validation text."""
+NO_FOLD = -1
+"""The fold of rows whose text says in which folds it is."""
 
 
 def is_judgement(codes: Array) -> Array:
@@ -36,8 +42,7 @@ class LabelIndex:
         """The place of each label; the number of ids where it is not among them."""
         if pa.types.is_int32(labels.type) and self._table is not None:
             return _looked_up(self._table, labels)
-        place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
-        return np.asarray(place.fill_null(len(self.ids)).to_numpy(), np.int64)
+        return _places(labels, self.ids)
 
     @cached_property
     def _table(self) -> Array | None:
@@ -59,13 +64,22 @@ class LabelGroups:
         """The group of each label, -1 where it has none."""
         if pa.types.is_int32(labels.type) and self._table is not None:
             return _looked_up(self._table, labels)
-        place = pc.index_in(labels, value_set=self.ids.cast(labels.type))
-        known = np.append(self.codes, self.unknown).astype(self.codes.dtype)
-        return known[place.fill_null(len(self.codes)).to_numpy()]
+        codes: Array = np.append(self.codes, self.unknown).astype(self.codes.dtype)
+        return codes[_places(labels, self.ids)]
 
     @cached_property
     def _table(self) -> Array | None:
         return _table_by_id(self.ids, self.codes, self.unknown)
+
+
+def _places(labels: pa.Array, ids: pa.Array) -> Ints:
+    """The place of each label among some ids; the number of ids where it is not among them. As strings, all ids can be
+    compared."""
+    kind = labels.type
+    if kind != ids.type:
+        kind = pa.int64() if pa.types.is_integer(kind) and pa.types.is_integer(ids.type) else pa.string()
+    place = pc.index_in(labels.cast(kind), value_set=ids.cast(kind))
+    return np.asarray(place.fill_null(len(ids)).to_numpy(), np.int64)
 
 
 def _table_by_id(ids: pa.Array, values: Array, unknown: int) -> Array | None:
@@ -86,8 +100,30 @@ def _looked_up(table: Array, labels: pa.Array) -> Array:
 
 
 @dataclass(frozen=True)
+class InputForm:
+    """How list rows come from the inputs, and what is still to be done with them; nothing, if they were read before."""
+
+    fragments: frozenset[int] = frozenset()
+    """The retrievers (or JUDGEMENT) whose lists may come in several rows, such as one per candidate."""
+    undivided: bool = False
+    """Whether some lists are still to be divided by label group."""
+    distances: frozenset[int] = frozenset()
+    """The retrievers of whose scores the lowest is the best: they get the opposite sign."""
+    lowest: float | None = None
+    """Judged labels with a lower grade are dropped; None: there are no grades."""
+    folds: str = ""
+    """The source of the folds, for messages."""
+    role: str = "test"
+    """What the texts are that are read."""
+    naming_roles: frozenset[int] = frozenset()
+    """The retrievers whose rows say which texts have the role, where no folds do."""
+
+
+@dataclass(frozen=True)
 class Layout:
-    """How list rows are coded: code = retriever * len(slots) + slot, or JUDGEMENT and below."""
+    """How list rows are coded: code = retriever * len(slots) + slot, or JUDGEMENT and below. Where lists are to be
+    divided by label group and are not yet, code = `whole` + retriever. Codes from `marks` on are rows without a list,
+    which say something about their text: IN_FOLD, NOT_TESTED."""
 
     retrievers: tuple[str, ...]
     slots: tuple[str, ...]
@@ -98,6 +134,22 @@ class Layout:
     judgements: str = "judgements"
     relevant_from: float | None = None
     """Where judgements have grades, as scores: the one from which a label is relevant. None: all judged labels are."""
+    form: InputForm = InputForm()
+
+    @property
+    def whole(self) -> int:
+        """The code of the first retriever's lists of all labels, where these are to be divided."""
+        return len(self.retrievers) * len(self.slots)
+
+    @property
+    def marks(self) -> int:
+        """The first code of rows without a list."""
+        return self.whole + len(self.retrievers)
+
+    @property
+    def of_read(self) -> Layout:
+        """The layout of rows that were read before (see `udfs.texts.list_rows`)."""
+        return replace(self, form=InputForm())
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -112,6 +164,15 @@ class Layout:
         """The source, the retriever and the label group of a list code."""
         if code <= JUDGEMENT:
             return self.judgements, "", ""
+        if code >= self.marks:
+            return self.form.folds, "", ""
+        if code >= self.whole:
+            retriever = code - self.whole
+            return (
+                self.sources[retriever] if self.sources else self.retrievers[retriever],
+                self.retrievers[retriever],
+                "",
+            )
         retriever, slot = divmod(code, len(self.slots))
         source = self.sources[retriever] if self.sources else self.retrievers[retriever]
         group = "" if self.slots[slot] == ALL else self.slots[slot]

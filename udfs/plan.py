@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -121,8 +121,10 @@ class LabelPlan:
 
     index: LabelIndex
     """The judged labels."""
+    fused: tuple[Cell, ...]
+    """The fused cells that have such figures."""
     cells: tuple[Cell, ...]
-    """The cells that have such figures."""
+    """These, and the single retrievers."""
     cutoffs: tuple[int, ...]
 
 
@@ -184,6 +186,19 @@ class Details:
     seed: int
     examples: int = 0
     """Texts most helped and most hurt that are kept of every cell against every retriever."""
+
+
+class Ranking(Protocol):
+    """How lists are ranked."""
+
+    @property
+    def grid(self) -> Grid: ...
+
+    @property
+    def views(self) -> tuple[str, ...]: ...
+
+    @property
+    def scope(self) -> Scope: ...
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from fusion.errors import InputError, visible
 from fusion.kernel.ranking import LARGEST, REPEATED, UNGROUPED, UNUSABLE, WRONG_GROUP
 from fusion.types import Array, Floats, Int32s, Ints
 
+REPEATED_LABEL = "the same label twice in a list"
+
 
 @dataclass(frozen=True, order=True)
 class Problem:
@@ -129,7 +131,7 @@ class ListProblems:
         if not (flags & REPEATED).any():
             return
         again = np.append(False, (self._label[1:] == self._label[:-1]) & (self._score[1:] == self._score[:-1]))
-        self._rows.report((flags & REPEATED) > 0, "label_ids", "the same label twice in a list", self._at(again))
+        self._rows.report((flags & REPEATED) > 0, "label_ids", REPEATED_LABEL, self._at(again))
 
     def _scores(self, wrong: Array, what: str) -> None:
         # The entry behind the last one is there for empty lists at the end.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,9 @@ import pyarrow as pa
 
 from fusion.errors import InputError
 from udfs.json_records import json_kind, parse_json
-from udfs.text_files import encoding_error, json_lines, other_encoding, read_lines, read_text, text_of
+from udfs.splits import Lines, Split, check_utf8, read_lines, splits_of
+from udfs.steps import Batches, Step
+from udfs.text_files import encoding_error, other_encoding, read_text
 
 LINES_AT_ONCE = 10_000
 """Lines that are Python objects at the same time."""
@@ -36,8 +37,10 @@ KEYS = {
 }
 """What is read of a line of JSON, and what its values, or the elements of its lists, must be."""
 TYPES = {IDS: (str, int), NUMBERS: (int, float), WHOLE: (int,), NAMES: (str,)}
-RANX_SCHEMA = "text_id string, label_ids array<string>, scores array<double>, problem string"
-KINDS_SCHEMA = "kinds binary, problem string"
+RANX_SCHEMA = pa.schema(
+    [("text_id", pa.string()), ("label_ids", pa.list_(pa.string())), ("scores", pa.list_(pa.float64()))]
+)
+KINDS_SCHEMA = pa.schema([("kinds", pa.binary())])
 
 
 def run_table(run: Mapping[Any, Any], name: str) -> pa.Table:
@@ -95,26 +98,14 @@ def id_array(values: Iterable[Any], what: str) -> pa.Array:
     raise InputError(f"{what} must be all strings or all whole numbers; found {names}")
 
 
-def read_ranx_run(path: str, source: str) -> pa.Table:
-    """{"t1": {"l1": 2.5, "l2": 1.0}}, which ranx saves as `.json`."""
-    return _ranx_table(read_text(path, source), source)
+def ranx_runs(source: str) -> Step:
+    """From whole files such as {"t1": {"l1": 2.5, "l2": 1.0}}, which ranx saves as `.json`, to lists."""
 
+    def run(splits: Batches) -> Batches:
+        for split in splits_of(splits):
+            yield from _ranx_table(read_text(split.file, source), source).to_batches(max_chunksize=LINES_AT_ONCE)
 
-def ranx_rows(source: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: from the contents of files (column `content`) to rows of RANX_SCHEMA."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for content in (content for batch in batches for content in batch["content"]):
-            try:
-                table = _ranx_table(text_of(io.BytesIO(content.as_py()), source), source)
-                table = table.append_column("problem", pa.nulls(len(table), pa.string()))
-            except InputError as error:
-                empty = [pa.nulls(1, kind) for kind in (pa.string(), pa.list_(pa.string()), pa.list_(pa.float64()))]
-                names = ["text_id", "label_ids", "scores", "problem"]
-                table = pa.table([*empty, pa.array([str(error)])], names=names)
-            yield from table.to_batches(max_chunksize=LINES_AT_ONCE)
-
-    return run
+    return Step(run, RANX_SCHEMA, in_python=True)
 
 
 def _ranx_table(text: str, source: str) -> pa.Table:
@@ -127,41 +118,39 @@ def _ranx_table(text: str, source: str) -> pa.Table:
     return run_table(run, source)
 
 
-def read_jsonl_run(path: str, source: str) -> pa.Table:
-    """Lines such as {"text_id": "t1", "label_ids": ["l1", "l2"], "scores": [2.5, 1.0]}."""
-    lines = enumerate(read_lines(path, source, json_lines), start=1)
-    tables = []
-    while block := list(islice(lines, LINES_AT_ONCE)):
-        filled = [(number, line) for number, line in block if line.strip()]
-        places = [f"{source} line {number}" for number, _ in filled]
-        tables.append(_line_table([line for _, line in filled], places.__getitem__))
-    if not any(map(len, tables)):
-        raise InputError(f"{source} is empty")
-    kinds = merged_kinds([table.schema for table in tables], source)
-    return pa.concat_tables([_with_kinds(table, kinds) for table in tables])
+def jsonl_kinds(source: str) -> Step:
+    """From splits of files of lines such as {"text_id": "t1", "label_ids": ["l1", "l2"], "scores": [2.5, 1.0]} to the
+    columns that they have, as a serialized schema."""
+
+    def run(splits: Batches) -> Batches:
+        for split in splits_of(splits):
+            schemas = [table.schema for table in _jsonl_tables(split, source)]
+            if not schemas:
+                continue
+            kinds = merged_kinds(schemas, source)
+            yield pa.RecordBatch.from_pydict({"kinds": [kinds.serialize().to_pybytes()]}, KINDS_SCHEMA)
+
+    return Step(run, KINDS_SCHEMA, in_python=True)
 
 
-def line_kinds(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: from lines (place, value) to the columns that they have, or to what is wrong with them."""
-    for batch in batches:
-        kinds, problem = None, None
-        try:
-            kinds = _table_of(batch).schema.serialize().to_pybytes()
-        except InputError as error:
-            problem = str(error)
-        yield pa.RecordBatch.from_pydict(
-            {"kinds": pa.array([kinds], pa.binary()), "problem": pa.array([problem], pa.string())}
-        )
+def jsonl_runs(source: str, kinds: pa.Schema) -> Step:
+    """From splits of such files to their rows, with all columns that any line has."""
+
+    def run(splits: Batches) -> Batches:
+        for split in splits_of(splits):
+            for table in _jsonl_tables(split, source):
+                yield from _with_kinds(table, kinds).to_batches()
+
+    return Step(run, kinds, in_python=True)
 
 
-def line_rows(kinds: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: from lines (place, value) to the rows that they hold."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from _with_kinds(_table_of(batch), kinds).to_batches()
-
-    return run
+def _jsonl_tables(split: Split, source: str) -> Iterator[pa.Table]:
+    """What a split holds, some lines at a time."""
+    for block in read_lines(split):
+        check_utf8(block, source)
+        lines = [(place, line) for place, line in enumerate(block.values()) if line.strip()]
+        for first in range(0, len(lines), LINES_AT_ONCE):
+            yield _line_table(lines[first : first + LINES_AT_ONCE], block, source)
 
 
 def merged_kinds(schemas: Iterable[pa.Schema], source: str) -> pa.Schema:
@@ -173,10 +162,6 @@ def merged_kinds(schemas: Iterable[pa.Schema], source: str) -> pa.Schema:
     return pa.schema([(name, kinds[name]) for name in KEYS if name in kinds])
 
 
-def _table_of(batch: pa.RecordBatch) -> pa.Table:
-    return _line_table(batch["value"].to_pylist(), lambda line: str(batch["place"][line]))
-
-
 def _with_kinds(table: pa.Table, kinds: pa.Schema) -> pa.Table:
     """The same rows with all columns; those that none of these lines has are null."""
     given = {field.name for field in table.schema if field.type != pa.null()}
@@ -184,9 +169,13 @@ def _with_kinds(table: pa.Table, kinds: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=kinds)
 
 
-def _line_table(lines: Sequence[bytes], place: Place) -> pa.Table:
+def _line_table(lines: Sequence[tuple[int, bytes]], block: Lines, source: str) -> pa.Table:
     """What some lines hold; a key that none of them has is a column of nulls without a type."""
-    rows = [_parsed(line, place, number) for number, line in enumerate(lines)]
+
+    def place(line: int) -> str:
+        return f"{source} line {block.number(lines[line][0])}"
+
+    rows = [_parsed(line, place, number) for number, (_, line) in enumerate(lines)]
     columns = {name: [row.get(name) for row in rows] for name in KEYS}
     return pa.table({name: _column(name, values, place) for name, values in columns.items()})
 

@@ -25,7 +25,7 @@ from udfs.steps import Batches, Step
 from udfs.stores.addresses import absolute, local_folder
 from udfs.stores.cache import client_of
 from udfs.stores.objects import files_below
-from udfs.text_files import BLOCK, GZIP, LOOKED_AT, MARK, check_head, opened, unpacked, whole_lines
+from udfs.text_files import BLOCK, GZIP, LOOKED_AT, MARK, check_head, encoding_error, opened, unpacked, whole_lines
 
 SMALLEST, LARGEST = 1 << 20, 64 << 20
 """Bytes of a split: enough to be worth a task, few enough to fit into memory several times."""
@@ -228,6 +228,15 @@ def read_lines(split: Split, blank: bool = True) -> Iterator[Lines]:
         rows += _rows(content, blank)
     if split.rows is not None and rows != split.rows:
         raise InputError(f"{split.file} {CHANGED}")
+
+
+def check_utf8(lines: Lines, source: str) -> None:
+    """Refuse lines in other encodings: ids that differ by an accent only would become one."""
+    try:
+        lines.content.decode()
+    except UnicodeDecodeError as error:
+        number = lines.number(lines.content.count(b"\n", 0, error.start))
+        raise encoding_error(source, number, lines.content) from None
 
 
 def lines_step(parse: Callable[[Lines], pa.RecordBatch], schema: pa.Schema, blank: bool = True) -> Step:

@@ -32,6 +32,8 @@ class Step:
     heavy: bool = False
     """Whether a row takes longer than its bytes suggest. Spark, which divides rows by bytes, spreads them over all
     workers first."""
+    adds_up: bool = False
+    """Whether it gives few rows for many, such as counts: each worker then makes one call, with all that it can get."""
 
     def __call__(self, batches: Batches) -> Batches:
         return self.run(batches)
@@ -65,6 +67,30 @@ def key_starts(table: pa.Table, keys: Sequence[str]) -> Ints:
     return np.concatenate(([0], np.flatnonzero(change) + 1))
 
 
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """One type for the many ways in which Arrow can hold strings, lists and small numbers."""
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_uint64(kind):
+        return pa.decimal128(20)
+    if pa.types.is_integer(kind):
+        return pa.int32() if kind.bit_width < 32 or kind == pa.int32() else pa.int64()
+    return pa.float32() if pa.types.is_float16(kind) else kind
+
+
+def plain_types(table: pa.Table) -> pa.Table:
+    """The same rows in plain types."""
+    for place, field in enumerate(table.schema):
+        # Only where it must be: pyarrow cannot cast lists that hold nothing but nulls.
+        if plain_type(field.type) != field.type:
+            table = table.set_column(place, field.name, table[place].cast(plain_type(field.type)))
+    return table
+
+
 SPARK_TYPES = {
     pa.bool_(): "boolean",
     pa.int8(): "tinyint",
@@ -86,7 +112,14 @@ def spark_type(kind: pa.DataType) -> str:
         return f"array<{spark_type(kind.value_type)}>"
     if pa.types.is_struct(kind):
         return f"struct<{', '.join(f'`{field.name}`: {spark_type(field.type)}' for field in kind)}>"
-    return SPARK_TYPES[kind]
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return SPARK_TYPES.get(kind, str(kind))
+
+
+def spark_types(schema: pa.Schema) -> dict[str, str]:
+    """The columns with their types as Spark writes them."""
+    return {field.name: spark_type(field.type) for field in schema}
 
 
 def spark_schema(schema: pa.Schema) -> str:

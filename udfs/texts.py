@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.kernel.pools import Relevant
-from fusion.kernel.ranking import UNSORTED, check_lists, list_order
+from fusion.kernel.ranking import UNSORTED, check_lists, divide_lists, list_order
 from fusion.kernel.texts import Judged, TextBlock
+from fusion.labels import ALL
 from fusion.statistics.watchers import UNKNOWN
 from fusion.types import Array, Floats, Int32s, Ints
-from udfs.lists import JUDGEMENT, Layout, is_judgement, number_labels
-from udfs.problems import ListProblems, Problem, Problems
+from udfs.lists import IN_FOLD, JUDGEMENT, NO_FOLD, NOT_TESTED, Layout, is_judgement, number_labels
+from udfs.problems import REPEATED_LABEL, ListProblems, Problem, Problems
+from udfs.steps import Batches, Step, whole_keys
 
 LIST_ROW = ("text_id", "fold", "list", "label_ids", "scores")
 """The columns of a list row."""
@@ -76,21 +78,6 @@ class Rows:
             self.problems.update(Problems(found={kind: first}, counts={kind: len(same)}))
 
 
-def whole_texts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows sorted by text, cut so that no text straddles two tables."""
-    rest: pa.Table | None = None
-    for batch in batches:
-        table = pa.Table.from_batches([batch])
-        if rest is not None:
-            table = pa.concat_tables([rest, table]).combine_chunks()
-        last = int(text_starts(table["text_id"])[-1]) if len(table) else 0
-        rest = table.slice(last)
-        if last:
-            yield table.slice(0, last)
-    if rest is not None and len(rest):
-        yield rest
-
-
 def text_starts(text_id: pa.ChunkedArray) -> Ints:
     """The rows at which another text begins."""
     ids = text_id.combine_chunks() if isinstance(text_id, pa.ChunkedArray) else text_id
@@ -108,90 +95,289 @@ def read_texts(table: pa.Table, layout: Layout, problems: Problems) -> Batch | N
     return batch
 
 
+def texts_step(work: Work, layout: Layout, schema: pa.Schema, adds_up: bool = True) -> Step:
+    """The step that does some work with list rows in the order of their texts."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        problems = Problems()
+        texts = (read_texts(table, layout, problems) for table in whole_keys(batches, ["text_id"]))
+        yield from work((batch for batch in texts if batch is not None), problems)
+
+    return Step(run, schema, adds_up=adds_up)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What rows without a list say of texts, which are numbered."""
+
+    text: Ints
+    fold: Int32s
+    kind: Ints
+
+    @classmethod
+    def of(cls, number: Ints, fold: Int32s, code: Array, layout: Layout) -> Marks:
+        mark = code >= layout.marks
+        return cls(number[mark], fold[mark], code[mark].astype(np.int64) - layout.marks)
+
+    def counted(self, number: Ints, fold: Int32s, code: Array, layout: Layout) -> Array:
+        """The rows with lists of texts that are read: of those in a fold and, where runs say which texts have a role,
+        of those that have it. A text with rows of another role only does not have it; one without rows is tested."""
+        lists, texts = code < layout.marks, int(number[-1]) + 1
+        inside = np.zeros(texts, np.bool_)
+        inside[self.text[self.kind == IN_FOLD]] = True
+        counted: Array = lists & ((fold != NO_FOLD) | inside[number])
+        if layout.form.naming_roles:
+            named = np.zeros(texts, np.bool_)
+            named[number[lists & np.isin(_retrievers(code, layout), list(layout.form.naming_roles))]] = True
+            if layout.form.role == "test":
+                apart = np.zeros(texts, np.bool_)
+                apart[self.text[self.kind == NOT_TESTED]] = True
+                named |= ~apart
+            counted &= named[number]
+        return counted
+
+    def placed(self, number: Ints, fold: Int32s) -> tuple[Ints, Int32s]:
+        """List rows in their folds, as row numbers with folds: a row without a fold of its own is in all of its
+        text."""
+        chosen = self.kind == IN_FOLD
+        text, own = self.text[chosen], self.fold[chosen]
+        order = np.argsort(text, kind="stable")
+        of_text = np.bincount(text, minlength=int(number.max(initial=-1)) + 1)
+        first = np.cumsum(of_text) - of_text
+        times = np.where(fold == NO_FOLD, of_text[number], 1)
+        row = np.repeat(np.arange(len(number)), times)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
+        given = fold[row]
+        open_ = given == NO_FOLD
+        given[open_] = own[order[(first[number[row]] + within)[open_]]]
+        return row, given
+
+
+def _retrievers(code: Array, layout: Layout) -> Array:
+    """The retriever of each list, or JUDGEMENT."""
+    of_whole = np.where(code >= layout.whole, code - layout.whole, code // len(layout.slots))
+    return np.where(is_judgement(code), JUDGEMENT, of_whole)
+
+
+@dataclass(frozen=True)
+class ListArrays:
+    """Lists as ranges of entries, `offset[row]` to `offset[row + 1]`."""
+
+    number: Ints
+    """Of the text of each row."""
+    fold: Int32s
+    code: Array
+    offset: Ints
+    label: Int32s
+    score: Floats
+    decode: Callable[[Int32s], pa.Array]
+    normalized: Mapping[str, Floats] = field(default_factory=dict)
+    """What else is known of every entry."""
+    slot: Array | None = None
+    """The label group of every entry, where it is known."""
+
+    @property
+    def owner(self) -> Ints:
+        """The row of every entry."""
+        return np.repeat(np.arange(len(self.code)), np.diff(self.offset))
+
+    def entries(self, order: Array, offset: Ints) -> ListArrays:
+        """With some of the entries, or in another order."""
+        return replace(
+            self,
+            offset=offset,
+            label=self.label[order],
+            score=self.score[order],
+            normalized={name: values[order] for name, values in self.normalized.items()},
+            slot=None if self.slot is None else self.slot[order],
+        )
+
+
 def _read_texts(table: pa.Table, layout: Layout, problems: Problems) -> Batch | None:
-    columns = {name: table[name].combine_chunks() for name in table.column_names}
-    rows = Rows(columns["text_id"], columns["list"].to_numpy(), layout, problems)
-    lengths = pc.fill_null(pc.list_value_length(columns["label_ids"]), -1).to_numpy()
-    score_lengths = pc.fill_null(pc.list_value_length(columns["scores"]), -1).to_numpy()
-    rows.report(columns["text_id"].is_null().to_numpy(zero_copy_only=False), "text_id", "null id")
+    columns = {name: table[name].combine_chunks() for name in LIST_ROW}
+    text_id, code = columns["text_id"], columns["list"].to_numpy()
+    fold = pc.fill_null(columns["fold"], NO_FOLD).to_numpy()
+    rows = Rows(text_id, code, layout, problems)
+    rows.report(text_id.is_null().to_numpy(zero_copy_only=False), "text_id", "null id")
+    if problems or not len(code):
+        return None
+    starts = text_starts(text_id)
+    number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(code))))
+    marks = Marks.of(number, fold, code, layout)
+    counted = marks.counted(number, fold, code, layout)
+    if not counted.any():
+        return None
+    if not counted.all():
+        columns = {name: values.filter(pa.array(counted)) for name, values in columns.items()}
+        code, fold, number = code[counted], fold[counted], number[counted]
+        rows = Rows(columns["text_id"], code, layout, problems)
+    lists = _list_arrays(columns, number, fold, code, rows)
+    ids = text_id.take(pa.array(starts))
+    return None if lists is None else assemble(lists, marks, ids, layout, problems)
+
+
+def _list_arrays(
+    columns: Mapping[str, pa.Array], number: Ints, fold: Int32s, code: Array, rows: Rows
+) -> ListArrays | None:
+    """The columns of list rows as arrays; None if a row cannot be used."""
+    labels, scores = columns["label_ids"], columns["scores"]
+    lengths = pc.fill_null(pc.list_value_length(labels), -1).to_numpy()
+    score_lengths = pc.fill_null(pc.list_value_length(scores), -1).to_numpy()
+    # Judgements without grades.
+    bare = is_judgement(code) & (score_lengths < 0)
     rows.report(lengths < 0, "label_ids", "null instead of a list")
-    ragged = (lengths != score_lengths) & (lengths >= 0)
+    ragged = (lengths != score_lengths) & (lengths >= 0) & ~bare
     rows.report(ragged, "scores", "label_ids and scores of unequal length")
-    if problems:
+    if rows.problems:
         return None
-
     offset = np.concatenate(([0], np.cumsum(lengths)))
-    label_ids = columns["label_ids"].flatten()
-    scores = columns["scores"].flatten()
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    if label_ids.null_count:
-        rows.report(_mark(owner, label_ids.is_null(), len(lengths)), "label_ids", "null id")
+    flat = labels.flatten()
+    if flat.null_count:
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        rows.report(_mark(owner, flat.is_null(), len(lengths)), "label_ids", "null id")
         return None
-    label, decode = number_labels(label_ids)
-    score = pc.fill_null(scores, np.nan).to_numpy(zero_copy_only=False).astype(np.float64)
-    return assemble(columns["fold"].to_numpy(), rows, offset, label, score, decode)
+    label, decode = number_labels(flat)
+    score = pc.fill_null(scores.flatten(), np.nan).to_numpy(zero_copy_only=False).astype(np.float64)
+    if bare.any():
+        score, given = np.zeros(len(label)), score
+        score[np.repeat(~bare, lengths)] = given
+    form = rows.layout.form
+    if form.distances:
+        turned = np.isin(_retrievers(code, rows.layout), list(form.distances))
+        # Subtracted from 0, which stays 0 without a sign.
+        score = np.where(np.repeat(turned, lengths), 0 - score, score)
+    lists = ListArrays(number, fold, code, offset, label, score, decode)
+    return _joined(lists, rows) if form.fragments else lists
 
 
-def assemble(
-    fold: Int32s,
-    rows: Rows,
-    offset: Ints,
-    label: Int32s,
-    score: Floats,
-    decode: Callable[[Int32s], pa.Array],
-) -> Batch | None:
-    """Check the lists, sort them where needed, and lay them out by text, retriever and slot."""
-    layout, problems, code = rows.layout, rows.problems, rows.code
-    group = layout.groups.lookup(decode(label)) if layout.groups else np.empty(0, np.int8)
-    known = layout.groups.names if layout.groups else ()
-    stated = np.array([known.index(slot) if slot in known else -1 for slot in layout.slots], np.int8)
-    expected = np.where(rows.is_judgement, np.int8(-1), stated[code % len(layout.slots)])
-    grade, score = _grades_apart(score, rows, offset)
-    flags = check_lists(offset, label, score, group, expected)
-    if flags.any():
-        ListProblems(rows, offset, label, score, decode).report(flags, group, expected)
-        if (flags & UNSORTED).any():
-            order = list_order(offset, (flags & UNSORTED) > 0, label, score)
-            label, score = label[order], score[order]
-            group = group[order] if len(group) else group
-            grade = grade[order] if len(grade) else grade
-            flags = check_lists(offset, label, score, group, expected)
-        ListProblems(rows, offset, label, score, decode).report_repeated(flags)
-        if problems:
-            return None
+def _joined(lists: ListArrays, rows: Rows) -> ListArrays:
+    """Lists that come in several rows as one row each."""
+    code = lists.code.astype(np.int64)
+    order = np.lexsort((lists.fold, code, lists.number))
+    key = np.stack([lists.number[order], code[order], lists.fold[order].astype(np.int64)])
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (key[:, 1:] != key[:, :-1]).any(axis=0)
+    begins |= ~np.isin(_retrievers(code[order], rows.layout), list(rows.layout.form.fragments))
+    size, first = np.diff(lists.offset)[order], lists.offset[:-1][order]
+    entry = np.repeat(first - np.cumsum(size) + size, size) + np.arange(size.sum())
+    row = order[begins]
+    offset = np.append(0, np.cumsum(size))[np.append(np.flatnonzero(begins), len(order))]
+    rows.text_id, rows.code = rows.text_id.take(pa.array(row)), lists.code[row]
+    joined = lists.entries(entry, offset)
+    return replace(joined, number=lists.number[row], fold=lists.fold[row], code=lists.code[row])
+
+
+def assemble(lists: ListArrays, marks: Marks, text_id: pa.Array, layout: Layout, problems: Problems) -> Batch | None:
+    """Check the lists, sort them where needed, and lay them out by text, retriever and slot. `text_id`: by number."""
+    rows = Rows(text_id.take(pa.array(lists.number)), lists.code, layout, problems)
+    sorted_lists = _sorted(lists, rows)
+    if sorted_lists is None:
+        return None
+    lists, group, grade = sorted_lists
+    lists, group, grade = _without_low_grades(lists, group, grade, layout)
+    if layout.slots != (ALL,):
+        lists, group, grade = _divided(lists, group, grade, layout)
 
     # One query is a text in a fold; `place` holds its row for each list code, -1 where there is none.
-    starts = text_starts(rows.text_id)
-    number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(code))))
-    key = number.astype(np.int64) << 32 | fold.astype(np.int64)
+    row, fold = marks.placed(lists.number, lists.fold)
+    code = lists.code[row]
+    key = lists.number[row].astype(np.int64) << 32 | fold.astype(np.int64)
     queries, first, query = np.unique(key, return_index=True, return_inverse=True)
-    lists = len(layout.retrievers) * len(layout.slots)
-    slot = np.where(rows.is_judgement, lists, code)
-    place = np.full((len(queries), lists + 1), -1, np.int64)
-    place[query, slot] = np.arange(len(code))
-    overwritten = place[query, slot] != np.arange(len(code))
+    slot = np.where(is_judgement(code), layout.whole, code)
+    place = np.full((len(queries), layout.whole + 1), -1, np.int64)
+    place[query, slot] = row
+    overwritten = place[query, slot] != row
+    rows = Rows(text_id.take(pa.array(lists.number[row])), code, layout, problems)
     rows.report(overwritten, "text_id", "two rows for one text, retriever and label group (of one fold)")
+    _report_repeated_folds(marks, text_id, layout, problems)
     if problems:
         return None
 
-    begin, end = np.append(offset[:-1], 0), np.append(offset[1:], 0)
+    begin, end = np.append(lists.offset[:-1], 0), np.append(lists.offset[1:], 0)
     shape = (len(queries), len(layout.retrievers), len(layout.slots))
-    judged = Judged(Relevant(begin[place[:, -1]], end[place[:, -1]], label), group, grade)
+    judged = Judged(Relevant(begin[place[:, -1]], end[place[:, -1]], lists.label), group, grade)
     relevant, relevant_group = _relevant(judged, layout.relevant_from)
     texts = TextBlock(
         layout.slots,
         begin[place[:, :-1]].reshape(shape),
         end[place[:, :-1]].reshape(shape),
-        label,
-        score,
-        group,
+        lists.label,
+        lists.score,
+        group if lists.slot is None else lists.slot,
         relevant,
         relevant_group,
+        normalized=lists.normalized,
         judged=None if layout.relevant_from is None else judged,
         fold=fold[first],
     )
-    about = fold[first], place[:, -1] >= 0, decode, _lengths(code, place[:, -1])
-    return Batch(texts, rows.text_id.take(pa.array(first)), *about)
+    about = fold[first], place[:, -1] >= 0, lists.decode, _lengths(lists.code, place[:, -1])
+    return Batch(texts, text_id.take(pa.array(lists.number[row[first]])), *about)
+
+
+def _sorted(lists: ListArrays, rows: Rows) -> tuple[ListArrays, Array, Floats] | None:
+    """The lists best first, with the group of every entry and the grades of judgements; None if a list cannot be
+    used."""
+    layout, offset = rows.layout, lists.offset
+    group = layout.groups.lookup(lists.decode(lists.label)) if layout.groups else np.empty(0, np.int8)
+    known = layout.groups.names if layout.groups else ()
+    stated = np.array([known.index(slot) if slot in known else -1 for slot in layout.slots], np.int8)
+    divided = (lists.code >= 0) & (lists.code < layout.whole)
+    expected = np.where(divided, stated[lists.code % len(layout.slots)], np.int8(-1))
+    grade, score = _grades_apart(lists.score, rows, offset)
+    lists = replace(lists, score=score)
+    flags = check_lists(offset, lists.label, score, group, expected)
+    if not flags.any():
+        return lists, group, grade
+    ListProblems(rows, offset, lists.label, score, lists.decode).report(flags, group, expected)
+    if (flags & UNSORTED).any():
+        order = list_order(offset, (flags & UNSORTED) > 0, lists.label, score)
+        lists = lists.entries(order, offset)
+        group = group[order] if len(group) else group
+        grade = grade[order] if len(grade) else grade
+        flags = check_lists(offset, lists.label, lists.score, group, expected)
+    ListProblems(rows, offset, lists.label, lists.score, lists.decode).report_repeated(flags)
+    return None if rows.problems else (lists, group, grade)
+
+
+def is_low(grade: Floats, lowest: float) -> Array:
+    """Which grades are too low to be read. Those that are no numbers are read, to be reported."""
+    return np.isfinite(grade) & (grade < lowest)
+
+
+def _without_low_grades(
+    lists: ListArrays, group: Array, grade: Floats, layout: Layout
+) -> tuple[ListArrays, Array, Floats]:
+    """Without judged labels of low grades, and without grades where nothing depends on them."""
+    lowest = layout.form.lowest
+    if lowest is not None:
+        kept = ~(np.repeat(is_judgement(lists.code), np.diff(lists.offset)) & is_low(grade, lowest))
+        if not kept.all():
+            lists = lists.entries(kept, np.append(0, np.cumsum(kept))[lists.offset])
+            group, grade = group[kept] if len(group) else group, grade[kept]
+    return lists, group, grade if layout.relevant_from is not None else np.empty(0)
+
+
+def _divided(lists: ListArrays, group: Array, grade: Floats, layout: Layout) -> tuple[ListArrays, Array, Floats]:
+    """Lists of all labels as one list per label group."""
+    whole = lists.code >= layout.whole
+    if not whole.any():
+        return lists, group, grade
+    groups = len(layout.slots)
+    offset, order = divide_lists(lists.offset, whole, group, groups)
+    row = np.repeat(np.arange(len(whole)), np.where(whole, groups, 1))
+    within = np.arange(len(row)) - np.flatnonzero(np.append(True, row[1:] != row[:-1]))[row]
+    code = np.where(whole[row], (lists.code[row] - layout.whole) * groups + within, lists.code[row])
+    lists = replace(lists.entries(order, offset), number=lists.number[row], fold=lists.fold[row], code=code)
+    return lists, group[order], grade[order] if len(grade) else grade
+
+
+def _report_repeated_folds(marks: Marks, text_id: pa.Array, layout: Layout, problems: Problems) -> None:
+    """Report texts that a fold has more than once."""
+    inside = marks.kind == IN_FOLD
+    pairs, times = np.unique(np.stack([marks.text[inside], marks.fold[inside]]), axis=1, return_counts=True)
+    for text, fold in pairs[:, times > 1].T.tolist():
+        what = f"a {layout.form.role} text of a fold more than once"
+        problems.add(Problem(what, layout.form.folds, "text_id", str(text_id[text].as_py()), detail=f"fold {fold}"))
 
 
 def _lengths(code: Array, judgement: Ints) -> Ints:
@@ -202,7 +388,7 @@ def _lengths(code: Array, judgement: Ints) -> Ints:
 def _grades_apart(score: Floats, rows: Rows, offset: Ints) -> tuple[Floats, Floats]:
     """The grades, where judgements have some as scores, and the scores with zeros instead: judged labels are then
     sorted by id. Grades that are no numbers stay, so that they are reported."""
-    if rows.layout.relevant_from is None:
+    if rows.layout.relevant_from is None and rows.layout.form.lowest is None:
         return np.empty(0), score
     of_judgement = np.repeat(rows.is_judgement, np.diff(offset))
     return score, np.where(of_judgement & np.isfinite(score), 0.0, score)
@@ -250,7 +436,37 @@ def list_rows(batch: Batch, layout: Layout, texts: Ints) -> pa.Table:
     of_runs = rows(codes, start, stop, some.label, some.score)
     code = JUDGEMENT - 1 - batch.length[texts]
     of_judgements = rows(code[:, None], labels.start[:, None], labels.stop[:, None], labels.label, grade)
-    return pa.concat_tables([of_runs, of_judgements])
+    return pa.concat_tables([of_runs, of_judgements.filter(pa.array(batch.judged[texts]))])
+
+
+def rows_schema(text: pa.DataType, label: pa.DataType) -> pa.Schema:
+    """The columns of list rows as `list_rows` makes them."""
+    lists = [("label_ids", pa.list_(label)), ("scores", pa.list_(pa.float64()))]
+    return pa.schema([("text_id", text), ("fold", pa.int32()), ("list", pa.int32()), *lists])
+
+
+def first_ids(text: pa.DataType, most: int) -> Step:
+    """The first ids among sorted rows, each once."""
+    schema = pa.schema([("text_id", text)])
+
+    def run(batches: Batches) -> Batches:
+        found = pa.array([], text)
+        for batch in batches:
+            if len(found) < most:
+                found = pa.concat_arrays([found, batch["text_id"].cast(text).drop_null()]).unique()[:most]
+        yield pa.RecordBatch.from_arrays([found], schema=schema)
+
+    return Step(run, schema, adds_up=True)
+
+
+def read_rows(rows: pa.Table, layout: Layout) -> pa.Table:
+    """List rows as they come from the inputs, checked and placed in folds: for `Layout.of_read`."""
+    problems = Problems()
+    ordered = rows.take(pc.sort_indices(rows, [("text_id", "ascending")])).combine_chunks()
+    batch = read_texts(ordered, layout, problems)
+    if problems:
+        raise problems.error()
+    return ordered.slice(0, 0) if batch is None else list_rows(batch, layout, np.arange(len(batch.texts)))
 
 
 def report_repeated(batch: Batch, repeated: Ints, layout: Layout, problems: Problems) -> None:
@@ -264,7 +480,7 @@ def report_repeated(batch: Batch, repeated: Ints, layout: Layout, problems: Prob
                     twice = batch.decode(values[counts > 1][:1]).to_pylist()[0]
                     source, retriever, _ = layout.describe(r * len(layout.slots))
                     text = str(batch.text_id[int(q)].as_py())
-                    what = "the same label twice in a list"
+                    what = REPEATED_LABEL
                     problems.add(Problem(what, source, "label_ids", text, retriever, slot, f"label {twice}"))
                     break
 

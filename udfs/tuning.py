@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fusion.cells import ANY_FOLD, Cell
 from fusion.errors import InputError
+from fusion.grid.grid import Grid
 from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned
 from fusion.kernel.candidates import ListHits, count_list_hits
 from fusion.kernel.pools import Pools
-from fusion.kernel.texts import pool_views
+from fusion.kernel.texts import Scope, pool_views
 from fusion.labels import ALL
 from fusion.models.bands import band_columns, band_matrix
 from fusion.models.features import feature_matrix, feature_names
@@ -24,15 +26,15 @@ from fusion.models.strategies import Strategy
 from fusion.statistics.signs import blocks_of
 from fusion.types import Array, Floats, Int32s, Ints
 from udfs.counter import id_keys, unpacked
-from udfs.lists import LabelIndex, Layout, is_judgement
-from udfs.local import text_tables
+from udfs.lists import LabelIndex, Layout
 from udfs.problems import Problems
-from udfs.texts import Batch, Work, read_texts
+from udfs.steps import whole_keys
+from udfs.texts import Batch, Work, list_rows, read_texts, rows_schema
 
 ORDERED = 2**62
 """Texts are hashed into so many places; their order by place is as good as random."""
 LARGEST_LABEL = 50_000_000
-TEXTS_AT_ONCE = 1_024
+ROWS_AT_ONCE = 8_192
 
 
 def places_of(text_id: pa.Array, seed: int) -> Ints:
@@ -159,23 +161,36 @@ def prepared(work: Work, parting: Parting | None, train_texts: TrainTexts | None
     return run
 
 
-def judged_places(rows: pa.Table | pa.RecordBatch, parting: Parting) -> tuple[Array, Ints]:
-    """The fold (or part) and place of every judged text of some list rows."""
-    judged = pa.array(is_judgement(rows["list"].to_numpy()))
-    text_id, fold = rows["text_id"].filter(judged), rows["fold"].filter(judged).to_numpy()
-    ids = text_id.combine_chunks() if isinstance(text_id, pa.ChunkedArray) else text_id
-    return parting.base(ids, fold), places_of(ids, parting.seed)
+PLACES_SCHEMA = pa.schema([("base", pa.int64()), ("place", pa.int64())])
 
 
-def keep_first(parting: Parting, last: Mapping[int, int]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """From list rows to those of the texts whose place is not behind the last one of their fold."""
+def judged_places(parting: Parting) -> Work:
+    """The fold (or part) and place of every judged text."""
 
-    def kept(rows: pa.RecordBatch) -> pa.RecordBatch:
-        base = parting.base(rows["text_id"], rows["fold"].to_numpy())
-        limit = np.array([last.get(int(fold), -1) for fold in base], np.int64)
-        return rows.filter(pa.array(places_of(rows["text_id"], parting.seed) <= limit))
+    def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            ids = batch.text_id.filter(pa.array(batch.judged))
+            base = parting.base(ids, batch.fold[batch.judged]).astype(np.int64)
+            yield pa.RecordBatch.from_pydict({"base": base, "place": places_of(ids, parting.seed)}, PLACES_SCHEMA)
 
-    return kept
+    return run
+
+
+def first_rows(
+    parting: Parting, last: Mapping[int, int], layout: Layout, text: pa.DataType, label: pa.DataType
+) -> Work:
+    """The list rows of the judged texts whose place is not behind the last one of their fold (or part)."""
+    schema = rows_schema(text, label)
+
+    def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            base = parting.base(batch.text_id, batch.fold)
+            limit = np.array([last.get(int(fold), -1) for fold in base], np.int64)
+            kept = np.flatnonzero(places_of(batch.text_id, parting.seed) <= limit)
+            if len(kept):
+                yield from list_rows(batch, layout, kept).select(schema.names).cast(schema).to_batches()
+
+    return run
 
 
 @dataclass(frozen=True)
@@ -235,10 +250,13 @@ def feature_rows(
     """By view, the rows that fusions learn from: of texts that have a relevant label in the view."""
     problems = Problems()
     found: dict[str, list[FeatureRows]] = {view: [] for view in views}
-    for table in text_tables(rows, TEXTS_AT_ONCE):
+    ordered = rows.take(pc.sort_indices(rows, [("text_id", "ascending")])).combine_chunks()
+    for table in whole_keys(iter(ordered.to_batches(max_chunksize=ROWS_AT_ONCE)), ["text_id"]):
         batch = read_texts(table, layout, problems)
-        if batch is None:
+        if problems:
             raise problems.error()
+        if batch is None:
+            continue
         if train_texts is not None:
             train_texts.attach(batch)
         place = places_of(batch.text_id, parting.seed)
@@ -276,9 +294,12 @@ NOTHING = "nothing"
 class Training:
     """Which lists are looked at."""
 
+    grid: ClassVar[Grid] = Grid([])
+
     layout: Layout
     views: tuple[str, ...]
     """The label groups, or all labels, whose lists are fused."""
+    scope: Scope = "group"
     share: float = 0.0
     """The share of the texts that is set apart, by a hash of their ids, for all folds; 0: every judged text counts for
     its fold."""

@@ -17,12 +17,13 @@ from fusion.errors import ConfigError
 from fusion.grid.grid import parse_cells
 from fusion.labels import ALL
 from fusion.models.strategies import DEPLOYED
+from jobs.engines.choose import LOCAL, choose_engine
 from jobs.evaluation import evaluate as evaluate_job
 from jobs.evaluation import explain as explain_job
 from jobs.evaluation import fuse as fuse_job
 from jobs.evaluation.examples import ExplainedText
-from jobs.inputs.engines import LOCAL, choose_engine
 from jobs.inputs.sources import Kind, Sources, folds_source, groups_source, judgements_source, kind_of, runs_source
+from jobs.inputs.tables import InputTables
 from jobs.settings.config import Config, load_config, with_settings
 from jobs.storage.folders import result_folder
 from jobs.tuning import tune as tune_job
@@ -97,13 +98,13 @@ def evaluate(
 
 
 def _evaluated(spark: SparkSession | None, config: Config, sources: Sources) -> Evaluation:
-    engine = choose_engine(config, sources, spark)
-    detailed = partial(evaluate_job.evaluated, engine, config, sources)
-    if not (config.evaluate.details and engine.name == LOCAL and sources.in_memory):
+    tables = InputTables(choose_engine(config, sources.addresses(), spark), sources)
+    detailed = partial(evaluate_job.evaluated, tables, config)
+    if not (config.evaluate.details and tables.engine.name == LOCAL and sources.in_memory):
         return Evaluation(detailed(), config)
     # The figures alone take a fraction of the time; what the tables need is counted when somebody asks for them.
     figures = config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"details": False})})
-    return Evaluation(evaluate_job.evaluated(engine, figures, sources), config, detailed)
+    return Evaluation(evaluate_job.evaluated(tables, figures), config, detailed)
 
 
 def _sources_of(config: Config, judgements: Any, runs: Any, label_groups: Any, folds: Any, training: Any) -> Sources:

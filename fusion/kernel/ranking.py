@@ -57,6 +57,42 @@ def _list_order(offset, unsorted, label, score):  # type: ignore[no-untyped-def]
     return order
 
 
+def divide_lists(offset: Ints, divided: Array, group: Array, groups: int) -> tuple[Ints, Ints]:
+    """Some lists divided by the group of their entries: each becomes as many lists as there are groups. The offsets of
+    the new lists, and the order of the entries in them."""
+    new_offset, order = _divide_lists(offset, divided, group, groups)
+    return new_offset, order
+
+
+@compiled
+def _divide_lists(offset, divided, group, groups):  # type: ignore[no-untyped-def]
+    rows = offset.size - 1
+    new_offset = np.zeros(1 + rows + (groups - 1) * np.count_nonzero(divided), np.int64)
+    order = np.arange(group.size)
+    place = np.empty(groups, np.int64)
+    at = 0
+    for row in range(rows):
+        first, last = offset[row], offset[row + 1]
+        if not divided[row]:
+            at += 1
+            new_offset[at] = last
+            continue
+        place[:] = 0
+        for e in range(first, last):
+            place[group[e]] += 1
+        begin = first
+        for g in range(groups):
+            size = place[g]
+            place[g] = begin
+            begin += size
+            at += 1
+            new_offset[at] = begin
+        for e in range(first, last):
+            order[place[group[e]]] = e
+            place[group[e]] += 1
+    return new_offset, order
+
+
 @compiled
 def _relevant_ranks(fused, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
     ranks = np.empty(relevant.size, np.int32)

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
+from udfs.columns import Among, Columns
 from udfs.steps import Step
 
 Rows = TypeVar("Rows")
@@ -27,13 +28,21 @@ class Engine(Protocol[Rows]):
     def workers(self) -> int:
         """How many calls of a step run at the same time."""
 
-    def read(self, source: Any, columns: Sequence[str] | None = None) -> Rows:
-        """The rows of a Parquet file or folder, or of an Arrow table; on Spark also of a DataFrame, or of a catalog
-        table named `table:NAME`."""
+    def read(self, source: Any, columns: Sequence[str] | None = None, keep: bool = False) -> Rows:
+        """The rows of a Parquet file or folder, of an Arrow table, or of rows; on Spark also of a DataFrame, or of a
+        catalog table named `table:NAME`. Rows that are used several times are to be kept: this process then reads them
+        once."""
 
-    def files(self, splits: pa.Table, step: Step, done: Done | None = None) -> Rows:
+    def files(self, splits: pa.Table, step: Step, done: Done | None = None, keep: bool = False) -> Rows:
         """What a step makes of the rows of a small table, one call per row and as many side by side as there are
-        workers. The rows say what to read or to do: a range of a file, a fold."""
+        workers. The rows say what to read or to do: a range of a file, a fold. `keep`: as for `read`."""
+
+    def select(self, rows: Rows, columns: Columns, where: Sequence[Among] = ()) -> Rows:
+        """Some columns of some rows, without a step in Python."""
+
+    def count(self, rows: Rows, columns: Sequence[str], most: int | None = None) -> pa.Table:
+        """The few different values that some columns hold together, and in `rows` the number of rows that do. Without
+        columns, there is one number; `most` then says how far it matters."""
 
     def map(self, rows: Rows, step: Step, done: Done | None = None) -> Rows:
         """What a step makes of batches of bounded size."""

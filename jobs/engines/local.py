@@ -9,30 +9,32 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, pairwise
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
-from fusion.errors import ConfigError, InputError
+from fusion.errors import ConfigError
 from jobs.engines.engine import Done
-from udfs.steps import Batches, Step, key_starts
+from jobs.engines.parquet import ParquetFiles, parquet_files
+from udfs.columns import Among, Columns, columns_schema, selected
+from udfs.steps import Batches, Step, key_starts, plain_types
 from udfs.stores.cache import client_of
 from udfs.stores.clients import PYARROW, configure, current_access
 
 BATCH_ROWS = 1_024
 """Rows that a step gets at a time: enough to make a call cheap, few enough to keep all cores busy."""
+ROWS_AT_ONCE = 8_192
+"""Rows of a batch within one call of a step that gets more."""
+FEWEST_KEYS = 4_096
+"""Keys of a share: fewer are not worth another call."""
 FILE_ROWS = 1_000_000
 """Rows per Parquet file that is written."""
 PATIENCE = 2.0
 """Seconds that a step in Python may run here before processes are started for it, which takes about as long."""
-
-VERIFIED = ds.ParquetFileFormat(
-    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-)
 
 
 @dataclass(frozen=True)
@@ -45,43 +47,71 @@ class LocalRows:
     def table(self) -> pa.Table:
         return pa.Table.from_batches(self.stream(), self.schema)
 
+    def kept(self) -> LocalRows:
+        """The same rows, which are computed once and then held in memory."""
+        held: list[pa.Table] = []
+        lock = Lock()
+
+        def stream() -> Batches:
+            with lock:
+                if not held:
+                    held.append(self.table())
+            return iter(held[0].to_batches())
+
+        return LocalRows(self.schema, stream)
+
 
 class LocalEngine:
     """Runs steps in this process."""
 
     name = "local"
 
+    def __init__(self) -> None:
+        self._files: dict[str, ParquetFiles] = {}
+
     @property
     def workers(self) -> int:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    def read(self, source: Any, columns: Sequence[str] | None = None) -> LocalRows:
+    def read(self, source: Any, columns: Sequence[str] | None = None, keep: bool = False) -> LocalRows:
         if isinstance(source, pa.Table):
-            table = source if columns is None else source.select(list(columns))
+            table = plain_types(source if columns is None else source.select(list(columns)))
             return LocalRows(table.schema, lambda: iter(table.to_batches()))
+        if isinstance(source, LocalRows):
+            names = source.schema.names if columns is None else list(columns)
+            return LocalRows(_fields(source.schema, names), lambda: (batch.select(names) for batch in source.stream()))
         if not isinstance(source, str) or source.startswith("table:"):
             what = source if isinstance(source, str) else f"a {type(source).__name__}"
             raise ConfigError(f"{what} can be read on Spark only: set grid.engine to arrays, windows or auto")
-        try:
-            client, path = client_of(source)
-            dataset = ds.dataset(path, filesystem=client, format=VERIFIED)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise InputError(f"cannot read {source}: {error}") from None
-        names = dataset.schema.names if columns is None else list(columns)
-        schema = pa.schema([dataset.schema.field(name) for name in names])
-        # One file after another: the order of the rows is that of the files' names.
-        scan = dataset.scanner(columns=names, use_threads=True, batch_readahead=4, fragment_readahead=1)
-        return LocalRows(schema, lambda: iter(scan.to_batches()))
+        if source not in self._files:
+            self._files[source] = parquet_files(source)
+        files = self._files[source]
+        names = files.schema.names if columns is None else list(columns)
+        rows = LocalRows(pa.schema([files.schema.field(name) for name in names]), lambda: files.batches(names))
+        return rows.kept() if keep else rows
 
-    def files(self, splits: pa.Table, step: Step, done: Done | None = None) -> LocalRows:
-        rows = splits.combine_chunks().to_batches()
-        return LocalRows(step.schema, lambda: self._run(step, _sliced(rows, 1), done))
+    def files(self, splits: pa.Table, step: Step, done: Done | None = None, keep: bool = False) -> LocalRows:
+        parts = splits.combine_chunks().to_batches()
+        rows = LocalRows(step.schema, lambda: self._run(step, _sliced(parts, 1), done))
+        return rows.kept() if keep else rows
+
+    def select(self, rows: LocalRows, columns: Columns, where: Sequence[Among] = ()) -> LocalRows:
+        return LocalRows(columns_schema(columns), lambda: (selected(batch, columns, where) for batch in rows.stream()))
+
+    def count(self, rows: LocalRows, columns: Sequence[str], most: int | None = None) -> pa.Table:
+        if not columns:
+            number = sum(batch.num_rows for batch in rows.stream())
+            return pa.table({"rows": pa.array([number if most is None else min(most, number)], pa.int64())})
+        held = pa.Table.from_batches((batch.select(columns) for batch in rows.stream()), _fields(rows.schema, columns))
+        counted = held.group_by(list(columns)).aggregate([([], "count_all")])
+        return counted.rename_columns([*columns, "rows"])
 
     def map(self, rows: LocalRows, step: Step, done: Done | None = None) -> LocalRows:
         return LocalRows(step.schema, lambda: self._run(step, _sliced(rows.stream(), BATCH_ROWS), done))
 
     def group(self, rows: LocalRows, keys: Sequence[str], step: Step, order: Sequence[str] = ()) -> LocalRows:
-        return LocalRows(step.schema, lambda: self._run(step, _by_key(rows.table(), keys, order, self.workers)))
+        shares = self.workers if step.adds_up else None
+        return LocalRows(step.schema, lambda: self._run(step, _by_key(rows.table(), keys, order, self.workers, shares)))
 
     def union(self, *rows: LocalRows) -> LocalRows:
         schema = rows[0].schema
@@ -138,7 +168,7 @@ class _Call:
     step: Step
 
     def __call__(self, part: pa.RecordBatch) -> list[pa.RecordBatch]:
-        return list(self.step(iter([part])))
+        return list(self.step(_sliced([part], ROWS_AT_ONCE)))
 
 
 def _processes(workers: int) -> Executor:
@@ -178,12 +208,20 @@ def _sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
             yield batch.slice(begin, rows)
 
 
-def _by_key(table: pa.Table, keys: Sequence[str], order: Sequence[str], workers: int) -> Batches:
-    """Parts of a sorted table that end where a key ends."""
+def _fields(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _by_key(
+    table: pa.Table, keys: Sequence[str], order: Sequence[str], workers: int, shares: int | None = None
+) -> Batches:
+    """Parts of a sorted table that end where a key ends: a number of shares, or else parts of bounded size."""
     ordered = table.take(_nulls_first(table, [*keys, *order])).combine_chunks()
     starts = key_starts(ordered, keys)
     # As many parts as keep every worker busy to the end.
     at_once = max(1, min(BATCH_ROWS, -(-len(starts) // (4 * workers))))
+    if shares is not None:
+        at_once = max(FEWEST_KEYS, -(-len(starts) // shares))
     edges = [*starts[::at_once].tolist(), len(ordered)]
     for first, last in pairwise(edges):
         yield from ordered.slice(first, last - first).to_batches()

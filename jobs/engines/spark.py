@@ -10,13 +10,16 @@ from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import fusion.errors
 from fusion.errors import InputError, XmtcError
 from jobs.engines.engine import Done
 from jobs.engines.errors import SPARK_ERRORS, spark_reason
-from udfs.steps import Batches, Step, spark_schema
+from jobs.storage.versions import resolve
+from udfs.columns import Among, Band, Columns, Constant, Place, Single, Value
+from udfs.steps import Batches, Step, plain_types, spark_schema, spark_type
 from udfs.stores.addresses import for_spark
 
 VERIFIED = {
@@ -32,54 +35,79 @@ FAILED, END = "xmtc-error:", ":xmtc-end"
 class SparkEngine:
     """Runs steps in Spark's Python workers."""
 
-    name = "spark"
-
-    def __init__(self, spark: SparkSession, partitions: int | None = None) -> None:
-        self.spark = spark
+    def __init__(self, spark: SparkSession, partitions: int | None = None, name: str = "arrays") -> None:
+        """`name`: how list rows reach the kernel, `arrays` or `windows`; all else is the same."""
+        self.spark, self.name = spark, name
+        self.asked = partitions
+        """The number of partitions that was asked for, if one was."""
+        self._read: dict[str, DataFrame] = {}
         number = str(partitions or spark.conf.get("spark.sql.shuffle.partitions"))
         # Some platforms say `auto`.
-        self._partitions = int(number) if number.isdigit() else None
+        self.partitions = int(number) if number.isdigit() else None
 
     @property
     def workers(self) -> int:
-        return self._partitions or 64
+        return self.partitions or 64
 
-    def read(self, source: Any, columns: Sequence[str] | None = None) -> DataFrame:
-        if isinstance(source, str):
-            catalog = source.removeprefix("table:")
-            try:
-                table = (
-                    self.spark.table(catalog)
-                    if catalog != source
-                    else self.spark.read.options(**VERIFIED).parquet(for_spark(source))
-                )
-                _ = table.columns
-            except SPARK_ERRORS as error:
-                raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
+    def read(self, source: Any, columns: Sequence[str] | None = None, keep: bool = False) -> DataFrame:
+        if isinstance(source, DataFrame):
+            table = source
+        elif not isinstance(source, str):
+            table = self.spark.createDataFrame(plain_types(source))
+        elif keep and source in self._read:
+            table = self._read[source]
         else:
-            table = source if isinstance(source, DataFrame) else self.spark.createDataFrame(source)
+            # Spark lists the files and starts a job that reads a schema, which once is enough.
+            table = self._read[source] = self._table(source)
         return table if columns is None else table.select(*(f"`{name}`" for name in columns))
 
-    def files(self, splits: pa.Table, step: Step, done: Done | None = None) -> DataFrame:
+    def _table(self, source: str) -> DataFrame:
+        catalog = source.removeprefix("table:")
+        try:
+            table = (
+                self.spark.table(catalog)
+                if catalog != source
+                else self.spark.read.options(**VERIFIED).parquet(for_spark(resolve(source)))
+            )
+            _ = table.columns
+        except SPARK_ERRORS as error:
+            raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
+        return table
+
+    def files(self, splits: pa.Table, step: Step, done: Done | None = None, keep: bool = False) -> DataFrame:
         numbered = splits.append_column("split", pa.array(range(len(splits)), pa.int64()))
         # A range for each row: a hash would put several into one partition and leave others empty.
         rows = self.spark.createDataFrame(numbered).repartitionByRange(max(1, len(splits)), "split").drop("split")
         return rows.mapInArrow(_each_row(step), spark_schema(step.schema))
 
+    def select(self, rows: DataFrame, columns: Columns, where: Sequence[Among] = ()) -> DataFrame:
+        for among in where:
+            held = F.col(f"`{among.column}`")
+            inside = held.isin(list(among.values))
+            rows = rows.where(inside | held.isNull() if among.nulls else inside)
+        return rows.select(*(_sql(value).cast(spark_type(kind)).alias(name) for name, (value, kind) in columns.items()))
+
+    def count(self, rows: DataFrame, columns: Sequence[str], most: int | None = None) -> pa.Table:
+        with step_errors():
+            rows = rows.limit(most) if most is not None and not columns else rows
+            counted = rows.groupBy(*(f"`{name}`" for name in columns)).agg(F.count("*").alias("rows"))
+            return counted.toArrow()
+
     def map(self, rows: DataFrame, step: Step, done: Done | None = None) -> DataFrame:
         if step.heavy:
             rows = rows.repartition(self.workers)
-        return rows.mapInArrow(_in_worker(step), spark_schema(step.schema))
+        return rows.mapInArrow(in_worker(step), spark_schema(step.schema))
 
     def group(self, rows: DataFrame, keys: Sequence[str], step: Step, order: Sequence[str] = ()) -> DataFrame:
         # Left to itself Spark would merge partitions of few bytes, and cores would stand idle.
-        divided = rows.repartition(self._partitions, *keys) if self._partitions else rows.repartition(*keys)
-        return divided.sortWithinPartitions(*keys, *order).mapInArrow(_in_worker(step), spark_schema(step.schema))
+        divided = rows.repartition(self.partitions, *keys) if self.partitions else rows.repartition(*keys)
+        return divided.sortWithinPartitions(*keys, *order).mapInArrow(in_worker(step), spark_schema(step.schema))
 
     def union(self, *rows: DataFrame) -> DataFrame:
         return reduce(DataFrame.unionByName, rows)
 
     def schema(self, rows: DataFrame) -> pa.Schema:
+        # A plan without rows, for which Spark starts no job.
         return rows.limit(0).toArrow().schema
 
     def collect(self, rows: DataFrame) -> pa.Table:
@@ -91,7 +119,23 @@ class SparkEngine:
             rows.write.parquet(for_spark(folder))
 
 
-def _in_worker(step: Step) -> Any:
+def _sql(value: Value) -> Column:
+    """What a column holds, as Spark computes it."""
+    if isinstance(value, Constant):
+        return F.lit(value.value)
+    held = F.col(f"`{value.column}`")
+    if isinstance(value, Place):
+        return F.array_position(F.array(*map(F.lit, value.values)), held) + (value.first - 1)
+    if isinstance(value, Band):
+        return F.lit(value.first) - sum(
+            (F.coalesce((held >= edge).cast("int"), F.lit(0)) for edge in value.edges), start=F.lit(0)
+        )
+    return F.array(held) if isinstance(value, Single) else held
+
+
+def in_worker(step: Step) -> Any:
+    """The step, with errors of ours in a form that survives the way to the driver."""
+
     def run(batches: Batches) -> Batches:
         try:
             yield from step(batches)
@@ -103,7 +147,7 @@ def _in_worker(step: Step) -> Any:
 
 def _each_row(step: Step) -> Any:
     """The step, called once per row."""
-    whole = _in_worker(step)
+    whole = in_worker(step)
 
     def run(batches: Batches) -> Batches:
         for batch in batches:

@@ -21,9 +21,8 @@ from fusion.statistics.watchers import OUTCOMES, LengthSums
 from jobs.evaluation.comparisons import block_sums, block_texts, comparisons, pairs, text_lengths, text_sizes
 from jobs.evaluation.examples import chosen_cells
 from jobs.evaluation.schemas import AGREEMENT_SCHEMA, BAND_TESTS_SCHEMA, BANDS_SCHEMA, LABELS_SCHEMA, table_of
-from jobs.inputs.lists import label_names
-from jobs.inputs.sources import Sources
-from jobs.inputs.tables import Frequencies, Tables
+from jobs.inputs.labels import Frequencies, label_names
+from jobs.inputs.tables import InputTables
 from udfs.plan import EvaluationPlan
 
 
@@ -177,12 +176,11 @@ def label_changes(
     metrics: pa.Table,
     evaluation: EvaluationPlan,
     frequencies: Frequencies,
-    tables: Tables[Any],
-    sources: Sources,
+    tables: InputTables[Any],
 ) -> pa.Table:
     """By the number of relevant pairs that one of the two has more; of equal ones, the more frequent label first."""
     rows = list(_rows(coverage, metrics, evaluation, frequencies))
-    names = label_names(tables, sources, sorted({row["label_id"] for row in rows}))
+    names = label_names(tables, sorted({row["label_id"] for row in rows}))
     return table_of(({**row, "name": names.get(row["label_id"], "")} for row in rows), LABELS_SCHEMA)
 
 

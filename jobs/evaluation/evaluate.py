@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -17,79 +16,106 @@ from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.grid.grid import Grid
 from fusion.grid.trained import Learned
 from fusion.labels import ALL
-from fusion.metrics import label_metrics
+from fusion.metrics import label_metrics, text_metrics
 from fusion.registry import FUSIONS
 from fusion.statistics.coverage import UNSEEN, Coverage
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
 from fusion.statistics.watchers import LengthSums
+from jobs.engines.choose import LOCAL, choose_engine
 from jobs.engines.credentials import job
 from jobs.evaluation.comparisons import additions
 from jobs.evaluation.details import detail_tables, label_changes
 from jobs.evaluation.examples import example_table
-from jobs.evaluation.figures import metric_table, needs_nonrelevant, with_label_plan
+from jobs.evaluation.figures import label_plan, metric_table, needs_nonrelevant
 from jobs.evaluation.result import Result
 from jobs.evaluation.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
-from jobs.inputs.bad_rows import bad_rows
-from jobs.inputs.engines import Engine, choose_engine
-from jobs.inputs.lists import ListRows, load_lists, training_propensities
-from jobs.inputs.plans import Plan
+from jobs.inputs.bad_rows import refuse_bad_rows
+from jobs.inputs.labels import Frequencies, training_propensities, unseen_labels
+from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.roles import folds_with, runs_with_validation
 from jobs.inputs.sources import Sources, source_name
-from jobs.inputs.tables import Frequencies
+from jobs.inputs.tables import InputTables
 from jobs.runtime.log import log
-from jobs.settings.base import EvaluateSettings, Names
+from jobs.settings.base import Names
 from jobs.settings.config import Config
 from jobs.storage.folders import ResultFolder, check_output, result_folder, stage_line
 from jobs.storage.workspace import TEST, VALIDATION
-from udfs.counter import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, count_hits, query_figures, query_schema, unpacked
+from udfs.counter import (
+    COUNTS,
+    COUNTS_SCHEMA,
+    COVERAGE,
+    EXAMPLES,
+    HITS,
+    LENGTHS,
+    NO_FOLD,
+    added_counts,
+    count_hits,
+    query_figures,
+    query_schema,
+    unpacked,
+)
 from udfs.examples import from_bytes
 from udfs.lists import Layout
-from udfs.plan import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES, Details, EvaluationPlan, counted_labels
-from udfs.problems import Problems
+from udfs.plan import (
+    JUDGED,
+    UNSEEN_PAIRS,
+    WITHOUT_CANDIDATES,
+    Details,
+    EvaluationPlan,
+    Ranking,
+    counted_labels,
+)
+from udfs.texts import Work
 from udfs.tuning import NOTHING_TUNED, Training, Tuning, count_evidence, learned_from, leaving_out, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def count(lists: ListRows[Any], ranking: Ranking, work: Work) -> pa.Table:
+    """The counts of all texts, added up by fold and part."""
+    engine = lists.engine
+    counted = lists.through(ranking, work, COUNTS_SCHEMA)
+    packed = engine.collect(engine.group(counted, COUNTS, added_counts()))
+    refuse_bad_rows(packed["problems"])
+    return packed
+
+
 def learned_of(
-    engine: Engine, sources: Sources, config: Config, grid: Grid, layout: Layout, views: tuple[str, ...]
+    tables: InputTables[Any], config: Config, grid: Grid, layout: Layout, views: tuple[str, ...]
 ) -> dict[str, Learned]:
     """By view; nothing where no cell has to learn."""
     if not grid.trained:
         return {}
-    share = config.grid.train_share
+    share, sources = config.grid.train_share, tables.sources
     if sources.judgements is None:
         raise ConfigError(f"{grid.trained[0]} learns from judged texts: give --qrels PATH, or set inputs.judgements")
-    if not share and sources.folds is None and not runs_with_validation(engine.tables, sources):
+    if not share and sources.folds is None and not runs_with_validation(tables):
         raise ConfigError(
             f"{grid.trained[0]} learns from texts that are set apart for it: set grid.train_share to a share of the "
             "texts, or inputs.folds to a table with texts of the role validation, or give runs with a column 'role' "
             "in which some rows have the role validation"
         )
     role, relevant_from = TEST if share else VALIDATION, config.evaluate.relevant_from
-    lists = load_lists(engine.tables, sources, judged=True, relevant_from=relevant_from, role=role)
-    training = Training(layout, (ALL,) if config.grid.scope == "joint" else views, share)
-    counted = engine.counts(lists, Plan(Grid([]), config.grid.scope, training.views), count_evidence(training))
-    problems = Problems.from_json(text for text in counted["problems"].to_pylist() if text)
-    if problems:
-        raise bad_rows(problems)
-    learned = learned_from(counted, training)
-    _check_folds(engine, sources, learned)
+    lists = load_lists(tables, judged=True, relevant_from=relevant_from, role=role)
+    training = Training(layout, (ALL,) if config.grid.scope == "joint" else views, config.grid.scope, share)
+    learned = learned_from(count(lists, training, count_evidence(training)), training)
+    _check_folds(tables, learned)
     return learned
 
 
-def _check_folds(engine: Engine, sources: Sources, learned: dict[str, Learned]) -> None:
+def _check_folds(tables: InputTables[Any], learned: dict[str, Learned]) -> None:
     """Refuse folds in which nothing could be learned."""
     known = {fold for of_view in learned.values() for fold in of_view.by_fold}
     if ANY_FOLD in known:
         return
-    missing = sorted(folds_with(engine.tables, sources, TEST) - known)
+    missing = sorted(folds_with(tables, TEST) - known)
     if missing or not known:
         where = f" in fold {', '.join(map(str, missing))}" if missing else ""
+        source = source_name(tables.sources.folds, "folds")
         raise InputError(
-            f"{source_name(sources.folds, 'folds')}: no judged text with lists is set apart{where}, so that nothing "
+            f"{source}: no judged text with lists is set apart{where}, so that nothing "
             "can be learned; retrieve with validation_candidates on, or set grid.train_share to a (greater) share of "
             "the texts"
         )
@@ -119,72 +145,87 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     """The figures of every chosen cell."""
     sources = sources or Sources.of(config.inputs)
     sources.require(judged=True)
-    return evaluated(choose_engine(config, sources, spark), config, sources)
+    return evaluated(InputTables(choose_engine(config, sources.addresses(), spark), sources), config)
 
 
-def evaluated(engine: Engine, config: Config, sources: Sources, tuning: Tuning = NOTHING_TUNED) -> Result:
+def evaluated(tables: InputTables[Any], config: Config, tuning: Tuning = NOTHING_TUNED) -> Result:
     """The figures of every chosen cell, and of what was tuned and learned."""
     settings = config.evaluate
     nonrelevant = any(map(needs_nonrelevant, settings.parsed_metrics))
     by_label = settings.details or bool(label_metrics(settings.parsed_metrics))
-    lists = load_lists(engine.tables, sources, True, settings.relevant_from, nonrelevant, count_labels=by_label)
-    chosen = config.grid.grid(lists.layout.retrievers)
-    grid = Grid(chosen.cells, lists.layout.retrievers, chosen.policies, strategies=tuning.strategies)
-    _check_names(lists.layout.retrievers)
-    views = chosen_views(config.evaluate.label_groups, lists.layout.views)
-    evaluation = EvaluationPlan(
-        lists.layout,
-        tuple(grid.cells),
+    lists = load_lists(tables, True, settings.relevant_from, nonrelevant, count_labels=by_label)
+    plan = plan_evaluation(tables, config, lists, tuning)
+    share = config.grid.train_share if plan.grid.trained else 0.0
+
+    def on_texts(work: Work) -> Work:
+        """The work on the texts that are evaluated, with what tuned cells need to know of them."""
+        return leaving_out(prepared(work, tuning.parting, tuning.train_texts), share)
+
+    result = result_of(count(lists, plan, on_texts(count_hits(plan))), plan, tables, config, lists)
+    if settings.per_query:
+        schema = query_schema(plan, lists.types.text)
+        queries = lists.through(plan, on_texts(query_figures(plan)), schema, adds_up=False)
+        result.queries = tables.engine.collect(queries) if tables.engine.name == LOCAL else queries
+    return result
+
+
+def plan_evaluation(
+    tables: InputTables[Any], config: Config, lists: ListRows[Any], tuning: Tuning = NOTHING_TUNED
+) -> EvaluationPlan:
+    """Everything that the workers must know to count."""
+    settings, layout = config.evaluate, lists.layout.of_read
+    _check_names(layout.retrievers)
+    chosen = config.grid.grid(layout.retrievers)
+    grid = Grid(chosen.cells, layout.retrievers, chosen.policies, strategies=tuning.strategies)
+    views = chosen_views(settings.label_groups, layout.views)
+    learned = learned_of(tables, config, grid, layout, views)
+    propensities = training_propensities(tables, settings)
+    if settings.details:
+        _check_comparable(grid)
+    labels, details = None, None
+    if lists.frequencies is not None:
+        of_labels = settings.label_cells
+        labels = label_plan(settings.parsed_metrics, grid.cells, layout.retrievers, lists.frequencies, of_labels)
+        if settings.details:
+            unseen = unseen_labels(tables, settings.relevant_from)
+            carried = counted_labels(*lists.frequencies, views, layout.groups, unseen)
+            sampling = (settings.blocks, settings.randomizations, settings.seed)
+            details = Details(carried, *sampling, examples=settings.examples)
+    # Where all metrics are means over labels, nothing is known of other cells.
+    only = labels.fused if labels is not None and not text_metrics(settings.parsed_metrics) else None
+    return EvaluationPlan(
+        layout,
+        tuple(grid.cells) if only is None else only,
         views,
         config.grid.scope,
         tuple(settings.parsed_metrics),
-        rules=settings.rules._replace(graded=lists.layout.relevant_from is not None),
-        propensities=training_propensities(engine.tables, sources, settings),
+        details=details,
+        rules=settings.rules._replace(graded=layout.relevant_from is not None),
+        propensities=propensities,
+        labels=labels,
         policies=grid.policies,
-        learned=learned_of(engine, sources, config, grid, lists.layout, views),
+        learned=learned,
         strategies=tuning.strategies,
     )
-    apart = config.grid.train_share if grid.trained else 0.0
-    frequencies = None
-    if settings.details:
-        _check_comparable(grid)
-    if by_label:
-        frequencies = lists.frequencies()
-        evaluation = with_label_plan(evaluation, frequencies, settings.label_cells)
-    if settings.details and frequencies is not None:
-        evaluation = replace(evaluation, details=_counted(lists, evaluation, frequencies, settings))
 
-    plan = Plan(grid, config.grid.scope, evaluation.views)
-    work = prepared(count_hits(evaluation), tuning.parting, tuning.train_texts)
-    packed = engine.counts(lists, plan, leaving_out(work, apart))
-    problems = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
-    if problems:
-        raise bad_rows(problems)
-    tallies = tallies_of(packed, evaluation)
-    input_counts = _input_counts(tallies, evaluation)
+
+def result_of(
+    packed: pa.Table, plan: EvaluationPlan, tables: InputTables[Any], config: Config, lists: ListRows[Any]
+) -> Result:
+    """The tables that follow from the counts."""
+    tallies = tallies_of(packed, plan)
+    input_counts = _input_counts(tallies, plan)
     _check_judged(input_counts, lists.judgements_source)
-    metrics = metric_table(tallies, packed, evaluation)
+    metrics = metric_table(tallies, packed, plan)
     _warn_of_useless_runs(metrics)
-    queries = None
-    if config.evaluate.per_query:
-        work = leaving_out(prepared(query_figures(evaluation), tuning.parting, tuning.train_texts), apart)
-        queries = engine.rows(lists, plan, work, query_schema(evaluation, lists.types.text))
     details = {}
-    if settings.details and frequencies is not None:
-        counted = _details(packed, evaluation)
-        input_counts |= _unseen_pairs(counted.coverage, evaluation)
-        details = _tables(packed, counted, metrics, evaluation, frequencies, engine, sources)
-    if config.grid.subsets or any(cell.subset for cell in grid.cells):
-        details["additions"] = additions(metrics, evaluation, counted.sums if details else None)
-    return Result(config, metrics, input_counts, details, queries=queries, engine=engine.name)
-
-
-def _counted(
-    lists: ListRows[Any], evaluation: EvaluationPlan, frequencies: Frequencies, settings: EvaluateSettings
-) -> Details:
-    """What is counted beside the figures."""
-    labels = counted_labels(*frequencies, evaluation.views, lists.layout.groups, lists.unseen_labels())
-    return Details(labels, settings.blocks, settings.randomizations, settings.seed, settings.examples)
+    if plan.details is not None and lists.frequencies is not None:
+        counted = _details(packed, plan)
+        input_counts |= _unseen_pairs(counted.coverage, plan)
+        details = _tables(packed, counted, metrics, plan, lists.frequencies, tables)
+    if config.grid.subsets or any(cell.subset for cell in plan.grid.cells):
+        details["additions"] = additions(metrics, plan, counted.sums if details else None)
+    return Result(config, metrics, input_counts, details, engine=tables.engine.name)
 
 
 def _check_names(retrievers: Sequence[str]) -> None:
@@ -306,17 +347,16 @@ def _tables(
     metrics: pa.Table,
     evaluation: EvaluationPlan,
     frequencies: Frequencies,
-    engine: Engine,
-    sources: Sources,
+    tables: InputTables[Any],
 ) -> dict[str, pa.Table]:
     """The tables beside the metrics."""
     with ThreadPoolExecutor(1) as pool:
         # Names and excerpts are looked up among the inputs while another thread makes the tables that need none.
         others = pool.submit(detail_tables, *counted, metrics, evaluation, frequencies)
-        labels = label_changes(counted.coverage, metrics, evaluation, frequencies, engine.tables, sources)
+        labels = label_changes(counted.coverage, metrics, evaluation, frequencies, tables)
         looked_up = {"labels": labels}
         for kept in map(from_bytes, _part(packed, EXAMPLES)):
-            looked_up["examples"] = example_table(kept, metrics, evaluation, engine.tables, sources)
+            looked_up["examples"] = example_table(kept, metrics, evaluation, tables)
         return {**others.result(), **looked_up}
 
 

@@ -19,9 +19,8 @@ from fusion.statistics.significance import best_of, mean_std
 from fusion.statistics.watchers import OUTCOMES
 from jobs.evaluation.result import figures_of
 from jobs.evaluation.schemas import EXAMPLES_SCHEMA, table_of
-from jobs.inputs.lists import label_names, text_excerpts
-from jobs.inputs.sources import Sources
-from jobs.inputs.tables import Tables
+from jobs.inputs.labels import label_names, text_excerpts
+from jobs.inputs.tables import InputTables
 from udfs.examples import Kept
 from udfs.fuse import TextPlan, TextScores, column_names, explain_text
 from udfs.plan import EvaluationPlan
@@ -79,9 +78,7 @@ class Listed(NamedTuple):
     relevant: bool
 
 
-def example_table(
-    kept: Kept, metrics: pa.Table, evaluation: EvaluationPlan, tables: Tables[Any], sources: Sources
-) -> pa.Table:
+def example_table(kept: Kept, metrics: pa.Table, evaluation: EvaluationPlan, tables: InputTables[Any]) -> pa.Table:
     """One row per list of each example. The workers kept texts for any two columns: which two matter is known only when
     all figures are."""
     cells = chosen_cells(metrics, evaluation)
@@ -89,8 +86,8 @@ def example_table(
     rows = [
         row for example in examples for row in _lists(example, kept.lists, evaluation, cells[example["label_group"]])
     ]
-    names = label_names(tables, sources, sorted({label for row in rows for label in row["label_ids"]}))
-    excerpts = text_excerpts(tables, sources, list(dict.fromkeys(example["text_id"] for example in examples)))
+    names = label_names(tables, sorted({label for row in rows for label in row["label_ids"]}))
+    excerpts = text_excerpts(tables, list(dict.fromkeys(example["text_id"] for example in examples)))
     for row in rows:
         row["label_names"] = [names.get(label, "") for label in row["label_ids"]] if names else []
         row["excerpt"] = excerpts.get(row["text_id"], "")

@@ -12,21 +12,22 @@ from fusion.errors import ConfigError, InputError
 from fusion.grid.grid import Grid
 from fusion.models.models import ChosenCell
 from fusion.models.strategies import DEPLOYED
+from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.evaluation.evaluate import chosen_views, learned_of
 from jobs.evaluation.examples import ExplainedText
 from jobs.evaluation.fuse import training_of
 from jobs.evaluation.model_file import ModelFile, how, read_model
-from jobs.inputs.engines import Engine, choose_engine
-from jobs.inputs.lists import label_names, load_lists, text_excerpts
+from jobs.inputs.labels import label_names, text_excerpts
+from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.sources import Sources
-from jobs.inputs.tables import Tables
+from jobs.inputs.stages import with_stages
+from jobs.inputs.tables import InputTables
 from jobs.settings.config import Config
-from jobs.storage.stages import stage_fingerprint
-from jobs.storage.workspace import Workspace
+from udfs.columns import Column, Taken
 from udfs.fuse import TextPlan, TextScores, explain_text
 from udfs.lists import Layout
-from udfs.texts import LIST_ROW
+from udfs.texts import first_ids, read_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,63 +46,45 @@ def run(spark: SparkSession | None, config: Config, sources: Sources | None = No
     sources = sources or Sources.of(with_stages(config).inputs)
     sources.require(judged=False)
     judged = sources.judgements is not None
-    engine = choose_engine(config, sources, spark)
-    tables = engine.tables
-    lists = load_lists(tables, sources, judged)
+    tables = InputTables(choose_engine(config, sources.addresses(), spark), sources)
+    lists = load_lists(tables, judged)
     (view,) = chosen_views([settings.label_group], lists.layout.views)
-    rows = tables.arrow(lists.of_texts([settings.text]), LIST_ROW)
+    layout = lists.layout.of_read
+    rows = read_rows(tables.engine.collect(lists.rows_of([settings.text])), lists.layout)
     if not len(rows):
-        raise _unknown_text(tables.first_values(lists.rows, "text_id", COMPARED_IDS), settings.text)
+        raise _unknown_text(lists, settings.text)
     if settings.model is None:
         grid = Grid([settings.chosen], lists.layout.retrievers, config.grid.policies)
-        learned = learned_of(engine, sources, config, grid, lists.layout, (view,))
-        plan = TextPlan(lists.layout, settings.chosen, view, config.grid.scope, grid.policies, learned)
+        learned = learned_of(tables, config, grid, layout, (view,))
+        plan = TextPlan(layout, settings.chosen, view, config.grid.scope, grid.policies, learned)
     else:
-        plan = _plan_of(read_model(settings.model), engine, config, sources, lists.layout, view)
+        plan = _plan_of(read_model(settings.model), tables, config, layout, view)
     explained = explain_text(rows, plan)
-    return _with_names(explained, plan, settings.text, tables, sources)
+    return _with_names(explained, plan, settings.text, tables)
 
 
-def _plan_of(file: ModelFile, engine: Engine, config: Config, sources: Sources, layout: Layout, view: str) -> TextPlan:
+def _plan_of(file: ModelFile, tables: InputTables[Any], config: Config, layout: Layout, view: str) -> TextPlan:
     """How a model file fuses the lists of a label group."""
     file.check(layout.retrievers, [view])
     model = file.of(view)
     if isinstance(model, ChosenCell):
         return TextPlan(layout, model.cell, view, file.scope, file.policies)
-    train_texts = training_of(file, engine, config, sources)
+    train_texts = training_of(file, tables, config)
     return TextPlan(layout, DEPLOYED, view, file.scope, file.policies, model=model, train_texts=train_texts)
 
 
-def with_stages(config: Config) -> Config:
-    """The configuration with the lists and tables of the dataset's stages as inputs, where none are named."""
-    if config.inputs.judgements is not None or isinstance(config.inputs.candidates, str):
-        return config
-    place = Workspace.of(config)
-    if stage_fingerprint(place.prepared) is None:
-        return config
-    # It imports Spark, which a user's own runs do not need.
-    from jobs.evaluation.pipeline import evaluated
-
-    finished = {
-        entry.name: place.candidate_lists(entry.name)
-        for entry in config.retrievers.entries()
-        if stage_fingerprint(place.candidates(entry.name)) is not None
-    }
-    return evaluated(config, {**finished, **(config.inputs.candidates or {})})
-
-
 def _with_names(
-    explained: Sequence[TextScores], plan: TextPlan, text_id: str, tables: Tables[Any], sources: Sources
+    explained: Sequence[TextScores], plan: TextPlan, text_id: str, tables: InputTables[Any]
 ) -> ExplainedText:
     first = explained[0]
     labels = [str(label) for label in first.candidates["label_id"].to_pylist()]
     missed = [str(label) for label in first.missed.to_pylist()]
-    names = label_names(tables, sources, [*labels, *missed])
+    names = label_names(tables, [*labels, *missed])
     column = pa.array([names.get(label) for label in labels], pa.string())
     place = first.candidates.column_names.index("label_id") + 1
     return ExplainedText(
         text_id,
-        text_excerpts(tables, sources, [text_id]).get(text_id, ""),
+        text_excerpts(tables, [text_id]).get(text_id, ""),
         first.fold,
         tuple(text.fold for text in explained),
         plan.cell,
@@ -115,8 +98,12 @@ def _with_names(
     )
 
 
-def _unknown_text(known: Sequence[str], text_id: str) -> InputError:
-    """`known`: ids of the inputs, at most COMPARED_IDS of them."""
+def _unknown_text(lists: ListRows[Any], text_id: str) -> InputError:
+    """The error that names near ids."""
+    engine, kind = lists.engine, lists.types.text
+    ids = engine.select(lists.rows_of(None), {"text_id": Column(Taken("text_id"), kind)})
+    first = engine.collect(engine.group(ids, ["text_id"], first_ids(kind, COMPARED_IDS)))["text_id"].unique().sort()
+    known = [str(text) for text in first[:COMPARED_IDS].to_pylist()]
     near = get_close_matches(text_id, known, n=3, cutoff=0.5)
     hint = f"near ids: {', '.join(near)}" if near else f"the first: {', '.join(known[:3])}"
     texts = f"{len(known):,} texts" if len(known) < COMPARED_IDS else "texts"

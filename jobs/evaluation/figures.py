@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from fusion.registry import METRICS, TextMetric
 from fusion.statistics.label_counts import label_values
 from fusion.statistics.tally import IDEALS, Figures, Tally, mean_of
 from jobs.evaluation.schemas import METRICS_SCHEMA
-from jobs.inputs.tables import Frequencies
+from jobs.inputs.labels import Frequencies
 from jobs.settings.base import Names
 from udfs.lists import LabelIndex
 from udfs.plan import LABELS, EvaluationPlan, LabelPlan, part_name
@@ -34,28 +33,31 @@ def needs_nonrelevant(metric: Metric) -> bool:
     return isinstance(entry, TextMetric) and entry.nonrelevant
 
 
-def with_label_plan(evaluation: EvaluationPlan, frequencies: Frequencies, names: Names) -> EvaluationPlan:
-    """The evaluation with what is counted per label, of every single retriever and of chosen cells, where a metric asks
-    for it. If no other metric is asked for, these are all cells that are evaluated."""
-    metrics = label_metrics(evaluation.metrics)
-    if not metrics:
-        return evaluation
-    cells = {str(cell): cell for cell in evaluation.grid.cells}
+def label_plan(
+    metrics: Sequence[Metric],
+    cells: Sequence[Cell],
+    retrievers: Sequence[str],
+    frequencies: Frequencies,
+    names: Names,
+) -> LabelPlan | None:
+    """What is counted per label, of every single retriever and of chosen cells; None where no metric asks for it."""
+    of_labels = label_metrics(metrics)
+    if not of_labels:
+        return None
+    by_name = {str(cell): cell for cell in cells}
     if names == "auto":
-        chosen = [PREFERRED if PREFERRED in evaluation.grid.cells else evaluation.grid.cells[0]]
+        chosen = [PREFERRED if PREFERRED in cells else cells[0]]
     else:
         wanted = split(names, ",") if isinstance(names, str) else list(names)
         for name in wanted:
-            if name not in cells:
-                raise unknown_name("cell in evaluate.label_cells", name, cells)
-        chosen = [cells[name] for name in wanted]
+            if name not in by_name:
+                raise unknown_name("cell in evaluate.label_cells", name, by_name)
+        chosen = [by_name[name] for name in wanted]
     if len(chosen) > MOST_LABEL_CELLS:
         raise ConfigError(f"evaluate.label_cells: {len(chosen)} cells; at most {MOST_LABEL_CELLS} are allowed")
-    singles = [cell for cell in evaluation.columns if cell.normalization == SINGLE]
-    cutoffs = tuple(sorted({part.k for part in metric_parts(metrics)}))
-    plan = LabelPlan(LabelIndex(frequencies.ids), (*chosen, *singles), cutoffs)
-    evaluated = evaluation.cells if text_metrics(evaluation.metrics) else tuple(chosen)
-    return replace(evaluation, labels=plan, cells=evaluated)
+    singles = [Cell(SINGLE, name) for name in retrievers]
+    cutoffs = tuple(sorted({part.k for part in metric_parts(of_labels)}))
+    return LabelPlan(LabelIndex(frequencies.ids), tuple(chosen), (*chosen, *singles), cutoffs)
 
 
 def metric_table(tallies: Mapping[int, Tally], packed: pa.Table, evaluation: EvaluationPlan) -> pa.Table:

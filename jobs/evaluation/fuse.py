@@ -17,19 +17,19 @@ from fusion.grid.grid import Grid
 from fusion.kernel.texts import Scope
 from fusion.labels import ALL
 from fusion.models.strategies import DEPLOYED
+from jobs.engines.choose import LOCAL, choose_engine
 from jobs.engines.credentials import job
 from jobs.evaluation.evaluate import chosen_views, learned_of
 from jobs.evaluation.model_file import ModelFile, read_model
-from jobs.inputs.bad_rows import bad_rows
-from jobs.inputs.engines import Engine, choose_engine
-from jobs.inputs.lists import load_lists, training_texts
-from jobs.inputs.plans import Plan
+from jobs.inputs.bad_rows import refuse_bad_rows
+from jobs.inputs.labels import training_texts
+from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources
+from jobs.inputs.tables import InputTables
 from jobs.settings.base import Names
 from jobs.settings.config import Config
 from jobs.storage.folders import ResultFolder, check_output, result_folder, stage_line
 from udfs.fuse import FusionPlan, fuse_lists
-from udfs.problems import Problems
 from udfs.tuning import TrainTexts, prepared
 
 if TYPE_CHECKING:
@@ -144,14 +144,15 @@ def fused_rows(spark: SparkSession | None, config: Config, sources: Sources | No
     sources = sources or Sources.of(config.inputs)
     sources.require(judged=False)
     model = None if config.fuse.model is None else read_model(config.fuse.model)
-    engine = choose_engine(config, sources, spark)
-    lists = load_lists(engine.tables, sources, judged=False)
+    tables = InputTables(choose_engine(config, sources.addresses(), spark), sources)
+    lists = load_lists(tables, judged=False)
     chosen = config.fuse.label_groups
     views = views_of(config.fuse.format, chosen, chosen_views(chosen, lists.layout.views))
-    grid, scope, train_texts = _chosen_grid(model, engine, config, sources, lists.layout.retrievers, views)
+    grid, scope, train_texts = _chosen_grid(model, tables, config, lists.layout.retrievers, views)
     types = lists.types
+    layout = lists.layout.of_read
     plan = FusionPlan(
-        lists.layout,
+        layout,
         tuple(grid.cells),
         views,
         scope,
@@ -159,22 +160,22 @@ def fused_rows(spark: SparkSession | None, config: Config, sources: Sources | No
         types.text,
         types.label,
         grid.policies,
-        learned_of(engine, sources, config, grid, lists.layout, views),
+        learned_of(tables, config, grid, layout, views),
         grid.strategies,
     )
     work = prepared(fuse_lists(plan), None, train_texts)
-    fused = engine.rows(lists, Plan(grid, scope, views), work, plan.schema)
-    if not isinstance(fused, pa.Table):
-        return fused
-    _refuse(fused["problems"].drop_null().to_pylist())
+    rows = lists.through(plan, work, plan.schema, adds_up=False)
+    if tables.engine.name != LOCAL:
+        return rows
+    fused = tables.engine.collect(rows)
+    refuse_bad_rows(fused["problems"])
     return fused.drop_columns(["problems"])
 
 
 def _chosen_grid(
     model: ModelFile | None,
-    engine: Engine,
+    tables: InputTables[Any],
     config: Config,
-    sources: Sources,
     retrievers: Sequence[str],
     views: Sequence[str],
 ) -> tuple[Grid, Scope, TrainTexts | None]:
@@ -183,26 +184,20 @@ def _chosen_grid(
         return config.grid.grid(retrievers), config.grid.scope, None
     model.check(retrievers, views)
     grid = Grid([], retrievers, model.policies, strategies={DEPLOYED: model.strategy})
-    return grid, model.scope, training_of(model, engine, config, sources)
+    return grid, model.scope, training_of(model, tables, config)
 
 
-def training_of(model: ModelFile, engine: Engine, config: Config, sources: Sources) -> TrainTexts | None:
+def training_of(model: ModelFile, tables: InputTables[Any], config: Config) -> TrainTexts | None:
     """The training texts of labels, if the model reads them."""
     if not model.reads_training:
         return None
-    train_texts = training_texts(engine.tables, sources, config.evaluate.relevant_from)
+    train_texts = training_texts(tables, config.evaluate.relevant_from)
     if train_texts is None:
         raise ConfigError(
             f"{model.source} reads how many training texts carry a label: set inputs.training to the labels of the "
             "training texts, or give judgements and folds with a column 'role' in which they are called 'train'"
         )
     return train_texts
-
-
-def _refuse(problems: list[str]) -> None:
-    found = Problems.from_json(problems)
-    if found:
-        raise bad_rows(found)
 
 
 def _write(fused: pa.Table, folder: ResultFolder, format_name: str) -> int:
@@ -231,10 +226,10 @@ def _write_on_spark(fused: DataFrame, folder: ResultFolder, format_name: str) ->
     lists = observed.drop("problems")
     if format_name not in FORMATS:
         lists.write.partitionBy(*CELL).parquet(f"{folder.uri}/{FUSED}")
-        _refuse(json.loads(seen.get["problems"]))
+        refuse_bad_rows(pa.array(json.loads(seen.get["problems"]), pa.string()))
         return int(seen.get["lists"])
     lists.write.parquet(f"{folder.uri}/{UNORDERED}")
-    _refuse(json.loads(seen.get["problems"]))
+    refuse_bad_rows(pa.array(json.loads(seen.get["problems"]), pa.string()))
     # Sorting looks at its rows twice, so it must not be what fuses them.
     ordered = fused.sparkSession.read.parquet(f"{folder.uri}/{UNORDERED}").orderBy(*ORDER)
     ordered.write.partitionBy(*CELL).parquet(f"{folder.uri}/{ORDERED}")

@@ -5,7 +5,7 @@ What is done already is not done again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobs.datasets import prepare
@@ -14,6 +14,7 @@ from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
 from jobs.evaluation import evaluate
 from jobs.evaluation.result import Result
+from jobs.inputs.stages import with_output, with_tables
 from jobs.retrievers import driver
 from jobs.runtime.log import log
 from jobs.settings.base import OutputSettings
@@ -68,26 +69,14 @@ def with_candidates(
     return evaluated(config, {**lists, **brought})
 
 
-def evaluated(config: Config, candidates: dict[str, str]) -> Config:
+def evaluated(config: Config, candidates: Mapping[str, str]) -> Config:
     """The configuration of the last step: the tables that the others wrote, and a place for the results."""
-    place = Workspace.of(config)
-    inputs = config.inputs.model_copy(
-        update={
-            "candidates": candidates,
-            "judgements": place.samples,
-            "label_groups": place.labels,
-            "folds": place.folds,
-        }
-    )
-    return with_results(config).model_copy(update={"inputs": inputs})
+    return with_results(with_tables(config, candidates))
 
 
 def with_results(config: Config) -> Config:
-    """A place for the figures: as set, or beside the stages, where a later run replaces them."""
-    if config.output.path is not None:
-        return config
-    place = OutputSettings(path=Workspace.of(config).results, mode="overwrite")
-    return config.model_copy(update={"output": place})
+    """A place for the figures: as set, or in the work folder."""
+    return with_output(config, Workspace.of(config).results)
 
 
 def reported(config: Config) -> Config:

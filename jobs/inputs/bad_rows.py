@@ -5,19 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
+
 from fusion.errors import InputError
 from jobs.inputs.sources import source_format
-from udfs.problems import Problem, Problems
+from udfs.problems import REPEATED_LABEL, Problem, Problems
 from udfs.stores.addresses import local_folder
 from udfs.text_files import read_lines
+from udfs.trec import repeated_judgements
 
 LARGEST = 200 << 20
 """Bytes of a file that is read once more to name its lines; the answer should not keep anybody waiting."""
 LABEL = "label "
 
 
+def refuse_bad_rows(reported: pa.ChunkedArray | pa.Array) -> None:
+    """Raise the error for the problems that workers reported, if they did."""
+    problems = Problems.from_json(text for text in reported.to_pylist() if text)
+    if problems:
+        raise bad_rows(problems)
+
+
 def bad_rows(problems: Problems) -> InputError:
     """The error for rows that cannot be used, with their lines where they come from a TREC file on this machine."""
+    for source, column, what in problems.found:
+        path = _trec_file(source)
+        if (
+            what == REPEATED_LABEL
+            and path is not None
+            and all(not problem.retriever for problem in problems.found[source, column, what])
+        ):
+            repeated = repeated_judgements(str(path), source)
+            if repeated is not None:
+                return repeated
     lines: dict[Problem, list[int]] = {}
     for (source, _, _), first in problems.found.items():
         lines.update(_lines(source, first))

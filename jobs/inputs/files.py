@@ -54,9 +54,3 @@ def _first_bytes_of_object(path: str) -> bytes | None:
     with suppress(OSError):
         return retried(place, "read", look)
     return None
-
-
-def is_misnamed_gzip(path: str) -> bool:
-    """Whether a file is gzip by its bytes and not by its name, or the other way round."""
-    first = first_bytes(path)
-    return first is not None and first.startswith(GZIP) != path.endswith(".gz")

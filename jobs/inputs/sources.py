@@ -23,15 +23,6 @@ Source: TypeAlias = Any
 TREC_SUFFIXES = (".trec", ".run", ".txt", ".qrels", ".qrel", ".tsv", ".res")
 JSON_SUFFIXES = {"jsonl": ".jsonl", "ranx": ".json"}
 """Runs as JSON: one list per line, or one object per run, as ranx writes it."""
-RUN_FIELDS = ("text_id", "q0", "label_id", "rank", "score", "tag")
-QRELS_FIELDS = ("text_id", "iteration", "label_id", "relevance")
-MIXED_UP = {
-    RUN_FIELDS: "These look like lines of a run: give runs with --run NAME=PATH, judgements with --qrels PATH.",
-    QRELS_FIELDS: "These look like judgements: give judgements with --qrels PATH, runs with --run NAME=PATH.",
-}
-NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|infinity)$"
-"""NaN and infinities are numbers here, so that they are reported as such, with the text they belong to."""
-SHOWN_LINES = 5
 FILE_SUFFIXES = (".parquet", ".pq", ".csv", ".arrow", ".feather", ".orc", ".avro", ".xlsx", ".pkl", ".zip", ".yaml")
 """Names that end like this are files, not catalog tables, whether or not they can be read here."""
 
@@ -54,8 +45,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 """The types of columns, as Spark calls them; of the elements, for the columns that hold lists."""
 UNSIGNED = "decimal(20,0)"
 """What Spark makes of unsigned numbers of 64 bits, which no whole number of Spark's holds."""
-LISTS = ("label_ids", "scores")
-LIST_COLUMNS = (*LISTS, "grades")
+LIST_COLUMNS = ("label_ids", "scores", "grades")
 LONG_RUN, LIST_RUN = ("text_id", "label_id", "score"), ("text_id", "label_ids", "scores")
 
 
@@ -111,6 +101,10 @@ class Sources:
                 if kind != "table":
                     yield path
 
+    def addresses(self) -> list[Any]:
+        """Every source as an engine reads it."""
+        return [source_address(source) for source in self.all()]
+
     @property
     def groups_word(self) -> str | None:
         """The word that stands for a table of label groups, None if there is a table."""
@@ -144,6 +138,14 @@ def source_format(source: str) -> tuple[str, str]:
     if "/" not in source and "\\" not in source and "." in source and not bare.endswith(FILE_SUFFIXES):
         return "table", source
     return "parquet", source
+
+
+def source_address(source: Source) -> Any:
+    """A source as an engine reads it: catalog tables have the prefix `table:`, and files none."""
+    if not isinstance(source, str):
+        return source
+    kind, name = source_format(source)
+    return f"table:{name}" if kind == "table" else name
 
 
 def run_columns(columns: Mapping[str, str]) -> Sequence[str]:
@@ -206,17 +208,6 @@ def typed_ids(kind: str, ids: Sequence[str]) -> list[Any]:
     bits = 31 if kind == "int" else 63
     whole = [int(name) for name in ids if re.fullmatch(r"-?[0-9]{1,19}", name)]
     return [number for number in whole if -(2**bits) <= number < 2**bits]
-
-
-def bad_lines(source: str, fields: Sequence[str], number: str, lines: Sequence[tuple[int | None, str]]) -> InputError:
-    """The error for lines of a TREC file that do not fit: their numbers, where they are known, and what they say."""
-    shown = "\n".join(f"  {f'line {n}: ' if n is not None else ''}{text[:200]!r}" for n, text in lines[:SHOWN_LINES])
-    columns = {len(text.split()) for _, text in lines}
-    hint = next((f"\n{words}" for other, words in MIXED_UP.items() if columns == {len(other)} != {len(fields)}), "")
-    return InputError(
-        f"{source}: expected lines of {len(fields)} columns ({' '.join(fields)}) with a number as {number}; "
-        f"found\n{shown}{hint}"
-    )
 
 
 def checked_label_groups(table: pa.Table, source: str) -> pa.Table:

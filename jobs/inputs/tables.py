@@ -1,125 +1,160 @@
-"""What reading the inputs needs of an engine: tables of some kind, and a few things to do with them."""
+"""The inputs as tables of an engine, each read once: Parquet, catalog tables, TREC, JSON, and tables in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
 
 import pyarrow as pa
 
-from fusion.types import Ints
-from jobs.inputs.sources import Source
-from udfs.lists import LabelGroups
+from fusion.errors import InputError
+from jobs.engines.engine import Engine, Rows
+from jobs.inputs.sources import (
+    Source,
+    Sources,
+    check_columns,
+    judgement_columns,
+    require,
+    run_columns,
+    source_address,
+    source_format,
+    source_name,
+    typed_ids,
+)
+from jobs.storage.versions import resolve
+from udfs.columns import Among, Column, Taken
+from udfs.run_tables import jsonl_kinds, jsonl_runs, merged_kinds, ranx_runs
+from udfs.splits import Split, files_of, line_splits, table_of
+from udfs.steps import Step, spark_types
+from udfs.trec import trec_judgements, trec_runs
 
-T = TypeVar("T")
-FOLD = 0
-"""The one fold, where there are no folds."""
-
-
-class Frequencies(NamedTuple):
-    """How many texts carry each label, in the order of the ids."""
-
-    ids: pa.Array
-    counts: Ints
-
-
-class Placed(NamedTuple):
-    """How the rows of a run become list rows."""
-
-    first_code: int
-    """The list code of the run's first slot."""
-    slots: tuple[str, ...]
-    groups: LabelGroups | None
-    divided: bool
-    """Whether lists come by label group."""
-    distances: bool = False
-    """Whether the lowest score is the best; list rows have such scores with the opposite sign."""
+RUN_TEXTS: Mapping[str, Callable[[str], Step]] = {"trec": trec_runs, "ranx": ranx_runs}
+"""What reads runs that are text files."""
+ABOUT_LISTS = ("retriever", "label_group", "role", "fold")
+"""What the rows of a run may say of themselves."""
 
 
-class RowTypes(NamedTuple):
-    """The types that list rows have in common."""
+@dataclass(frozen=True)
+class InputTable(Generic[Rows]):
+    """Rows with the types of their columns, as Spark calls them."""
 
-    text: str
-    label: str
-    score: str
+    rows: Rows
+    kinds: Mapping[str, str]
+    name: str
+    is_text: bool = False
+    """Whether it comes from text files, which are never empty and may have a list in several rows."""
+
+    @property
+    def fragments(self) -> bool:
+        """Whether a list may come in several rows."""
+        return self.is_text or "label_ids" not in self.kinds
 
 
-class Tables(Protocol[T]):
-    """Tables of an engine: Arrow tables in this process, or Spark DataFrames."""
+class InputTables(Generic[Rows]):
+    """Reads the inputs on an engine."""
 
-    def read(self, source: Source, name: str) -> T:
-        """A table, as it is."""
+    def __init__(self, engine: Engine[Rows], sources: Sources) -> None:
+        self.engine, self.sources = engine, sources
+        self._tables: dict[tuple[Any, Any], InputTable[Rows]] = {}
+        # While they are remembered by their number, nothing else may get it.
+        self._held: list[Source] = []
 
-    def read_run(self, source: Source, name: str) -> T:
+    def run(self, source: Source, name: str) -> InputTable[Rows]:
         """Candidates: text_id with label_ids and scores, or with label_id and score."""
+        kind = source_format(source)[0] if isinstance(source, str) else ""
+        if kind == "jsonl":
+            return self._once("run", source, lambda: self._jsonl(source, name))
+        if kind in RUN_TEXTS:
+            return self._once("run", source, lambda: self._text(source, name, RUN_TEXTS[kind](source)))
+        return self.table(source, name, lambda kinds: [*run_columns(kinds), *(c for c in ABOUT_LISTS if c in kinds)])
 
-    def read_judgements(self, source: Source, name: str) -> T:
-        """The judged labels of each text, one row per text: text_id, label_ids and, where they are given, grades
-        and words. Judged texts may have no labels."""
+    @property
+    def judgements(self) -> InputTable[Rows] | None:
+        """The judged labels of each text; None where there are no judgements."""
+        source = self.sources.judgements
+        return None if source is None else self.judged(source, source_name(source, "judgements"))
 
-    def has_grades(self, judgements: T) -> bool:
-        """Whether there are grades, and not only 0 and 1."""
+    def judged(self, source: Source, name: str, with_fold: bool = False) -> InputTable[Rows]:
+        """Judged labels: text_id with label_ids, or with label_id; grades and words where they are given and, if that
+        is asked for, folds. Judged texts may have no labels."""
+        if isinstance(source, str) and source_format(source)[0] == "trec":
+            return self._once("judgements", source, lambda: self._text(source, name, trec_judgements(source)))
+        more = ["fold"] if with_fold and "fold" in self.columns(source, name) else []
+        return self.table(source, name, lambda kinds: [*judgement_columns(kinds), *more])
 
-    def graded_from(self, judgements: T, lowest: float) -> T:
-        """The labels of each text with this grade or a higher one; all texts stay."""
+    def table(
+        self, source: Source, name: str, wanted: Callable[[Mapping[str, str]], Sequence[str]]
+    ) -> InputTable[Rows]:
+        """Some columns of a table, chosen among those that it has."""
+        address = source_address(source)
+        whole = self._once("whole", source, lambda: self._whole(address, name))
+        columns = tuple(wanted(whole.kinds))
+        require(whole.kinds, name, columns)
+        kinds = {column: whole.kinds[column] for column in columns}
 
-    def relevant_only(self, judgements: T, relevant_from: float) -> T:
-        """The labels of each text with this grade or a higher one, without their grades."""
+        def read() -> InputTable[Rows]:
+            known = whole.rows if not isinstance(address, str) else address
+            return InputTable(self.engine.read(known, columns, keep=True), kinds, name)
 
-    def columns(self, table: T) -> dict[str, str]:
-        """The columns with their types, as Spark calls them."""
+        return self._once(columns, source, read)
 
-    def arrow(self, table: T, columns: Sequence[str]) -> pa.Table:
-        """Some columns of a small table."""
+    def _whole(self, address: Any, name: str) -> InputTable[Rows]:
+        if isinstance(address, pa.Table):
+            check_columns(address.column_names, name)
+        rows = self.engine.read(address, keep=True)
+        kinds = spark_types(self.engine.schema(rows))
+        check_columns(kinds, name)
+        return InputTable(rows, kinds, name)
 
-    def distinct(self, table: T, column: str) -> list[Any]:
-        """The values of a column."""
+    def words(self, source: Source, what: str, key: str, value: str, ids: Sequence[str]) -> dict[str, str]:
+        """The values of some ids, such as the names of labels; nothing where the table has no such column."""
+        if not ids or (isinstance(source, str) and source_format(source)[0] == "trec"):
+            return {}
+        kinds = self.columns(source, what)
+        if kinds.get(value) != "string" or key not in kinds:
+            return {}
+        # Compared in the column's own type, so that files and row groups can be skipped.
+        where = Among(key, typed_ids(kinds[key], ids))
+        rows = self.engine.read(source_address(source), (key, value))
+        schema = self.engine.schema(rows)
+        columns = {name: Column(Taken(name), schema.field(name).type) for name in (key, value)}
+        some = self.engine.collect(self.engine.select(rows, columns, [where]))
+        pairs = zip(some[key].to_pylist(), some[value].to_pylist(), strict=True)
+        return {str(number): word for number, word in pairs if word is not None}
 
-    def first_values(self, table: T, column: str, most: int) -> list[str]:
-        """The first values of a column in their order, as strings, and no more than `most` of them."""
+    def columns(self, source: Source, what: str) -> Mapping[str, str]:
+        """The columns of a table with their types."""
+        name = source_name(source, what)
+        return self._once("whole", source, lambda: self._whole(source_address(source), name)).kinds
 
-    def is_empty(self, table: T) -> bool: ...
+    def _text(self, source: str, name: str, step: Step) -> InputTable[Rows]:
+        rows = self.engine.files(_splits(source, self.engine.workers), step, keep=True)
+        if not self.engine.count(rows, [], most=1)["rows"][0].as_py():
+            raise InputError(f"{source} is empty")
+        return InputTable(rows, spark_types(step.schema), name, is_text=True)
 
-    def has_nulls(self, table: T, column: str) -> bool: ...
+    def _jsonl(self, source: str, name: str) -> InputTable[Rows]:
+        splits = _splits(source, self.engine.workers)
+        read = self.engine.collect(self.engine.files(splits, jsonl_kinds(source)))
+        if not len(read):
+            raise InputError(f"{source} is empty")
+        kinds = merged_kinds([pa.ipc.read_schema(pa.py_buffer(kind)) for kind in read["kinds"].to_pylist()], source)
+        columns = spark_types(kinds)
+        require(columns, name, run_columns(columns))
+        table = self._text(source, name, jsonl_runs(source, kinds))
+        return InputTable(table.rows, columns, name)
 
-    def first_repeated(self, table: T, columns: Sequence[str]) -> dict[str, Any] | None:
-        """The smallest values of some columns that two rows share, None if no two do."""
+    def _once(self, what: Any, source: Source, read: Callable[[], InputTable[Rows]]) -> InputTable[Rows]:
+        key = (what, source if isinstance(source, str) else id(source))
+        if key not in self._tables:
+            self._tables[key] = read()
+            self._held.append(source)
+        return self._tables[key]
 
-    def size(self, table: T) -> int:
-        """The number of rows."""
 
-    def equal(self, table: T, column: str, value: str | int, nulls: bool = False) -> T:
-        """The rows with a value in a column and, if `nulls`, those without any."""
-
-    def unequal(self, table: T, column: str, value: str) -> T:
-        """The rows with any other value in a column."""
-
-    def without(self, table: T, column: str) -> T:
-        """The same rows without a column."""
-
-    def having(self, table: T, column: str, ids: Sequence[str]) -> T:
-        """The rows whose id in a column, written as a string, is one of some."""
-
-    def with_texts(self, table: T, others: Sequence[T], among: bool) -> T:
-        """The rows whose text is among those of other tables, or is not."""
-
-    def frequencies(self, judgements: T) -> Frequencies: ...
-
-    def accented_labels(self, table: T) -> list[str]:
-        """The labels of candidates or judgements that are strings with other characters than ASCII."""
-
-    def unseen_labels(self, judgements: T, roles: T) -> dict[int, pa.Array]:
-        """By fold, the labels of its test texts that only its test and validation texts carry. `roles` has the columns
-        fold, text_id and role."""
-
-    def in_fold(self, table: T, folds: T | None) -> T:
-        """Rows with their fold: one of their own, that of the text, or the only one."""
-
-    def list_rows(self, run: T, place: Placed, types: RowTypes) -> T:
-        """The rows of a run as list rows (text_id, fold, list, label_ids, scores)."""
-
-    def judgement_rows(self, judgements: T, types: RowTypes) -> T:
-        """Judgements as list rows. Scores are the grades; without grades they are zero, and the total order then sorts
-        the labels by id. The list code tells the band that the number of words falls into."""
-
-    def union(self, tables: Sequence[T]) -> T: ...
+def _splits(source: str, workers: int) -> pa.Table:
+    """What each call of a reader reads of the files of a source."""
+    kind, path = source_format(source)
+    files = files_of([resolve(path)])
+    return table_of([Split(file.name, 0, None) for file in files] if kind == "ranx" else line_splits(files, workers))

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.errors import unknown_name
-from jobs.inputs.engines import spark_reason
-from jobs.inputs.local import LocalTables
-from jobs.inputs.roles import of_role
+from jobs.engines.choose import choose_engine
+from jobs.inputs.labels import judged_texts, label_texts_of
+from jobs.inputs.lists import rows_of_runs
 from jobs.inputs.sources import Sources, source_format
+from jobs.inputs.tables import InputTables
 from jobs.settings.config import Config
 from jobs.settings.nightly import (
     AGE,
@@ -36,7 +37,7 @@ from jobs.settings.nightly import (
 )
 from jobs.storage.versions import resolve
 from jobs.storage.workspace import TEST
-from udfs.judged import JUDGED_SCHEMA, judgement_digests
+from udfs.judged import run_counts
 from udfs.stores.addresses import local_folder, locate
 from udfs.stores.objects import AT_HAND, files_below
 
@@ -107,95 +108,20 @@ def in_words(quantity: str) -> str:
 def count_inputs(spark: SparkSession | None, config: Config) -> InputCounts:
     """Count what is to be evaluated, in this process where that can read it."""
     sources = Sources.of(config.inputs)
-    local = config.grid.engine == "local" or (
-        config.grid.engine == "auto" and spark_reason(config, sources, spark) is None
-    )
-    counted = _counted_locally(config) if local else _counted_on_spark(spark, config)
-    return InputCounts({**counted.quantities, **_ages(sources)}, counted.judged)
-
-
-def _counted_locally(config: Config) -> InputCounts:
-    tables, source = LocalTables(), config.inputs.judgements
-    assert source is not None
-    judgements = tables.read_judgements(source, source)
-    labels = tables.relevant_only(judgements, config.evaluate.relevant_from)["label_ids"]
-    sizes = pc.fill_null(pc.list_value_length(labels), 0)
-    flat = pc.list_flatten(labels).drop_null()
-    digests = judgement_digests(iter(judgements.combine_chunks().to_batches()))
-    judged = pa.Table.from_batches(digests, pa.schema([("text_id", pa.string()), ("judgement", pa.int64())]))
-    quantities = _about_judgements(len(judgements), len(flat.unique()), len(flat), pc.sum(pc.equal(sizes, 0)).as_py())
-    for name, run in _runs(tables, config).items():
-        values = run["label_ids" if "label_ids" in run.column_names else "label_id"]
-        scores = run["scores" if "scores" in run.column_names else "score"]
-        without = pc.or_(_nothing(values), _nothing(scores))
-        quantities[f"{LISTS}:{name}"] = float(len(run["text_id"].unique()))
-        quantities[f"{EMPTY}:{name}"] = (pc.sum(without).as_py() or 0) / max(len(run), 1)
-    return InputCounts(quantities, judged)
-
-
-def _nothing(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whether an entry, or something in its list, is null, or its list is empty."""
-    missing = pc.is_null(values)
-    if pa.types.is_list(values.type):
-        missing = pc.or_(missing, pc.equal(pc.fill_null(pc.list_value_length(values), 0), 0))
-        holes = (
-            [any(item is None for item in entry or ()) for entry in values.to_pylist()] if _has_holes(values) else None
-        )
-        missing = missing if holes is None else pc.or_(missing, pa.chunked_array([holes]))
-    return missing
-
-
-def _has_holes(values: pa.ChunkedArray) -> bool:
-    return bool(pc.list_flatten(values).null_count)
-
-
-def _runs(tables: Any, config: Config) -> dict[str, Any]:
-    """The candidates of each retriever for test texts, as tables of an engine."""
-    candidates = config.inputs.candidates
-
-    def of_tests(source: Any) -> Any:
-        return of_role(tables, tables.read_run(source, source), TEST, source)
-
-    if isinstance(candidates, dict):
-        return {name: of_tests(source) for name, source in candidates.items()}
-    every = of_tests(candidates)
-    if "retriever" not in tables.columns(every):
-        return {"candidates": every}
-    names = sorted(name for name in tables.distinct(every, "retriever") if name is not None)
-    return {name: tables.equal(every, "retriever", name) for name in names}
-
-
-def _counted_on_spark(spark: SparkSession | None, config: Config) -> InputCounts:
-    from pyspark.sql import functions as F
-
-    from jobs.engines.session import get_session
-    from jobs.inputs.spark import SparkTables
-
-    tables, source = SparkTables(spark or get_session(config.spark)), config.inputs.judgements
-    assert source is not None
-    judgements = tables.read_judgements(source, source)
-    judged = judgements.mapInArrow(judgement_digests, JUDGED_SCHEMA).toArrow()
-    relevant = tables.relevant_only(judgements, config.evaluate.relevant_from)
-    pairs = relevant.select(F.explode("label_ids").alias("label")).where("label IS NOT NULL")
-    sums = pairs.agg(F.countDistinct("label").alias("labels"), F.count("*").alias("pairs")).first()
-    assert sums is not None
-    without = relevant.where("label_ids IS NULL OR size(label_ids) = 0").count()
-    quantities = _about_judgements(len(judged), sums["labels"], sums["pairs"], without)
-    for name, run in _runs(tables, config).items():
-        nothing = "label_id IS NULL OR score IS NULL"
-        if "label_ids" in run.columns:
-            nothing = (
-                "label_ids IS NULL OR scores IS NULL OR size(label_ids) = 0 OR size(scores) = 0 "
-                "OR exists(label_ids, x -> x IS NULL) OR exists(scores, x -> x IS NULL)"
-            )
-        counts = run.agg(
-            F.countDistinct("text_id").alias("texts"),
-            F.count("*").alias("rows"),
-            F.sum(F.expr(f"if({nothing}, 1, 0)")).alias("without"),
-        ).first()
-        quantities[f"{LISTS}:{name}"] = float(counts["texts"])
-        quantities[f"{EMPTY}:{name}"] = (counts["without"] or 0) / max(counts["rows"], 1)
-    return InputCounts(quantities, judged)
+    tables = InputTables(choose_engine(config, sources.addresses(), spark), sources)
+    engine, judgements = tables.engine, tables.judgements
+    assert judgements is not None
+    relevant_from = config.evaluate.relevant_from
+    judged = engine.collect(judged_texts(tables, relevant_from))
+    labels = label_texts_of(tables, judgements, relevant_from).frequencies
+    unlabelled = pc.sum(pc.equal(judged["labels"], 0)).as_py()
+    quantities = _about_judgements(len(judged), len(labels.ids), int(labels.counts.sum()), unlabelled)
+    for name, rows in rows_of_runs(tables, TEST).items():
+        counted = engine.collect(engine.group(rows, ["text_id"], run_counts()))
+        texts, number, without = (sum(counted[column].to_pylist()) for column in counted.column_names)
+        quantities[f"{LISTS}:{name}"] = float(texts)
+        quantities[f"{EMPTY}:{name}"] = without / max(number, 1)
+    return InputCounts({**quantities, **_ages(sources)}, judged.select(["text_id", "judgement"]))
 
 
 def _about_judgements(texts: int, labels: int, pairs: int, without: int | None) -> dict[str, float]:

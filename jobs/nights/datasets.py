@@ -15,19 +15,19 @@ from fusion.cells import ANY_FOLD, TUNED, Cell
 from fusion.digests import code_version
 from fusion.errors import ConfigError, InputError
 from fusion.models.strategies import CELL
+from jobs.engines.choose import choose_engine
 from jobs.evaluation import evaluate
 from jobs.evaluation.evaluate import evaluated
 from jobs.evaluation.result import Result
-from jobs.inputs.engines import LOCAL, choose_engine
-from jobs.inputs.local import LocalTables
+from jobs.inputs.labels import judged_texts, label_texts_of
 from jobs.inputs.sources import Sources, source_format
+from jobs.inputs.tables import InputTables
 from jobs.nights.baseline import watched_queries
 from jobs.reporting.formats import objective_name, percent
 from jobs.settings.config import Config
 from jobs.storage.folders import CONFIG_FILE, ResultFolder, read_parquet
 from jobs.storage.stages import PACKAGES, fingerprint, input_fingerprint, run_stage, stage_fingerprint
 from jobs.storage.workspace import Workspace
-from udfs.judged import JUDGED_SCHEMA, judgement_digests
 from udfs.plan import JUDGED
 from udfs.stores.addresses import locate
 from udfs.stores.objects import AT_HAND
@@ -66,20 +66,20 @@ def tuned_figures(
     from jobs.tuning.tuner import Tuner
 
     sources = Sources.of(config.inputs)
-    engine = choose_engine(config, sources, spark)
+    tables = InputTables(choose_engine(config, sources.addresses(), spark), sources)
     wanted = list(dict.fromkeys([CELL, *config.nightly.watch.strategies]))
     # A night needs no learning curve, and no strategy that nobody watches but the one that tells another choice.
     chosen = config.tune.model_copy(update={"strategies": [str(cell) for cell in wanted], "curve": []})
-    tuner = Tuner.of(engine, config.model_copy(update={"tune": chosen}), sources)
+    tuner = Tuner.of(tables, config.model_copy(update={"tune": chosen}))
     tuned = tuner.tune()
     if tuner.validation.test_parting is not None:
         # Examples are looked up by fold, and the input has none.
         config = config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"examples": 0})})
-    result = evaluated(engine, config, sources, tuned.tuning)
+    result = evaluated(tables, config, tuned.tuning)
     result.details["choices"], result.notes = tuned.choices, [tuner.validation.words]
     groups = set(result.metrics["label_group"].to_pylist())
     strategies = {cell: tuned.tuning.strategies[cell] for cell in config.nightly.watch.strategies}
-    watched = evaluated(engine, watched_config(groups), sources, replace(tuned.tuning, strategies=strategies))
+    watched = evaluated(tables, watched_config(groups), replace(tuned.tuning, strategies=strategies))
     return result, watched
 
 
@@ -245,7 +245,7 @@ def reevaluate(spark: SparkSession | None, inputs: DatasetInputs) -> DatasetResu
         result, watched = _figures(spark, config)
         evaluate.write(result, folder)
         _write_rows(folder, QUERIES, watched.queries)
-        _write_judgements(spark, config, watched.engine, folder)
+        _write_judgements(spark, config, folder)
         folder.write_text(CONFIG_FILE, config.to_yaml())
         return {"texts": result.input_counts[JUDGED], "figures": len(result.metrics)}
 
@@ -275,25 +275,15 @@ def _watched_config(config: Config, groups: set[str]) -> Config:
     )
 
 
-def _write_judgements(spark: SparkSession | None, config: Config, engine: str, folder: ResultFolder) -> None:
-    """How each text was judged, and how many texts carry each label, by the engine that read the lists."""
-    source = config.inputs.judgements
-    assert source is not None
-    if engine == LOCAL:
-        local = LocalTables()
-        rows = local.read_judgements(source, source)
-        digests = judgement_digests(iter(rows.combine_chunks().to_batches()))
-        judged = pa.Table.from_batches(digests, pa.schema([("text_id", pa.string()), ("judgement", pa.int64())]))
-        ids, counts = local.frequencies(local.relevant_only(rows, config.evaluate.relevant_from))
-    else:
-        from jobs.engines.session import get_session
-        from jobs.inputs.spark import SparkTables
-
-        on_spark = SparkTables(spark or get_session(config.spark))
-        judgements = on_spark.read_judgements(source, source)
-        judged = judgements.mapInArrow(judgement_digests, JUDGED_SCHEMA)
-        ids, counts = on_spark.frequencies(on_spark.relevant_only(judgements, config.evaluate.relevant_from))
-    _write_rows(folder, JUDGED_TEXTS, judged)
+def _write_judgements(spark: SparkSession | None, config: Config, folder: ResultFolder) -> None:
+    """How each text was judged, and how many texts carry each label."""
+    sources = Sources.of(config.inputs)
+    tables = InputTables(choose_engine(config, sources.addresses(), spark), sources)
+    judgements, relevant_from = tables.judgements, config.evaluate.relevant_from
+    assert judgements is not None
+    judged = tables.engine.collect(judged_texts(tables, relevant_from)).select(["text_id", "judgement"])
+    folder.write_parquet(JUDGED_TEXTS, judged)
+    ids, counts = label_texts_of(tables, judgements, relevant_from).frequencies
     folder.write_table(LABEL_COUNTS, pa.table({"label": ids.cast(pa.string()), "texts": pa.array(counts, pa.int64())}))
 
 

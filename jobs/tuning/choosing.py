@@ -11,10 +11,9 @@ from fusion.models.models import ChosenCell, Model
 from fusion.models.strategies import CELL, PARAMETERS, WEIGHTS
 from fusion.registry import FUSIONS
 from fusion.tuning.search import around, parameter_cells, weighted_cells
-from jobs.inputs.engines import Engine
 from jobs.runtime.log import log
 from jobs.settings.sections import TuneSettings
-from jobs.tuning.validation import Texts, Tried, Validation, best_of, count
+from jobs.tuning.validation import Texts, Tried, Validation, best_of, count_cells
 from udfs.plan import EvaluationPlan
 from udfs.tuning import Parting
 
@@ -68,7 +67,6 @@ class Families:
 
 
 def try_cells(
-    engine: Engine,
     validation: Validation,
     evaluation: EvaluationPlan,
     families: Families,
@@ -85,7 +83,7 @@ def try_cells(
             break
         log(f"pass {number + 1}: {len(wanted):,} cells on validation texts")
         of_pass = replace(evaluation, cells=tuple(wanted))
-        tried.passes.append((of_pass, count(engine, validation.lists, of_pass, parting, None)))
+        tried.passes.append((of_pass, count_cells(validation.lists, of_pass, parting, None)))
         known = set(families.every)
         if number + 1 < settings.passes:
             _look_around(tried, families, validation, together, distance)

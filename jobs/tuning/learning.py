@@ -19,10 +19,9 @@ from fusion.tuning.band_learner import Judged, train_bands
 from fusion.tuning.learners import train_lambdamart, train_logistic
 from fusion.tuning.pooling_learner import CURVES, FUSED_BY, train_calibrated, train_log_odds
 from fusion.tuning.search import Objective
-from jobs.inputs.engines import LocalEngine
 from jobs.inputs.lists import ListRows
 from jobs.settings.sections import TuneSettings
-from jobs.tuning.validation import Texts, Tried, count
+from jobs.tuning.validation import Texts, Tried, count_cells
 from udfs.plan import EvaluationPlan
 from udfs.tuning import BANDS as READS_BANDS
 from udfs.tuning import (
@@ -149,9 +148,10 @@ class Learner:
                 raise InputError(f"no validation text has a relevant candidate ({name}): nothing can be learned")
         return made
 
-    def learn(self, lists: ListRows[pa.Table], bases: tuple[int, ...]) -> dict[tuple[Cell, str], Learned]:
+    def learn(self, lists: ListRows[Any], bases: tuple[int, ...]) -> dict[tuple[Cell, str], Learned]:
         """The models of every kind and set of views, from list rows of some folds (or parts)."""
-        rows = {reading: self.rows(lists.rows, reading) for reading in self.readings}
+        table = lists.collect()
+        rows = {reading: self.rows(table, reading) for reading in self.readings}
         held_out = self._held_out(lists, bases, rows)
         learned = {}
         for kind in self.kinds:
@@ -168,7 +168,7 @@ class Learner:
         return kind.reading.columns(self.evaluation.layout.retrievers, self.train_texts is not None)
 
     def _held_out(
-        self, lists: ListRows[pa.Table], bases: tuple[int, ...], rows: Mapping[Reading, Mapping[str, FeatureRows]]
+        self, lists: ListRows[Any], bases: tuple[int, ...], rows: Mapping[Reading, Mapping[str, FeatureRows]]
     ) -> dict[tuple[Cell, str], tuple[float, ...]]:
         """How models do on the half of the texts that they have not learned from, by option."""
         halves = replace(self.parting, limits={})
@@ -194,7 +194,7 @@ class Learner:
                     strategies[variant(kind.cell, o)] = Strategy(of_option)
         evaluation = replace(self.evaluation, strategies=strategies)
         tried = Tried(self.objective, halves)
-        tried.passes.append((evaluation, count(LocalEngine(), lists, evaluation, halves, self.train_texts)))
+        tried.passes.append((evaluation, count_cells(lists, evaluation, halves, self.train_texts)))
         found = {}
         for (kind_cell, name), cells in asked.items():
             values = tried.values(Texts(bases), self.together[name])

@@ -5,34 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fusion.errors import ConfigError
+from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.evaluation.evaluate import evaluated, write
-from jobs.evaluation.explain import with_stages
 from jobs.evaluation.result import Result
 from jobs.evaluation.schemas import MODEL_FILE
-from jobs.inputs.engines import choose_engine
 from jobs.inputs.sources import Sources
+from jobs.inputs.tables import InputTables
 from jobs.runtime.log import log
-from jobs.settings.base import OutputSettings
 from jobs.settings.config import Config, with_settings
 from jobs.storage.folders import ResultFolder, check_output, result_folder, stage_line
-from jobs.storage.workspace import Workspace
 from jobs.tuning.tuner import Tuner
 from udfs.plan import JUDGED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def with_inputs(config: Config) -> Config:
-    """The configuration with what the dataset's stages left as inputs where none are named, and a place for results."""
-    if config.inputs.candidates is not None or config.inputs.judgements is not None:
-        return config
-    staged = with_stages(config)
-    place = config.output
-    if staged is not config and place.path is None:
-        place = OutputSettings(path=Workspace.of(config).tuned, mode="overwrite")
-    return staged.model_copy(update={"output": place})
 
 
 @job
@@ -61,13 +48,13 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
     sources.require(judged=True)
     if config.grid.train_share:
         raise ConfigError("tune sets texts apart by folds or parts: leave grid.train_share at 0")
-    engine = choose_engine(config, sources, spark)
-    tuner = Tuner.of(engine, config, sources)
+    tables = InputTables(choose_engine(config, sources.addresses(), spark), sources)
+    tuner = Tuner.of(tables, config)
     tuned = tuner.tune()
     if tuner.validation.kind == "parts":
         # Examples are looked up by fold, and the input has none.
         config = with_settings(config, {"evaluate.examples": 0})
-    result = evaluated(engine, config, sources, tuned.tuning)
+    result = evaluated(tables, config, tuned.tuning)
     result.details["choices"] = tuned.choices
     if len(tuned.curve):
         result.details["learning_curve"] = tuned.curve

@@ -17,10 +17,11 @@ from fusion.registry import FUSIONS
 from jobs.evaluation.evaluate import chosen_views
 from jobs.evaluation.figures import needs_nonrelevant
 from jobs.evaluation.model_file import model_json
-from jobs.inputs.engines import Engine
-from jobs.inputs.lists import ListRows, load_lists, training_propensities, training_texts
+from jobs.inputs.labels import training_propensities, training_texts
+from jobs.inputs.lists import load_lists
 from jobs.inputs.roles import folds_with
-from jobs.inputs.sources import Sources, source_name
+from jobs.inputs.sources import source_name
+from jobs.inputs.tables import InputTables
 from jobs.runtime.log import log
 from jobs.settings.config import Config, with_settings
 from jobs.settings.sections import AUTO
@@ -38,7 +39,7 @@ from jobs.tuning.tables import (
     curve_sizes,
     curve_table,
 )
-from jobs.tuning.validation import Texts, Tried, Validation, count, load_validation
+from jobs.tuning.validation import Texts, Tried, Validation, count_cells, load_validation
 from udfs.plan import EvaluationPlan
 from udfs.tuning import TrainTexts, Tuning
 
@@ -60,9 +61,8 @@ class Tuned:
 class Tuner:
     """Everything that choices are made from."""
 
-    engine: Engine
+    tables: InputTables[Any]
     config: Config
-    sources: Sources
     validation: Validation
     evaluation: EvaluationPlan
     """Of the objective: layout, views and metrics, without cells."""
@@ -71,11 +71,11 @@ class Tuner:
     families: Families
 
     @classmethod
-    def of(cls, engine: Engine, config: Config, sources: Sources) -> Tuner:
+    def of(cls, tables: InputTables[Any], config: Config) -> Tuner:
         settings, goal = config.tune, config.tune.goal
         nonrelevant = any(map(needs_nonrelevant, goal.metrics))
-        validation = load_validation(engine, sources, config.evaluate, settings, nonrelevant)
-        layout = validation.lists.layout
+        validation = load_validation(tables, config.evaluate, settings, nonrelevant)
+        layout = validation.lists.layout.of_read
         joint = config.grid.scope == "joint"
         views = (ALL,) if joint else chosen_views(config.evaluate.label_groups, layout.views)
         measured = with_settings(config, {"evaluate.metrics": list(map(str, goal.metrics))}).evaluate
@@ -87,23 +87,29 @@ class Tuner:
             config.grid.scope,
             goal.metrics,
             rules=measured.rules._replace(graded=layout.relevant_from is not None),
-            propensities=training_propensities(engine.tables, sources, measured),
+            propensities=training_propensities(tables, measured),
             policies=grid.policies,
         )
-        _check_folds(engine, sources, validation)
+        _check_folds(tables, validation)
         families = Families.of(settings.chosen, grid.cells, layout.retrievers, settings.settings)
         together = views_together(evaluation, settings.shared)
-        train_texts = _train_texts(engine, sources, config, validation)
-        return cls(engine, config, sources, validation, evaluation, train_texts, together, families)
+        train_texts = _train_texts(tables, config, validation)
+        return cls(
+            tables,
+            config,
+            validation,
+            evaluation=evaluation,
+            train_texts=train_texts,
+            together=together,
+            families=families,
+        )
 
     def tune(self) -> Tuned:
         settings = self.config.tune
         sizes = curve_sizes(self.validation, settings.curve)
         limits = class_limits(self.validation, sizes)
         parting = replace(self.validation.parting, limits=limits)
-        tried = try_cells(
-            self.engine, self.validation, self.evaluation, self.families, self.together, parting, settings
-        )
+        tried = try_cells(self.validation, self.evaluation, self.families, self.together, parting, settings)
         choices = choose(tried, self.families, self.validation, self.together)
         curve: Models = {}
         add_tuned(curve, tried, self.families, self.validation, self.together, sizes)
@@ -138,10 +144,10 @@ class Tuner:
         learned: dict[int, dict[tuple[Cell, str], Learned]] = {}
         for fold, bases in validation.serving.items():
             log(f"fold {fold}: learning from {min(validation.texts(fold), settings.texts):,} validation texts")
-            lists = self._collected(bases)
+            lists = self.validation.collected(bases, settings.texts)
             learned[fold] = learner.learn(lists, bases)
             if sizes:
-                add_learned(curve, learner, lists.rows, fold, limits, sizes)
+                add_learned(curve, learner, lists.collect(), fold, limits, sizes)
         choices = [
             Choice(cell, fold, name, found.model, _best(found), _best(found), found.option)
             for fold, of_fold in learned.items()
@@ -167,7 +173,7 @@ class Tuner:
         self, learner: Learner, learned: Mapping[int, Mapping[tuple[Cell, str], Learned]]
     ) -> list[Choice]:
         """Models that learn from the validation texts of all folds, with the option that did best in the folds."""
-        lists = self._collected(tuple(self.validation.places)).rows
+        lists = self.validation.collected(tuple(self.validation.places), self.config.tune.texts).collect()
         rows = {reading: learner.rows(lists, reading) for reading in learner.readings}
         choices = []
         for kind in learner.kinds:
@@ -181,19 +187,15 @@ class Tuner:
                 choices.append(Choice(kind.cell, ANY_FOLD, name, model, value, value, option))
         return choices
 
-    def _collected(self, bases: tuple[int, ...]) -> ListRows[pa.Table]:
-        rows = self.validation.collected(self.engine, bases, self.config.tune.texts)
-        return replace(self.validation.lists, rows=rows)
-
     def _test_figures(self, strategies: Mapping[Cell, Strategy], curve: Mapping[Cell, Strategy]) -> TestFigures:
         """The objective on test texts, which nothing depends on: of fixed cells, strategies and the learning curve."""
         evaluate = self.config.evaluate
         nonrelevant = any(map(needs_nonrelevant, self.evaluation.metrics))
-        lists = load_lists(self.engine.tables, self.sources, True, evaluate.relevant_from, nonrelevant)
+        lists = load_lists(self.tables, True, evaluate.relevant_from, nonrelevant)
         fixed = [cell for cell in self.config.grid.grid(lists.layout.retrievers).cells if _is_plain(cell)]
         evaluation = replace(self.evaluation, cells=tuple(fixed), strategies={**strategies, **curve})
         parting = self.validation.test_parting
-        tallies = count(self.engine, lists, evaluation, parting, self.train_texts)
+        tallies = count_cells(lists, evaluation, parting, self.train_texts)
         values = {}
         for fold, tally in tallies.items():
             for v, view in enumerate(evaluation.views):
@@ -249,13 +251,12 @@ class Tuner:
         return model_json(models, evidence, about)
 
 
-def _check_folds(engine: Engine, sources: Sources, validation: Validation) -> None:
+def _check_folds(tables: InputTables[Any], validation: Validation) -> None:
     """Refuse test texts of folds in which nothing can be chosen."""
-    missing = sorted(folds_with(engine.tables, sources, TEST) - set(validation.serving))
+    missing = sorted(folds_with(tables, TEST) - set(validation.serving))
     if missing and validation.kind == "roles":
-        raise InputError(
-            f"{source_name(sources.folds, 'folds')}: no judged validation text in fold {', '.join(map(str, missing))}"
-        )
+        source = source_name(tables.sources.folds, "folds")
+        raise InputError(f"{source}: no judged validation text in fold {', '.join(map(str, missing))}")
 
 
 def _best(found: Learned) -> float | None:
@@ -266,10 +267,10 @@ def _is_plain(cell: Cell) -> bool:
     return not FUSIONS[cell.fusion].parameters.trained
 
 
-def _train_texts(engine: Engine, sources: Sources, config: Config, validation: Validation) -> TrainTexts | None:
+def _train_texts(tables: InputTables[Any], config: Config, validation: Validation) -> TrainTexts | None:
     """How frequent labels are among training texts. In cross-fitting over folds, the training texts of the others hold
     the test texts of each, so that their labels must not be counted."""
-    found = training_texts(engine.tables, sources, config.evaluate.relevant_from)
+    found = training_texts(tables, config.evaluate.relevant_from)
     known = found is not None and (validation.kind == "roles" or found.folds[0] == ANY_FOLD)
     if not known:
         log("learned fusions do not know how frequent labels are: no training texts are told apart")

@@ -7,30 +7,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 
 from fusion.cells import ANY_FOLD, Cell
 from fusion.errors import InputError
 from fusion.statistics.tally import Tally
 from fusion.tuning.search import Objective
 from fusion.types import Ints
-from jobs.evaluation.evaluate import tallies_of
-from jobs.inputs.bad_rows import bad_rows
-from jobs.inputs.engines import Engine
+from jobs.evaluation.evaluate import count, tallies_of
 from jobs.inputs.lists import ListRows, load_lists
-from jobs.inputs.plans import Plan
-from jobs.inputs.roles import ROLE, read_roles, runs_with_validation
-from jobs.inputs.sources import Sources, source_name
-from jobs.inputs.tables import Tables
+from jobs.inputs.roles import read_folds, run_tables, runs_with_validation
+from jobs.inputs.tables import InputTables
 from jobs.runtime.log import log
 from jobs.settings.base import EvaluateSettings
 from jobs.settings.sections import TuneSettings
 from jobs.storage.workspace import TEST, VALIDATION
 from udfs.counter import count_hits
-from udfs.lists import is_judgement
 from udfs.plan import EvaluationPlan, Propensities
-from udfs.problems import Problems
-from udfs.tuning import Parting, TrainTexts, judged_places, keep_first, prepared
+from udfs.texts import rows_schema
+from udfs.tuning import PLACES_SCHEMA, Parting, Training, TrainTexts, first_rows, judged_places, prepared
 
 Kind = Literal["roles", "folds", "parts"]
 WORDS: dict[Kind, str] = {
@@ -72,51 +66,48 @@ class Validation:
         """The number of texts that the choices for a fold are made on."""
         return sum(len(self.places[base]) for base in self.serving[fold])
 
-    def collected(self, engine: Engine, bases: tuple[int, ...], most: int) -> pa.Table:
-        """The list rows of some folds (or parts) in this process: those of the first texts, `most` in all."""
+    def collected(self, bases: tuple[int, ...], most: int) -> ListRows[Any]:
+        """The lists of some folds (or parts) in this process: those of the first texts, `most` in all."""
         each = max(1, most // len(bases))
         last = {base: int(self.places[base][:each][-1]) for base in bases if len(self.places[base])}
-        return engine.collected(self.lists, keep_first(self.parting, last))
+        lists, (text, label, _) = self.lists, self.lists.types
+        ranking = Training(lists.layout, ())
+        work = first_rows(self.parting, last, lists.layout.of_read, text, label)
+        rows = lists.through(ranking, work, rows_schema(text, label), adds_up=False)
+        return ListRows.of_read(lists.engine.collect(rows), lists)
 
 
 def load_validation(
-    engine: Engine, sources: Sources, evaluate: EvaluateSettings, tune: TuneSettings, nonrelevant: bool
+    tables: InputTables[Any], evaluate: EvaluateSettings, tune: TuneSettings, nonrelevant: bool
 ) -> Validation:
     """Validation texts where the input tells them; otherwise all judged texts, for cross-fitting."""
-    kind = _kind(engine.tables, sources)
+    kind = _kind(tables)
     role = VALIDATION if kind == "roles" else TEST
-    lists = load_lists(engine.tables, sources, True, evaluate.relevant_from, nonrelevant, role)
+    lists = load_lists(tables, True, evaluate.relevant_from, nonrelevant, role)
     parting = Parting(tune.seed, tune.parts if kind == "parts" else 0)
-    base, place = judged_places(engine.collected(lists, _judgements), parting)
+    work = judged_places(parting)
+    found = tables.engine.collect(lists.through(Training(lists.layout, ()), work, PLACES_SCHEMA))
+    base, place = found["base"].to_numpy(), found["place"].to_numpy()
     places = {int(fold): np.sort(place[base == fold]) for fold in np.unique(base)}
     if not places or (kind != "roles" and len(places) < 2):
         raise InputError(f"{lists.judgements_source}: too few judged texts to choose a fusion on some of them")
     serving: dict[int, tuple[int, ...]] = {fold: (fold,) for fold in places}
     if kind != "roles":
         serving = {fold: tuple(other for other in places if other != fold) for fold in places}
-    found = Validation(kind, lists, parting, serving, places)
-    log(found.words)
-    return found
+    validation = Validation(kind, lists, parting, serving, places)
+    log(validation.words)
+    return validation
 
 
-def _judgements(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.filter(pa.array(is_judgement(rows["list"].to_numpy())))
-
-
-def _kind(tables: Tables[Any], sources: Sources) -> Kind:
-    if runs_with_validation(tables, sources):
+def _kind(tables: InputTables[Any]) -> Kind:
+    if runs_with_validation(tables):
         return "roles"
-    if sources.folds is None:
+    folds = read_folds(tables)
+    if folds is None or (len(folds.all) < 2 and not folds.has_roles):
         return "parts"
-    roles = read_roles(tables, sources.folds)
-    if len(tables.distinct(roles, "fold")) < 2 and ROLE not in tables.columns(roles):
-        return "parts"
-    told = ROLE in tables.columns(roles) and not tables.is_empty(tables.equal(roles, ROLE, VALIDATION))
-    given = sources.candidates
-    runs = given.values() if isinstance(given, Mapping) else [given]
     # Runs that name folds hold the lists of test texts; others serve every fold.
-    anywhere = not any("fold" in tables.columns(tables.read_run(run, source_name(run, "run"))) for run in runs)
-    return "roles" if told and anywhere else "folds"
+    anywhere = not any("fold" in table.kinds for table in run_tables(tables))
+    return "roles" if folds.by_role[VALIDATION] and anywhere else "folds"
 
 
 @dataclass(frozen=True)
@@ -163,8 +154,7 @@ class Tried:
             yield evaluation, total
 
 
-def count(
-    engine: Engine,
+def count_cells(
     lists: ListRows[Any],
     evaluation: EvaluationPlan,
     parting: Parting | None,
@@ -174,11 +164,7 @@ def count(
     if parting is not None and evaluation.propensities is not None:
         evaluation = replace(evaluation, propensities=_coded(evaluation.propensities, parting))
     work = prepared(count_hits(evaluation), parting, train_texts)
-    packed: pa.Table = engine.counts(lists, Plan(evaluation.grid, evaluation.scope, evaluation.views), work)
-    problems = Problems.from_json(text for text in packed["problems"].to_pylist() if text)
-    if problems:
-        raise bad_rows(problems)
-    return tallies_of(packed, evaluation)
+    return tallies_of(count(lists, evaluation, work), evaluation)
 
 
 def best_of(values: Mapping[Cell, float], family: Iterable[Cell]) -> Cell:

@@ -20,7 +20,8 @@ from udfs.counter import HITS, count_hits, unpacked
 from udfs.lists import JUDGEMENT, LabelGroups, Layout
 from udfs.plan import EvaluationPlan
 from udfs.problems import Problems
-from udfs.texts import read_texts, whole_texts
+from udfs.steps import whole_keys
+from udfs.texts import read_texts
 
 TAIL, HEAD = range(6), range(6, 10)
 RETRIEVERS, SLOTS = ("a", "b"), ("tail", "head")
@@ -126,7 +127,7 @@ def evaluated(found: list[Row], cut: int) -> tuple[Problems, dict[tuple[Cell, st
     problems = Problems()
 
     def batches() -> Iterator[Any]:
-        for part in whole_texts(iter(table.to_batches(max_chunksize=cut))):
+        for part in whole_keys(iter(table.to_batches(max_chunksize=cut)), ["text_id"]):
             batch = read_texts(part, EVALUATION.layout, problems)
             if batch is not None:
                 yield batch

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from fusion.errors import InputError
-from jobs.inputs.local import LocalTables
-from jobs.inputs.readers import read_trec
-from jobs.inputs.sources import QRELS_FIELDS, RUN_FIELDS
-from jobs.inputs.spark import SparkTables, split_lines
-from jobs.inputs.tables import Tables
+from jobs.engines.local import LocalEngine
+from jobs.engines.spark import SparkEngine
+from jobs.inputs.sources import Sources
+from jobs.inputs.tables import InputTables
+from udfs.splits import Split
+from udfs.trec import QRELS_FIELDS, RUN_FIELDS, read_trec
 
 WORDS = [
     "q1",
@@ -82,64 +82,52 @@ def fits(line: str, fields: int, number: int) -> bool | None:
 
 
 @pytest.mark.parametrize("names", [RUN_FIELDS, QRELS_FIELDS])
-def test_every_line_is_judged_rightly(spark: SparkSession, names: tuple[str, ...]) -> None:
-    number = "score" if names is RUN_FIELDS else "relevance"
-    made = lines(len(names), 4000, len(names), names.index(number))
-    found = split_lines(spark.createDataFrame([(line,) for line in made], "value string"), names, number)
-    told = {row["value"]: (row["fits"], row["words"]) for row in found.collect()}
-    kinds = [fits(line, len(names), names.index(number)) for line in made]
-    assert min(kinds.count(True), kinds.count(False)) > 800
-    for line, kind in zip(made, kinds, strict=True):
-        assert (told[line][0] if line in told else None) == kind, line
-        if kind:
-            assert told[line][1] == re.split(r"[ \t\x0b\f\r]+", line.strip(" \t\x0b\f\r"))
-
-
-@pytest.mark.parametrize("names", [RUN_FIELDS, QRELS_FIELDS])
-def test_every_line_is_judged_rightly_without_spark(tmp_path: Path, names: tuple[str, ...]) -> None:
+def test_every_line_is_judged_rightly(tmp_path: Path, names: tuple[str, ...]) -> None:
     number = "score" if names is RUN_FIELDS else "relevance"
     path = tmp_path / "one.trec"
     for line in lines(len(names), 1000, len(names), names.index(number)):
         kind = fits(line, len(names), names.index(number))
         path.write_bytes(line.encode())
         if kind:
-            row = read_trec(str(path), "one.trec", names, number).to_pylist()
+            (batch,) = read_trec(Split(str(path), 0, None), "one.trec", names, number)
+            row = batch.to_pylist()
             words = re.split(r"[ \t\x0b\f\r]+", line.strip(" \t\x0b\f\r"))
             assert [list(map(str, row[0].values()))[:3], len(row)] == [words[:3], 1]
+        elif kind is None:
+            assert not list(read_trec(Split(str(path), 0, None), "one.trec", names, number))
         else:
-            with pytest.raises(InputError, match="is empty" if kind is None else "expected lines of"):
-                read_trec(str(path), "one.trec", names, number)
+            with pytest.raises(InputError, match="expected lines of"):
+                list(read_trec(Split(str(path), 0, None), "one.trec", names, number))
 
 
 @pytest.fixture(params=["spark", "local"])
-def tables(request: pytest.FixtureRequest) -> Tables[Any]:
-    """The readers of TREC files, which must agree."""
-    return LocalTables() if request.param == "local" else SparkTables(request.getfixturevalue("spark"))
+def tables(request: pytest.FixtureRequest) -> InputTables[Any]:
+    """The readers of TREC files on both engines."""
+    engine: Any = LocalEngine() if request.param == "local" else SparkEngine(request.getfixturevalue("spark"))
+    return InputTables(engine, Sources({}))
 
 
-def test_numbers_are_read_as_python_reads_them(tables: Tables[Any], tmp_path: Path) -> None:
+def test_numbers_are_read_as_python_reads_them(tables: InputTables[Any], tmp_path: Path) -> None:
     path = tmp_path / "run.trec"
     path.write_text("".join(f"{n} Q0 d{n} 1 {word} tag\r\n" for n, word in enumerate(NUMBERS)) + "\n\t\n")
-    read = tables.arrow(tables.read_run(str(path), str(path)), ["text_id", "score"])
-    rows = {int(row["text_id"]): row["score"] for row in read.to_pylist()}
+    read = tables.engine.collect(tables.run(str(path), str(path)).rows)
+    rows = {int(row["text_id"]): row["scores"][0] for row in read.to_pylist()}
     assert len(rows) == len(NUMBERS)
     for n, word in enumerate(NUMBERS):
         assert rows[n] == float(word) or (math.isnan(rows[n]) and math.isnan(float(word))), word
 
 
-def test_files_are_refused_with_their_first_bad_lines(tables: Tables[Any], tmp_path: Path) -> None:
+def test_files_are_refused_with_their_first_bad_lines(tables: InputTables[Any], tmp_path: Path) -> None:
     for seed in range(8):
-        fields, number, read = (6, 4, tables.read_run) if seed % 2 else (4, 3, tables.read_judgements)
+        fields, number, read = (6, 4, tables.run) if seed % 2 else (4, 3, tables.judged)
         made = lines(seed, 30, fields, number)
         good = [line for line in made if fits(line, fields, number) is not False]
         bad = next(n for n, line in enumerate(made) if line not in good)
         path = tmp_path / f"{seed}.trec"
         path.write_text("\n".join(made), encoding="utf-8")
         with pytest.raises(InputError, match=rf"{seed}\.trec: expected lines of {fields} columns") as error:
-            read(str(path), str(path))
+            tables.engine.collect(read(str(path), str(path)).rows)
         assert f"line {bad + 1}: {made[bad][:200]!r}" in str(error.value)
         path = tmp_path / f"good{seed}.trec"
-        # A label that is judged twice is refused, too.
-        by_pair = {tuple(line.encode().split()[:3:2]): line for line in good}
-        path.write_text("\n".join(by_pair.values() if fields == 4 else good), encoding="utf-8")
-        assert not tables.is_empty(read(str(path), str(path)))
+        path.write_text("\n".join(good), encoding="utf-8")
+        assert len(tables.engine.collect(read(str(path), str(path)).rows))

@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 
 import xmtc_fusion as xf
 from fusion.errors import ConfigError, InputError, OutputError
+from jobs.engines.local import LocalEngine
+from jobs.engines.spark import SparkEngine
 from jobs.evaluation import evaluate, fuse
-from jobs.inputs.local import LocalTables
-from jobs.inputs.spark import SparkTables
-from jobs.inputs.tables import Tables
+from jobs.inputs.sources import Sources
+from jobs.inputs.tables import InputTables
 from jobs.settings.config import load_config
 
 GOOD = {"text_id": [1, 2], "label_ids": [[1, 2], [3]], "scores": [[2.0, 1.0], [0.5]]}
@@ -232,9 +233,10 @@ def written(folder: Path, name: str, content: bytes, packed: bool = False) -> st
 
 
 @pytest.fixture(params=["local", "arrays"])
-def tables(request: pytest.FixtureRequest) -> Tables[Any]:
+def tables(request: pytest.FixtureRequest) -> InputTables[Any]:
     """The readers of both engines."""
-    return LocalTables() if request.param == "local" else SparkTables(request.getfixturevalue("spark"))
+    engine: Any = LocalEngine() if request.param == "local" else SparkEngine(request.getfixturevalue("spark"))
+    return InputTables(engine, Sources({}))
 
 
 @pytest.fixture(params=["local", "arrays"])
@@ -245,12 +247,12 @@ def engine(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 @pytest.fixture
-def refusal(tables: Tables[Any]) -> Refusal:
+def refusal(tables: InputTables[Any]) -> Refusal:
     """Why a run is refused."""
 
     def read(path: str) -> str:
         with pytest.raises(InputError) as error:
-            tables.is_empty(tables.read_run(path, path))
+            tables.engine.collect(tables.run(path, path).rows)
         return str(error.value).removeprefix(path)
 
     return read
@@ -258,14 +260,12 @@ def refusal(tables: Tables[Any]) -> Refusal:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_byte_order_mark_changes_nothing(tables: Tables[Any], tmp_path: Path, kind: str, packed: bool) -> None:
+def test_a_byte_order_mark_changes_nothing(tables: InputTables[Any], tmp_path: Path, kind: str, packed: bool) -> None:
     plain, marked = (
         written(tmp_path, f"{name}{FORMATS[kind]}", run_text(kind).encode(encoding), packed)
         for name, encoding in (("plain", "utf-8"), ("marked", "utf-8-sig"))
     )
-    rows = [
-        tables.arrow(read, tables.columns(read)) for read in (tables.read_run(plain, ""), tables.read_run(marked, ""))
-    ]
+    rows = [tables.engine.collect(tables.run(path, "").rows) for path in (plain, marked)]
     assert len(rows[0]) in (4, 12)
     assert rows[0].to_pylist() == rows[1].to_pylist()
 
@@ -362,16 +362,16 @@ def test_ids_of_one_kind_in_all_lines(refusal: Refusal, tmp_path: Path) -> None:
     )
 
 
-def test_keys_that_later_lines_add(tables: Tables[Any], tmp_path: Path) -> None:
+def test_keys_that_later_lines_add(tables: InputTables[Any], tmp_path: Path) -> None:
     lines = [LINE.format("[1]", "[1]"), LINE.format("[2]", "[0.5]")[:-1] + ', "role": "validation", "more": {}}']
-    run = tables.read_run(written(tmp_path, "a.jsonl", "\n".join(lines).encode()), "")
-    assert tables.columns(run) == {
+    run = tables.run(written(tmp_path, "a.jsonl", "\n".join(lines).encode()), "")
+    assert run.kinds == {
         "text_id": "string",
         "label_ids": "array<bigint>",
         "scores": "array<double>",
         "role": "string",
     }
-    assert tables.arrow(run, ["role"])["role"].to_pylist() == [None, "validation"]
+    assert tables.engine.collect(run.rows)["role"].to_pylist() == [None, "validation"]
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,9 @@ def test_all_tables_are_equal_to_the_byte(
 def test_more_threads_than_one(shaped: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = load_config(None, {**shaped, "grid.engine": "local"})
     alone = evaluate.run(None, chosen)
-    monkeypatch.setattr("udfs.local.TEXTS_AT_ONCE", 30)
-    monkeypatch.setattr("udfs.local._cores", lambda: 4)
+    monkeypatch.setattr("jobs.engines.local.FEWEST_KEYS", 30)
+    monkeypatch.setattr("jobs.engines.local.ROWS_AT_ONCE", 60)
+    monkeypatch.setattr("jobs.engines.local.LocalEngine.workers", 4)
     together = evaluate.run(None, chosen)
     assert together.metrics == alone.metrics and together.details == alone.details
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from jobs.engines.spark import SparkEngine
 from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources
-from jobs.inputs.spark import SparkTables
+from jobs.inputs.tables import InputTables
 from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, write_tables
-from udfs.counter import COUNTS_SCHEMA, add_counts, count_hits
+from udfs.counter import COUNTS, COUNTS_SCHEMA, added_counts, count_hits
 from udfs.plan import EvaluationPlan
-from udfs.spark import over_lists
 
 
 def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:
@@ -24,13 +24,13 @@ def plan_of(spark: SparkSession, folder: Path, engine: str) -> list[str]:
     rng = np.random.default_rng(0)
     settings = write_tables(folder, random_texts(rng, 20), random_relevant(rng, 20))
     config = load_config(None, {**settings, "grid.engine": engine})
-    lists = load_lists(SparkTables(spark), Sources.of(config.inputs), judged=True)
+    tables = InputTables(SparkEngine(spark, 4, engine), Sources.of(config.inputs))
+    lists = load_lists(tables, judged=True)
     grid = config.grid.grid(lists.layout.retrievers)
     views = lists.layout.views
     evaluation = EvaluationPlan(lists.layout, tuple(grid.cells), views, "group", tuple(config.evaluate.parsed_metrics))
-    work = count_hits(evaluation)
-    counts = lists.rows.transform(over_lists(engine, lists.layout, grid, "group", views, work, COUNTS_SCHEMA, 4))
-    return _nodes(counts.groupBy("fold", "part").applyInArrow(add_counts, COUNTS_SCHEMA))
+    counted = lists.through(evaluation, count_hits(evaluation), COUNTS_SCHEMA)
+    return _nodes(tables.engine.group(counted, COUNTS, added_counts()))
 
 
 def _nodes(frame: DataFrame) -> list[str]:
@@ -42,7 +42,8 @@ def _nodes(frame: DataFrame) -> list[str]:
 @pytest.mark.parametrize("engine", ["arrays", "windows"])
 def test_one_exchange_before_the_kernel(spark: SparkSession, tmp_path: Path, engine: str) -> None:
     nodes = plan_of(spark, tmp_path, engine)
-    kernel = nodes.index("MapInArrow" if engine == "arrays" else "FlatMapGroupsInArrow", 1 if engine == "arrays" else 2)
+    # The last step adds up; the one before it is the kernel.
+    kernel = nodes.index("MapInArrow" if engine == "arrays" else "FlatMapGroupsInArrow", nodes.index("MapInArrow") + 1)
     after, before = nodes[:kernel], nodes[kernel:]
     assert after.count("Exchange") == 1
     assert before.count("Exchange") == 1

@@ -217,12 +217,14 @@ def test_bad_judgements_are_refused() -> None:
 
 def test_large_files_go_to_spark(runs: Runs, judgements: dict[str, list[str]], tmp_path: Path) -> None:
     """The choice of an engine, and the words for it."""
-    from jobs.inputs.engines import spark_reason
+    from jobs.engines.choose import why_spark
     from jobs.inputs.sources import Sources
 
     path = write_trec(tmp_path / "a.trec", runs["bm25"])
     sources = Sources({"a": path, "b": path}, path)
-    assert spark_reason(xf.load_config(), sources, None) is None
-    assert "grid.local_limit" in str(spark_reason(xf.load_config(settings={"grid.local_limit": 0}), sources, None))
-    assert "spark.master" in str(spark_reason(xf.load_config(settings={"spark.master": "local"}), sources, None))
-    assert "s3://" in str(spark_reason(xf.load_config(), Sources({"a": "s3://bucket/a.trec", "b": path}, path), None))
+    given = sources.addresses()
+    assert why_spark(xf.load_config(), given, None) is None
+    assert "grid.local_limit" in str(why_spark(xf.load_config(settings={"grid.local_limit": 0}), given, None))
+    assert "spark.master" in str(why_spark(xf.load_config(settings={"spark.master": "local"}), given, None))
+    elsewhere = Sources({"a": "s3://bucket/a.trec", "b": path}, path).addresses()
+    assert "s3://" in str(why_spark(xf.load_config(), elsewhere, None))

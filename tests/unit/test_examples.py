@@ -109,8 +109,9 @@ def test_lists_are_those_of_the_text(result: xf.Evaluation) -> None:
 
 
 def test_the_same_however_texts_are_divided(result: xf.Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("udfs.local.TEXTS_AT_ONCE", 7)
-    monkeypatch.setattr("udfs.local._cores", lambda: 3)
+    monkeypatch.setattr("jobs.engines.local.FEWEST_KEYS", 7)
+    monkeypatch.setattr("jobs.engines.local.ROWS_AT_ONCE", 14)
+    monkeypatch.setattr("jobs.engines.local.LocalEngine.workers", 3)
     assert evaluated().details["examples"] == result.details["examples"]
 
 

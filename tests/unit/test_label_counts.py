@@ -83,7 +83,7 @@ SCHEMA = [
 
 
 def test_the_schema_is_that_of_the_workers() -> None:
-    assert [name for name, _ in SCHEMA] == [column.split()[0] for column in COUNTS_SCHEMA.split(", ")]
+    assert [name for name, _ in SCHEMA] == COUNTS_SCHEMA.names
 
 
 def test_parts_add_up_to_the_whole() -> None:

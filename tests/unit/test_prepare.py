@@ -17,9 +17,9 @@ import pytest
 from fusion.errors import InputError
 from fusion.labels import HEAD, TAIL, DatasetStatistics
 from jobs.datasets import prepare
+from jobs.engines.choose import SUBMITTED
 from jobs.engines.engine import Engine
 from jobs.engines.local import LocalEngine
-from jobs.inputs.engines import SUBMITTED
 from jobs.settings.config import Config
 from jobs.settings.prepare import PaperStatistics, PrepareSettings, WorkSettings
 from jobs.storage.workspace import Workspace

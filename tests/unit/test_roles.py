@@ -12,12 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import xmtc_fusion as xf
+from jobs.engines.local import LocalEngine
 from jobs.inputs.lists import load_lists
-from jobs.inputs.local import LocalTables
 from jobs.inputs.sources import Sources
+from jobs.inputs.tables import InputTables
 from jobs.nights.checks import count_inputs
 from jobs.settings.config import load_config
 from jobs.settings.nightly import LISTS
+from udfs.texts import read_rows
 
 TEXTS, LABELS = 12, 9
 NAMES = ("one", "two")
@@ -138,12 +140,15 @@ def test_folds_have_validation_rows_of_their_own() -> None:
     folds = run.select(["fold", "text_id", "role"])
     sources = Sources({"one": run, "two": run}, judgement_table(), folds=folds)
     for role, remainder in (("test", 0), ("validation", 1)):
-        lists = load_lists(LocalTables(), sources, judged=True, role=role).rows.to_pylist()
+        read = load_lists(InputTables(LocalEngine(), sources), judged=True, role=role)
+        lists = read_rows(read.collect(), read.layout).to_pylist()
         assert {(row["fold"], row["text_id"]) for row in lists} == {
             (fold, f"t{n}") for fold in (0, 1) for n in range(TEXTS) if (n + fold) % 2 == remainder
         }
         first = next(row for row in lists if row["fold"] == 1 and row["list"] == 0)
-        assert first["scores"] == [score + 1 for score in SCORES["one"][first["text_id"]].values()]
+        assert first["scores"] == sorted(
+            (1 + score for score in SCORES["one"][first["text_id"]].values()), reverse=True
+        )
 
 
 def judgement_table() -> pa.Table:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import xmtc_fusion as xf
 from fusion.errors import InputError, XmtcError, visible
-from jobs.inputs import readers
 from jobs.reporting.markdown import report_markdown
 from jobs.reporting.printing import dataset_csv
 from jobs.runtime.log import configure_log, log, log_fields
@@ -28,6 +27,8 @@ from jobs.storage.folders import code_span, csv_cells, fenced, whole_folder
 from tests.reports import sample_report, with_parts
 from tests.results import plain_files
 from udfs import text_files
+from udfs.splits import Split
+from udfs.trec import RUN_FIELDS, read_trec
 
 FORMULA = '=HYPERLINK("http://example.org")'
 
@@ -166,9 +167,7 @@ def test_a_packed_file_that_grows_without_end_is_refused(tmp_path: Path, monkeyp
     bomb = tmp_path / "bomb.run.gz"
     bomb.write_bytes(gzip.compress(b"1 Q0 2 1 0.5 tag\n" * 1_000_000))
     with pytest.raises(InputError, match="unpacks to more than"):
-        readers.read_trec(str(bomb), "bomb.run.gz", ("text_id", "q0", "label_id", "rank", "score", "tag"), "score")
+        list(read_trec(Split(str(bomb), 0, None), "bomb.run.gz", RUN_FIELDS, "score"))
     small = tmp_path / "small.run.gz"
     small.write_bytes(gzip.compress(b"1 Q0 2 1 0.5 tag\n"))
-    assert (
-        len(readers.read_trec(str(small), "small", ("text_id", "q0", "label_id", "rank", "score", "tag"), "score")) == 1
-    )
+    assert sum(map(len, read_trec(Split(str(small), 0, None), "small", RUN_FIELDS, "score"))) == 1

@@ -17,8 +17,10 @@ from fusion.cells import ANY_FOLD, LEARNED, Cell
 from fusion.errors import ConfigError, InputError
 from fusion.models.strategies import ON_REQUEST, STRATEGIES
 from fusion.statistics.recommendation import recommend
+from jobs.engines.local import LocalEngine
 from jobs.evaluation.result import read_results
-from jobs.inputs.engines import LocalEngine
+from jobs.inputs.labels import label_texts_of
+from jobs.inputs.tables import InputTables
 from jobs.reporting.answer import headline
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import joined
@@ -80,7 +82,7 @@ def test_the_report_recommends_what_the_model_file_holds(deploy: str, tmp_path: 
 def choices_of(data: Data, **settings: object) -> list[Choice]:
     config = load_config(None, {**FAST, **settings})
     sources = _sources_of(config, training=None, **data.arguments())
-    return list(Tuner.of(LocalEngine(), config, sources).tune().by_fold)
+    return list(Tuner.of(InputTables(LocalEngine(), sources), config).tune().by_fold)
 
 
 def of_fold(choices: list[Choice], fold: int) -> dict[str, str]:
@@ -129,8 +131,8 @@ def test_labels_of_test_texts_change_no_choice_and_no_model(choices: list[Choice
 def test_a_leak_of_overall_frequencies_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """With frequencies counted over all texts the learned models do change, so the test above would fail."""
 
-    def leaking(tables, sources, relevant_from):  # type: ignore[no-untyped-def]
-        frequencies = tables.frequencies(tables.read_judgements(sources.judgements, "judgements"))
+    def leaking(tables, relevant_from):  # type: ignore[no-untyped-def]
+        frequencies = label_texts_of(tables, tables.judgements, relevant_from).frequencies
         counts = np.append(frequencies.counts, 0)[None].astype(np.int32)
         return TrainTexts(np.array([ANY_FOLD]), frequencies.ids, counts, float(len(DATA.judgements)))
 

@@ -1,18 +1,13 @@
-"""The engines on Spark, `arrays` and `windows`. Both give the same rows.
-
-One shuffle of one row per list, then the kernel on a stream of whole texts: memory does not grow with the data.
-
-The engine `windows`: candidates exploded, normalised by SQL window functions, then fused by a grouped UDF.
+"""The engine `windows` on Spark: candidates exploded, normalised by SQL window functions, then fused by a grouped UDF.
 
 The rows before the grouped UDF (`normalized_rows`) hold every candidate with its position, its list's figures and
-its score under each normalisation: that is what to look at when a number surprises.
+its score under each normalisation: that is what to look at when a number surprises. The results are those of `arrays`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,45 +18,32 @@ from pyspark.sql.types import StringType
 
 from fusion.grid.grid import Grid
 from fusion.kernel.candidates import LARGEST, exponential
-from fusion.kernel.texts import Scope
 from fusion.labels import ALL
 from fusion.registry import Normalization
 from fusion.types import EPS
-from udfs.lists import JUDGEMENT, Layout, number_labels
+from udfs.lists import JUDGEMENT, NO_FOLD, Layout, number_labels
+from udfs.plan import Ranking
 from udfs.problems import Problems
-from udfs.retrieval.partitioning import repartitioned
-from udfs.texts import Batch, Rows, Work, assemble, read_texts, whole_texts
-
-
-def over_arrays(layout: Layout, work: Work, schema: str, partitions: int | None) -> Callable[[DataFrame], DataFrame]:
-    """From list rows to the rows of `work`."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        problems = Problems()
-        texts = (read_texts(table, layout, problems) for table in whole_texts(batches))
-        yield from work((batch for batch in texts if batch is not None), problems)
-
-    def transform(rows: DataFrame) -> DataFrame:
-        return repartitioned(rows, "text_id", partitions).sortWithinPartitions("text_id").mapInArrow(run, schema)
-
-    return transform
-
+from udfs.steps import spark_schema
+from udfs.texts import Batch, ListArrays, Marks, Rows, Work, assemble, text_starts
 
 TEXTS_PER_BUCKET = 1000
 LIST = ["bucket", "text_id", "fold", "list"]
 
 
 def over_windows(
-    layout: Layout, grid: Grid, scope: Scope, views: tuple[str, ...], work: Work, schema: str, partitions: int | None
+    layout: Layout, ranking: Ranking, work: Work, schema: pa.Schema, partitions: int | None
 ) -> Callable[[DataFrame], DataFrame]:
     """From list rows to the rows of `work`."""
-    pooled = replace(layout, slots=pool_slots(layout, scope, views))
-    normalizations = in_sql(grid)
+    # Distances have their sign, and lists are whole, before anything is normalised.
+    form = replace(layout.form, fragments=frozenset(), distances=frozenset())
+    pooled = replace(layout, slots=pool_slots(layout, ranking), form=form)
+    normalizations = in_sql(ranking.grid)
 
     def run(bucket: pa.Table) -> pa.Table:
         problems = Problems()
         batch = _read_bucket(bucket, pooled, [entry.name for entry in normalizations], problems)
-        return pa.Table.from_batches(work(iter([] if batch is None else [batch]), problems))
+        return pa.Table.from_batches(work(iter([] if batch is None else [batch]), problems), schema)
 
     def transform(rows: DataFrame) -> DataFrame:
         lists_per_text = len(layout.retrievers) * len(layout.slots)
@@ -70,16 +52,16 @@ def over_windows(
         scores = [f"normalized_{n}" for n in range(len(normalizations))]
         # The place keeps rows in the order of their lists: where no window figure is read, Spark does not sort them.
         needed = normalized.select(*LIST, "slot", "position", "label_id", "score", *scores)
-        return needed.groupBy("bucket").applyInArrow(run, schema)
+        return needed.groupBy("bucket").applyInArrow(run, spark_schema(schema))
 
     return transform
 
 
-def pool_slots(layout: Layout, scope: Scope, views: tuple[str, ...]) -> tuple[str, ...]:
+def pool_slots(layout: Layout, ranking: Ranking) -> tuple[str, ...]:
     """The lists that are normalised: one per label group, one of all labels, or both."""
-    if scope == "joint" or layout.slots == (ALL,):
+    if ranking.scope == "joint" or layout.slots == (ALL,):
         return (ALL,)
-    return (*layout.slots, ALL) if ALL in views else layout.slots
+    return (*layout.slots, ALL) if ALL in ranking.views else layout.slots
 
 
 def in_sql(grid: Grid) -> list[Normalization]:
@@ -98,11 +80,18 @@ def normalized_rows(
 
     def transform(rows: DataFrame) -> DataFrame:
         bucket = F.pmod(F.xxhash64("text_id"), F.lit(buckets)).cast("int").alias("bucket")
-        slot = F.when(F.col("list") > JUDGEMENT, F.col("list") % len(layout.slots)).alias("slot")
-        lists = rows.select(bucket, "text_id", "fold", slot, _pools(layout, slots), "label_ids", "scores")
-        pairs = lists.select(*LIST, "slot", F.explode_outer(F.arrays_zip("label_ids", "scores")).alias("pair"))
-        candidates = pairs.select(
-            *LIST, "slot", F.col("pair.label_ids").alias("label_id"), F.col("pair.scores").cast("double").alias("score")
+        pairs = F.explode_outer(F.arrays_zip("label_ids", "scores")).alias("pair")
+        exploded = rows.withColumn("scores", _scores(layout)).select(bucket, "text_id", "fold", "list", pairs)
+        single = _in_groups(exploded, layout)
+        slot = F.when((F.col("list") > JUDGEMENT) & (F.col("list") < layout.whole), F.col("list") % len(layout.slots))
+        candidates = single.select(
+            "bucket",
+            "text_id",
+            "fold",
+            slot.alias("slot"),
+            _pools(layout, slots),
+            F.col("pair.label_ids").alias("label_id"),
+            F.col("pair.scores").cast("double").alias("score"),
         ).repartition(partitions or buckets, "bucket")
 
         order = Window.partitionBy(*LIST).orderBy(F.col("score").desc(), *_label_order(candidates))
@@ -175,17 +164,52 @@ def _score(entry: Normalization, whole: WindowSpec) -> Column:
     return scaled if entry.shape is None else entry.shape(scaled, ColumnArithmetic(whole))
 
 
+def _scores(layout: Layout) -> Column:
+    """The scores of lists: 0 where judgements have no grades, and with the opposite sign where they are distances."""
+    zeros = F.transform("label_ids", lambda _: F.lit(0.0))
+    bare = (F.col("list") <= JUDGEMENT) & F.col("scores").isNull()
+    scores = F.when(bare, zeros).otherwise(F.col("scores").cast("array<double>"))
+    if layout.form.distances:
+        whole = F.col("list") >= layout.whole
+        retriever = F.when(whole, F.col("list") - layout.whole).otherwise(F.floor(F.col("list") / len(layout.slots)))
+        turned = (F.col("list") > JUDGEMENT) & retriever.isin(*layout.form.distances)
+        # Subtracted from 0, which stays 0 without a sign.
+        scores = F.when(turned, F.transform(scores, lambda score: F.lit(0.0) - score)).otherwise(scores)
+    return scores
+
+
+def _in_groups(exploded: DataFrame, layout: Layout) -> DataFrame:
+    """Candidates of lists of all labels with the code of the list of their label group, where lists are divided."""
+    groups = layout.groups
+    if not layout.form.undivided:
+        return exploded
+    assert groups is not None
+    # A label without a group goes to any list; the workers look every label up and report it.
+    stray = max(groups.unknown, 0)
+    kind = exploded.select("pair.label_ids").schema[0].dataType.simpleString()
+    codes = exploded.sparkSession.createDataFrame(
+        pa.table({"known": groups.ids, "group": pa.array(groups.codes, pa.int32())})
+    ).select(F.col("known").cast(kind), "group")
+    of_group = (F.col("list") - layout.whole) * len(layout.slots) + F.coalesce("group", F.lit(stray))
+    undivided = (F.col("list") >= layout.whole) & (F.col("list") < layout.marks)
+    joined = exploded.join(F.broadcast(codes), F.col("pair.label_ids") == F.col("known"), "left")
+    return joined.withColumn("list", F.when(undivided, of_group).otherwise(F.col("list"))).drop("known", "group")
+
+
 def _pools(layout: Layout, slots: tuple[str, ...]) -> Column:
     """The lists that a row goes into, as codes of the new slots; one row each."""
     targets = [[JUDGEMENT]]
-    for code in range(len(layout.retrievers) * len(layout.slots)):
+    for code in range(layout.whole):
         retriever, slot = divmod(code, len(layout.slots))
         wanted = dict.fromkeys((layout.slots[slot], ALL))
         targets.append([retriever * len(slots) + slots.index(name) for name in wanted if name in slots])
     table = F.array(*(F.array(*map(F.lit, row)) for row in targets))
     # The codes of judgements say how long the text is, and stay.
     of_run = F.element_at(table, F.greatest(F.col("list"), F.lit(JUDGEMENT)) + 2)
-    return F.explode(F.when(F.col("list") <= JUDGEMENT, F.array("list")).otherwise(of_run)).alias("list")
+    pooled = replace(layout, slots=slots)
+    mark = F.array(F.col("list") + (pooled.marks - layout.marks))
+    codes = F.when(F.col("list") <= JUDGEMENT, F.array("list")).when(F.col("list") >= layout.whole, mark)
+    return F.explode(codes.otherwise(of_run)).alias("list")
 
 
 def _label_order(candidates: DataFrame) -> list[Column]:
@@ -200,7 +224,7 @@ def _label_order(candidates: DataFrame) -> list[Column]:
 def _read_bucket(bucket: pa.Table, layout: Layout, normalized: list[str], problems: Problems) -> Batch | None:
     """The rows of a bucket, which come list by list and best first, as texts."""
     columns = {name: bucket[name].combine_chunks() for name in bucket.column_names}
-    text_id, fold = columns["text_id"], columns["fold"].to_numpy()
+    text_id, fold = columns["text_id"], pc.fill_null(columns["fold"], NO_FOLD).to_numpy()
     code = columns["list"].to_numpy()
     another = pc.fill_null(pc.not_equal(text_id.slice(1), text_id.slice(0, len(text_id) - 1)), True)
     change = another.to_numpy(zero_copy_only=False) | (fold[1:] != fold[:-1]) | (code[1:] != code[:-1])
@@ -216,39 +240,30 @@ def _read_bucket(bucket: pa.Table, layout: Layout, normalized: list[str], proble
 
     rows = Rows(text_id.take(pa.array(first)), code[first], layout, problems)
     rows.report(rows.text_id.is_null().to_numpy(zero_copy_only=False), "text_id", "null id")
+    if problems:
+        return None
+    starts = text_starts(rows.text_id)
+    number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(first))))
+    marks = Marks.of(number, fold[first], code[first], layout)
+    counted = marks.counted(number, fold[first], code[first], layout)
+    listed &= np.repeat(counted, np.diff(np.append(first, len(code))))
     rows.report(np.logical_or.reduceat(no_label & listed, first), "label_ids", "null id, or fewer labels than scores")
     rows.report(np.logical_or.reduceat(no_score & listed, first), "scores", "null score, or fewer scores than labels")
-    if problems:
+    if problems or not counted.any():
         return None
 
     kept = pa.array(listed)
-    offset = np.concatenate(([0], np.cumsum(np.add.reduceat(listed.astype(np.int64), first))))
+    sizes = np.add.reduceat(listed.astype(np.int64), first)[counted]
     label, decode = number_labels(columns["label_id"].filter(kept))
-    score = columns["score"].filter(kept).to_numpy()
-    batch = assemble(fold[first], rows, offset, label, score, decode)
-    if batch is None:
-        return None
-    batch.texts.group = columns["slot"].filter(kept).fill_null(-1).to_numpy().astype(np.int8)
-    batch.texts.normalized = {
-        name: columns[f"normalized_{n}"].filter(kept).to_numpy() for n, name in enumerate(normalized)
-    }
-    return batch
-
-
-SparkEngineName = Literal["arrays", "windows"]
-
-
-def over_lists(
-    engine: SparkEngineName,
-    layout: Layout,
-    grid: Grid,
-    scope: Scope,
-    views: tuple[str, ...],
-    work: Work,
-    schema: str,
-    partitions: int | None = None,
-) -> Callable[[DataFrame], DataFrame]:
-    """From list rows to the rows of `work`, through an engine."""
-    if engine == "windows":
-        return over_windows(layout, grid, scope, views, work, schema, partitions)
-    return over_arrays(layout, work, schema, partitions)
+    lists = ListArrays(
+        number[counted],
+        fold[first][counted],
+        code[first][counted],
+        np.append(0, np.cumsum(sizes)),
+        label,
+        columns["score"].filter(kept).to_numpy(),
+        decode,
+        {name: columns[f"normalized_{n}"].filter(kept).to_numpy() for n, name in enumerate(normalized)},
+        columns["slot"].filter(kept).fill_null(-1).to_numpy().astype(np.int8),
+    )
+    return assemble(lists, marks, rows.text_id.take(pa.array(starts)), layout, problems)
