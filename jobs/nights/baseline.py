@@ -29,7 +29,7 @@ from jobs.nights.changes import (
 
 CELL = ["normalization", "fusion", "label_group"]
 ABSENT = np.iinfo(np.int64).min
-"""Stands for a figure that a text does not have."""
+"""The value of a figure that a text does not have."""
 Texts = Mapping[Figure, int]
 """The number of texts by figure."""
 
@@ -153,9 +153,9 @@ def _figure(cell: tuple[str, ...], measure: Metric) -> Figure:
 
 def fallen_texts(before: pa.Table | None, tonight: pa.Table, figure: Figure, most: int) -> list[FallenText]:
     """The texts of which a watched figure fell most."""
-    wanted = (figure.normalization, figure.fusion, figure.label_group)
+    of_figure = (figure.normalization, figure.fusion, figure.label_group)
     for cell, _, was, now, (matched, _) in _pairs(before, tonight, [figure.metric_at_k]):
-        if cell != wanted:
+        if cell != of_figure:
             continue
         here = np.flatnonzero((matched >= 0) & (now != ABSENT))
         here = here[was[matched[here]] != ABSENT]
@@ -176,20 +176,20 @@ def _pairs(
     """Of every cell and measure that both nights have: the figures before and now, and the texts in common."""
     if before is None:
         return
-    known = [measure for measure in measures if str(measure) in before.column_names]
+    in_both = [measure for measure in measures if str(measure) in before.column_names]
     texts_before = _cells(before)
     for cell, texts in _cells(tonight).items():
-        if cell not in texts_before or not known:
+        if cell not in texts_before or not in_both:
             continue
         match = _matched(texts_before[cell], texts)
-        for measure in known:
+        for measure in in_both:
             yield cell, measure, _whole(texts_before[cell][str(measure)]), _whole(texts[str(measure)]), match
 
 
 def _matched(before: pa.Table, tonight: pa.Table) -> Match:
-    """A text is compared with itself in the same fold. Where the folds are others, it is compared all the same if each
-    night tested it once. A text whose judgement has changed counts as another text: its figure says nothing about the
-    code."""
+    """A text is compared with itself in the same fold. Where the folds are different, it is compared all the same if
+    each night tested it once. A text whose judgement has changed counts as another text: its figure says nothing about
+    the code."""
     places = _places(*(_joined(night, ["fold", "judgement", "text_id"]) for night in (before, tonight)))
     was, now = (_joined(night, ["judgement", "text_id"]) for night in (before, tonight))
     refolded = (places < 0) & _once(was, now) & _once(now, now)
@@ -201,17 +201,17 @@ def _joined(night: pa.Table, names: list[str]) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(*columns, "\n", null_handling="replace")
 
 
-def _places(values: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Ints:
-    """Where each wanted value stands, -1 for those that do not."""
-    places: Ints = pc.fill_null(pc.index_in(wanted, value_set=values.combine_chunks()), -1).to_numpy().astype(np.int64)
+def _places(values: pa.ChunkedArray, keys: pa.ChunkedArray) -> Ints:
+    """The place of each key among the values, -1 for a key that is not there."""
+    places: Ints = pc.fill_null(pc.index_in(keys, value_set=values.combine_chunks()), -1).to_numpy().astype(np.int64)
     return places
 
 
-def _once(values: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Bools:
-    """Whether each wanted value stands exactly once among the values."""
+def _once(values: pa.ChunkedArray, keys: pa.ChunkedArray) -> Bools:
+    """Whether each key is exactly once among the values."""
     counts = pc.value_counts(values)
     single = counts.field("values").filter(pc.equal(counts.field("counts"), 1))
-    once: Bools = pc.is_in(wanted, value_set=single).to_numpy()
+    once: Bools = pc.is_in(keys, value_set=single).to_numpy()
     return once
 
 
@@ -228,11 +228,11 @@ def _cells(queries: pa.Table) -> dict[tuple[str, str, str], pa.Table]:
     cells = queries.select(CELL).group_by(CELL).aggregate([]).sort_by([(name, "ascending") for name in CELL])
     rows = {}
     for cell in zip(*(cells[name].to_pylist() for name in CELL), strict=True):
-        chosen = pc.and_(
+        of_cell = pc.and_(
             pc.and_(pc.equal(queries[CELL[0]], cell[0]), pc.equal(queries[CELL[1]], cell[1])),
             pc.equal(queries[CELL[2]], cell[2]),
         )
-        rows[cell] = queries.filter(chosen)
+        rows[cell] = queries.filter(of_cell)
     return rows
 
 
@@ -244,6 +244,6 @@ def _whole(figures: pa.ChunkedArray) -> Ints:
 
 
 def _sums(whole: Ints) -> Sums:
-    known = whole[whole != ABSENT]
-    squares = int(np.dot(known, known))
-    return Sums(len(known), int(known.sum()) * UNIT, squares * UNIT**2)
+    figures = whole[whole != ABSENT]
+    squares = int(np.dot(figures, figures))
+    return Sums(len(figures), int(figures.sum()) * UNIT, squares * UNIT**2)

@@ -48,14 +48,14 @@ class CatalogTables:
             # Every kind of table can drop a partition; not every one can delete rows.
             (added.write.partitionBy("run_id") if name in COLUMNS else added.write).saveAsTable(table)
             return
-        known = self._spark.table(table).columns
-        new = [f"`{field.name}` {field.dataType.simpleString()}" for field in added.schema if field.name not in known]
+        columns = self._spark.table(table).columns
+        new = [f"`{field.name}` {field.dataType.simpleString()}" for field in added.schema if field.name not in columns]
         if new:
             self._spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(new)})")
         added.createOrReplaceTempView(STAGED)
         here = set(added.columns)
-        chosen = [f"`{name}`" if name in here else f"NULL AS `{name}`" for name in self._spark.table(table).columns]
-        self._spark.sql(f"INSERT INTO {table} SELECT {', '.join(chosen)} FROM {STAGED}")
+        values = [f"`{name}`" if name in here else f"NULL AS `{name}`" for name in self._spark.table(table).columns]
+        self._spark.sql(f"INSERT INTO {table} SELECT {', '.join(values)} FROM {STAGED}")
 
     def read(self, name: str, run_ids: list[str] | None = None) -> pa.Table | None:
         rows = self._table(name)
@@ -86,15 +86,15 @@ class CatalogTables:
         last = self.holder()
         if holder.number != (last.number if last else 0) + 1:
             return False
-        mine = replace(holder, seconds=max(holder.seconds, LEAST_SECONDS))
-        self._tell(mine)
+        candidate = replace(holder, seconds=max(holder.seconds, LEAST_SECONDS))
+        self._announce(candidate)
         first = min(
-            (row for row in self._lease_rows() if row["number"] == mine.number),
+            (row for row in self._lease_rows() if row["number"] == candidate.number),
             key=lambda row: (row["time"], row["holder"]),
         )
-        if json.loads(first["holder"]) != mine.as_dict():
+        if json.loads(first["holder"]) != candidate.as_dict():
             return False
-        self._number = mine.number
+        self._number = candidate.number
         return True
 
     def holder(self) -> Holder | None:
@@ -102,11 +102,11 @@ class CatalogTables:
         if not rows:
             return None
         number = max(row["number"] for row in rows)
-        mine = [row for row in rows if row["number"] == number]
-        first = Holder.of(json.loads(min(mine, key=lambda row: (row["time"], row["holder"]))["holder"]))
+        of_last = [row for row in rows if row["number"] == number]
+        first = Holder.of(json.loads(min(of_last, key=lambda row: (row["time"], row["holder"]))["holder"]))
         if first is None:
             return None
-        beats = [Holder.of(json.loads(row["holder"])) for row in mine]
+        beats = [Holder.of(json.loads(row["holder"])) for row in of_last]
         own = [
             beat.beat
             for beat in beats
@@ -118,20 +118,20 @@ class CatalogTables:
         self._check()
         last = self.holder()
         if last is None or holder.beat - last.beat > LEAST_SECONDS / 3:
-            self._tell(replace(holder, seconds=max(holder.seconds, LEAST_SECONDS)))
+            self._announce(replace(holder, seconds=max(holder.seconds, LEAST_SECONDS)))
 
     def release(self, holder: Holder) -> None:
-        self._tell(replace(holder, beat=0.0))
+        self._announce(replace(holder, beat=0.0))
 
     def _check(self) -> None:
         last = self.holder()
         if last is not None and last.number > self._number:
             raise FencedError(
-                f"{last} has taken the history {self._prefix} over: this night was silent for too long, and what it "
-                "found is not kept. Run it again if it is still wanted"
+                f"{last} has taken the history {self._prefix} over: this night was silent for too long, and its "
+                "figures are not kept. Run it again if they are still needed"
             )
 
-    def _tell(self, holder: Holder) -> None:
+    def _announce(self, holder: Holder) -> None:
         row = {"number": [holder.number], "time": [time.time()], "holder": [json.dumps(holder.as_dict())]}
         self.append(LEASE, pa.table(row))
 

@@ -1,4 +1,4 @@
-"""A watched figure of tonight and that of an earlier night: how it changed, or why that is not known; also in words."""
+"""A watched figure of tonight and that of an earlier night: how it changed, or why nobody can say; also in words."""
 
 from __future__ import annotations
 
@@ -78,20 +78,20 @@ class ComparedFigure:
         """The texts that the change was tested on."""
         change, texts = self.change, count(self.change.texts)
         how = f"over {texts} unchanged texts" if change.paired else f"between {texts} texts of either night"
-        others = []
+        notes = []
         if change.new or change.gone:
-            others.append(f"{count(change.new)} are new or judged otherwise, {count(change.gone)} gone")
+            notes.append(f"{count(change.new)} are new or judged otherwise, {count(change.gone)} gone")
         if change.other_folds:
-            others.append(f"{count(change.other_folds)} in another fold than then")
-        return how + (f" ({'; '.join(others)})" if others else "")
+            notes.append(f"{count(change.other_folds)} in another fold than then")
+        return how + (f" ({'; '.join(notes)})" if notes else "")
 
     @property
     def over_texts_short(self) -> str:
         """The same in a table's few words."""
         change = self.change
-        others = f", {count(change.new)} new or judged otherwise, {count(change.gone)} gone"
+        unmatched = f", {count(change.new)} new or judged otherwise, {count(change.gone)} gone"
         texts = f"{count(change.texts)} {'unchanged' if change.paired else 'of either night'}"
-        return texts + (others if change.new or change.gone else "")
+        return texts + (unmatched if change.new or change.gone else "")
 
     def gain(self, digits: int) -> str:
         """The change in points, with its 95% interval."""
@@ -115,7 +115,7 @@ class ComparedFigure:
         if self.fell or change.untested or change.difference >= -change.tolerance:
             return None
         moved = f"{percent(change.baseline)} ({self.against}) to {percent(change.tonight)}"
-        why = "the texts do not tell that from chance"
+        why = "the drop may be chance"
         if not change.paired:
             why = "the two means are over different texts, and the difference can be theirs"
         return f"{self.figure} went from {moved}, which is no alarm: {why} ({self.gain(1)}, {self.over_texts})"

@@ -41,7 +41,7 @@ def status(history: History, nights: int = NIGHTS) -> str:
 
 
 def show(history: History, run_id: str) -> str:
-    """One night: its attempts, what was checked and watched, what it cost, who was told."""
+    """One night: its attempts, what was checked and watched, what it cost, who was sent an alert."""
     attempts = [row for row in history.attempts() if row["run_id"] == run_id]
     if not attempts:
         raise _unknown(history, run_id)
@@ -122,10 +122,10 @@ def pin(history: History, run_id: str | None, because: str) -> str:
 
 
 def _unknown(history: History, run_id: str, dataset: str | None = None) -> ConfigError:
-    known = list(dict.fromkeys(row["run_id"] for row in history.runs()))[-5:]
+    last = list(dict.fromkeys(row["run_id"] for row in history.runs()))[-5:]
     of = f" of {dataset}" if dataset is not None else ""
     return ConfigError(
-        f"there is no night {run_id!r}{of} with figures in {history.place}; the last ones: {', '.join(known)}"
+        f"there is no night {run_id!r}{of} with figures in {history.place}; the last ones: {', '.join(last)}"
     )
 
 

@@ -1,7 +1,7 @@
 """The history as Delta tables in a folder or an object store, through delta-rs: no Spark, no Java.
 
 The lease is part of the log of `runs`: taking it is a commit there, and every later commit of the holder must follow
-that one directly. If somebody else has taken the lease meanwhile, the versions no longer fit, and the commit fails.
+that one directly. If another night has taken the lease meanwhile, the versions no longer fit, and the commit fails.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class DeltaTables:
             return None
         if self._at is not None and not self._went_back(table, self._at):
             return None
-        wanted = None if run_ids is None else pc.field("run_id").isin(run_ids)
+        of_runs = None if run_ids is None else pc.field("run_id").isin(run_ids)
         try:
-            rows = table.to_pyarrow_dataset(filesystem=self._files(name)).to_table(filter=wanted)
+            rows = table.to_pyarrow_dataset(filesystem=self._files(name)).to_table(filter=of_runs)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(name, error) from None
         # Files keep the order of columns of their time, and delta-rs puts partitions last.
@@ -138,7 +138,7 @@ class DeltaTables:
         assert self._runs is not None
         _check_not_forked()
         names = ", ".join(map(_literal, run_ids))
-        # Should somebody else have the lease by now, what they write under a later number stays.
+        # Should another night have the lease by now, what it writes under a later number stays.
         of_runs = f"(run_id IN ({names}) AND attempt < {self._number})" if run_ids else ""
         try:
             # Deleting nothing is no commit, and would not notice that the lease is lost.
@@ -174,7 +174,7 @@ class DeltaTables:
             return False
         except (DeltaError, OSError) as error:
             if runs is None and self._open(RUNS) is not None:
-                # Somebody else has made the table at the same time.
+                # Another night has made the table at the same time.
                 return False
             raise OutputError(f"cannot write to the history {self.place}: {error}") from None
         self._flush(runs)
@@ -239,7 +239,7 @@ class DeltaTables:
         other = self.holder()
         return FencedError(
             f"{other or 'another night'} has taken the history {self.place} over: this night was silent for too long, "
-            "and what it found is not kept. Run it again if it is still wanted"
+            "and its figures are not kept. Run it again if they are still needed"
         )
 
     def _open(self, name: str) -> DeltaTable | None:

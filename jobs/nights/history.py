@@ -1,4 +1,4 @@
-"""The history of nights: what was found, decided and acknowledged.
+"""The history of nights: figures, verdicts and decisions.
 
 A night writes its figures under the number of its lease, then one commit to `runs`, and only then do they count. A
 rerun is a further attempt; the last one that has figures counts, and the earlier ones stay until retention.

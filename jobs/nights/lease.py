@@ -73,9 +73,18 @@ def _taken(storage: Storage, run_id: str, seconds: float, wait: float, broken: s
         if other is None or _is_over(other, broken):
             number = 1 if other is None else other.number + 1
             now = time.time()
-            mine = Holder(number, run_id, socket.gethostname(), pid, _birth(pid), _stamp(now), now, seconds)
-            if storage.take(mine):
-                return mine
+            holder = Holder(
+                number=number,
+                run_id=run_id,
+                host=socket.gethostname(),
+                pid=pid,
+                birth=_birth(pid),
+                since=_stamp(now),
+                beat=now,
+                seconds=seconds,
+            )
+            if storage.take(holder):
+                return holder
             # Another one was faster; who that was is asked again.
             time.sleep(POLL_SECONDS / 10)
         elif time.monotonic() >= until:
@@ -108,7 +117,7 @@ def _is_over(holder: Holder, broken: str | None) -> bool:
 
 
 def _renewed(storage: Storage, lease: Lease, done: threading.Event) -> None:
-    """Renew a lease until the work is done, or somebody else has it."""
+    """Renew a lease until the work is done, or another night has it."""
     while not done.wait(lease.holder.seconds / BEATS):
         try:
             storage.beat(replace(lease.holder, beat=time.time()))
@@ -121,9 +130,9 @@ def _renewed(storage: Storage, lease: Lease, done: threading.Event) -> None:
 
 
 def _birth(pid: int) -> str | None:
-    """When a process was born, as the system counts; empty if it has ended, None where the system does not tell.
+    """When a process was born, as the system counts; empty if it has ended, None where the system does not say.
 
-    Process ids are used again; this tells them apart.
+    Process ids are used again; their births distinguish them.
     """
     try:
         os.kill(pid, 0)

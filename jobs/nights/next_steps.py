@@ -22,7 +22,7 @@ UNINTERESTING = ("nightly.run_id", "nightly.datasets", "nightly.break_lock", "lo
 
 
 def next_steps(history: History, config: Config, run_id: str, dataset: DatasetNight) -> tuple[str, ...]:
-    """Sentences for whoever was woken up; none without an alarm."""
+    """Sentences for the person on call; none without an alarm."""
     if dataset.verdict == OK:
         return ()
     return (
@@ -86,8 +86,8 @@ def _settings(dataset: DatasetNight) -> Iterator[str]:
     if dataset.baseline is None:
         return
     tonight = dataset.results.inputs.given.to_yaml()
-    given = {"the baseline's settings": dataset.baseline["settings"], "tonight's settings": tonight}
-    was, now = (dict(_flat(parse_yaml(text, source))) for source, text in given.items())
+    texts = {"the baseline's settings": dataset.baseline["settings"], "tonight's settings": tonight}
+    was, now = (dict(_flat(parse_yaml(text, source))) for source, text in texts.items())
     differing = [
         f"{name} was {was.get(name)!r}, is {now.get(name)!r}"
         for name in sorted({*was, *now})

@@ -24,12 +24,11 @@ from jobs.nights.checks import (
     Check,
     InputCounts,
     checks,
-    cost_checks,
     count_inputs,
     counted_before,
     idle_bounds,
-    measured,
 )
+from jobs.nights.costs import cost_checks, measured
 from jobs.nights.datasets import DatasetResults, OtherChoice, other_choices, prepare_inputs, reevaluate
 from jobs.nights.drift import Movement, drift, idle_drift
 from jobs.nights.history import ACCEPT, PIN, History, Row, attempt_of
@@ -104,8 +103,8 @@ def rerun(spark: SparkSession | None, config: Config, run_id: str, dataset: str 
 
 
 def _recorded_config(config: Config, row: Row) -> Config:
-    """The configuration of a dataset as a night had it. Who is told, where things lie and how they are reached is as it
-    is now: secrets are not recorded."""
+    """The configuration of a dataset as a night had it. Who is sent alerts, where things are and how they are reached
+    is as it is now: secrets are not recorded."""
     if row["settings"] is None:
         # It could not be read then, so its settings may not have been known.
         return overlaid(config, row["file"])
@@ -235,7 +234,7 @@ def _dataset_night(
     compared: Callable[[Config], list[Row]],
     names: Collection[str],
 ) -> DatasetNight | Absent:
-    """Check the data of a dataset, evaluate it and compare it. Whatever goes wrong is that dataset's own trouble."""
+    """Check the data of a dataset, evaluate it and compare it. A failure of one dataset leaves the others alone."""
     name, checks = PurePath(path).stem, []
     try:
         config = resolved()

@@ -176,10 +176,10 @@ def stage_fingerprint(path: str) -> str | None:
 
 
 def input_fingerprint(path: str) -> str:
-    """What stands for an input: a stage's own fingerprint, or a digest of the file's bytes (or the folder's files).
+    """The fingerprint of an input: that of its stage, or a digest of the file's bytes (or the folder's files).
 
     Names of files do not count: Spark invents new ones every time. Folders do, since they may be partitions. In a store
-    of objects, the store's own tags stand for the bytes.
+    of objects, the store's own tags serve in place of the bytes.
     """
     done = stage_fingerprint(path)
     if done is not None:

@@ -2,12 +2,12 @@
 
 A version is complete when its marker is there, which is put last. A small object beside the versions, the pointer,
 names the current one. So a reader sees a whole version or none, on storage that cannot rename folders as on a disk, and
-what a killed writer leaves has no marker. docs/storage.md tells the whole protocol.
+what a killed writer leaves has no marker. docs/storage.md describes the whole protocol.
 
 The plain paths of results, such as out/metrics.csv: links on a local disk, copies in a store.
 
 Links all change at once. Copies cannot: they are brought up to date after the new version is current, and while that
-goes on, a note beside them says so. Readers of this project go by the version and never see a mixture.
+goes on, a note next to them says so. Readers of this project go by the version and never see a mixture.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _reads: ContextVar[dict[str, str] | None] = ContextVar("reads", default=None)
 
 @contextmanager
 def one_view() -> Iterator[None]:
-    """Within the block every folder is read in the version that was written or first read there, whatever others make
-    current meanwhile. A block within another shares its view."""
+    """Within the block every folder is read in the version that was written or first read there, even if others make
+    another one current meanwhile. A block within another shares its view."""
     if _seen.get() is not None:
         yield
         return
@@ -129,7 +129,7 @@ class Versions:
 
 def pointer(root: str) -> str | None:
     """The name of a folder's current version, None if the folder has no versions."""
-    # A store may refuse to tell that something is not there; who then reads the place itself hears why.
+    # A store may refuse to say that something is not there; reading the place itself then says why.
     with suppress(OSError):
         name = (json_object(f"{root}/{POINTER}") or {}).get("version")
         return name if isinstance(name, str) and VERSION_NAME.fullmatch(name.removeprefix(f"{HIDDEN}/")) else None
@@ -209,7 +209,7 @@ def link_plain_paths(root: str, name: str) -> None:
 def _replace_link(path: Path, target: str) -> None:
     if path.is_symlink() and str(path.readlink()) == target:
         return
-    # Whoever copies a folder may have turned its links into what they lead to.
+    # A copied folder may have files where it had links.
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")

@@ -83,7 +83,7 @@ def _digest(file: Path) -> str:
 
 
 def _fetch(uri: str, kept: Path) -> None:
-    """Fetch beside the place, and move the folder there when it is complete: this is a disk, which can do that."""
+    """Fetch next to the place, and move the folder there when it is complete: this is a disk, which can do that."""
     scratch = kept.with_name(f"{kept.name}.{uuid.uuid4().hex[:12]}")
     scratch.mkdir(mode=0o700)
     try:
@@ -148,7 +148,8 @@ def writable_folder(uri: str) -> Iterator[Path]:
 
 
 def readable_folder(uri: str, fingerprint: str) -> Path:
-    """A local folder with the files of `uri`. `fingerprint` stands for their content: another one is fetched again."""
+    """A local folder with the files of `uri`. `fingerprint` is that of their content: with another one they are fetched
+    again."""
     local = local_folder(uri)
     return local if local is not None else fetched_folder(uri, fingerprint)
 

@@ -68,7 +68,7 @@ class StoreAccess:
     """How often an operation that fails for the moment is tried."""
 
     def over(self, other: StoreAccess) -> StoreAccess:
-        """This one, completed by another. Keys come together: half of a pair belongs to nobody."""
+        """This one, completed by another. Keys come together: half of a pair is of no use."""
         given = {name: value for name, value in asdict(self).items() if value is not None}
         if given.keys() & {"access_key", "secret_key"}:
             other = replace(other, access_key=None, secret_key=None, session_token=None)

@@ -111,7 +111,7 @@ def flush_folder(uri: str) -> None:
         return
     for folder, _, names in os.walk(place.path):
         for name in names:
-            # Checksums that Spark writes beside its files are not read if they are missing.
+            # Checksums that Spark writes next to its files are not read if they are missing.
             if not name.endswith(".crc"):
                 flush(Path(folder, name))
         flush(Path(folder))
@@ -199,7 +199,7 @@ def delete_file(uri: str) -> None:
 def copy_files(source: str, target: str, names: Iterable[str]) -> None:
     """Put files of one folder into another of the same store, each of them at once and over what is there.
 
-    On a local disk both names stand for the same bytes, so that a copy costs neither time nor space. Stores of objects
+    On a local disk both names are of the same bytes, so that a copy costs neither time nor space. Stores of objects
     copy by themselves: nothing passes through this machine.
     """
     with ThreadPoolExecutor(COPIES_AT_ONCE) as threads:
@@ -253,7 +253,7 @@ def send_file(file: Path, uri: str) -> None:
 
 
 def content_digest(uri: str, listed: Listed) -> str:
-    """What stands for the content of a file below a folder: its bytes where they are at hand, the store's own tag of
+    """A digest of the content of a file below a folder: of its bytes where they are at hand, the store's own tag of
     the object otherwise, its size and time where the store has no tag."""
     place = locate(f"{uri}/{listed.name}" if listed.name else uri)
     if place.kind == FILE:
