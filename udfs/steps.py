@@ -86,7 +86,8 @@ def plain_types(table: pa.Table) -> pa.Table:
     """The same rows in plain types."""
     for place, field in enumerate(table.schema):
         # Only where it must be: pyarrow cannot cast lists that hold nothing but nulls.
-        if plain_type(field.type) != field.type:
+        # As text, since pyarrow takes lists for equal whose entries have other names or must not be null.
+        if str(plain_type(field.type)) != str(field.type):
             table = table.set_column(place, field.name, table[place].cast(plain_type(field.type)))
     return table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -53,6 +54,9 @@ def parquet_files(source: str) -> ParquetFiles:
     for name, schema in zip(names[1:], schemas[1:], strict=True):
         if not schema.equals(schemas[0]):
             raise InputError(f"cannot read {source}: {_difference(schema, schemas[0], name, names[0])}")
+    twice = [name for name, number in Counter(schemas[0].names).items() if number > 1]
+    if twice:
+        raise InputError(f"cannot read {source}: the column {twice[0]!r} is there twice")
     partitions = [(column, pa.string()) for column in _partition_values(names[0])]
     plain = [(field.name, plain_type(field.type)) for field in schemas[0]]
     return files._replace(schema=pa.schema([*plain, *partitions]))

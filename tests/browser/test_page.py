@@ -287,7 +287,7 @@ def test_printed(visit, whole):
 def test_says_what_is_missing(visit, tmp_path):
     lacking = sample_report(missing=(1, 3), paper=False, bands=False, agreement=False)
     page = visit(written(lacking, tmp_path))
-    for section in ("#answer", "#results", "#run"):
+    for section in ("#answer", "#results"):
         assert "folds 1, 3 are missing" in page.locator(section).text_content()
     assert page.locator("#bands .plot").text_content() == "These results hold no counts by label frequency."
     for chart_id in ("#agreement", "#ceiling"):

@@ -57,6 +57,7 @@ from tests.fuzz.hostile_data import (
 )
 from tests.fuzz.mutations import MUTATIONS, STAGES, Case, Mutation, Verdict, written
 
+RUNS = "inputs.candidates"
 Meaning = dict[Any, Any]
 """What was read: figures, settings or texts, by name."""
 CONF: dict[str, str | int | float | bool] = {"spark.sql.shuffle.partitions": 2}
@@ -206,7 +207,10 @@ def read_by_spark(made: Input, path: str, spark: SparkSession) -> Outcome:
 
 def configured(path: str) -> Outcome:
     config = load_config(path)
-    return Outcome({name: attrgetter(name)(config) for name in SETTINGS})
+    found = {name: attrgetter(name)(config) for name in SETTINGS}
+    # Places in a file start at that file, unless it lies with results.
+    runs = {name: Path(run).name for name, run in found[RUNS].items()}
+    return Outcome({**found, RUNS: runs})
 
 
 def prepared(made: Input, path: Path, engine: Engine[Any]) -> Outcome:

@@ -164,7 +164,7 @@ def expected(found: list[Row]) -> dict[tuple[Cell, str, str], tuple[float | None
             rankings |= {Cell(SINGLE, name): reference.ordered(mine[name]) for name in RETRIEVERS}
             for cell, ranking in rankings.items():
                 for ideal, number in (("all", len(relevant)), ("group", len(inside))):
-                    value = reference.evaluate(ranking, relevant, MEASURE.metric, MEASURE.k, number)
+                    value = reference.evaluate(ranking, relevant, MEASURE.name, MEASURE.k, number)
                     values.setdefault((cell, group, ideal), []).append(value)
     return {key: (float(np.mean(of)), len(of)) for key, of in values.items()}
 

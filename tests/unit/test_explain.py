@@ -113,7 +113,7 @@ def stages(tmp_path: Path) -> list[str]:
     pq.write_table(samples.append_column("text", texts), dataset / "prepared" / "samples.parquet")
     pq.write_table(labels.append_column("name", named), dataset / "prepared" / "labels.parquet")
     pq.write_table(folds.append_column("role", pa.array(["test"] * TEXTS)), dataset / "prepared" / "folds.parquet")
-    return ["--work", str(tmp_path / "work"), "--set", "dataset=demo"]
+    return ["--work", str(tmp_path / "work"), "--set", "dataset=demo", "--set", "retrievers=bm25,dense"]
 
 
 def test_command_reads_the_stages(stages: list[str], capsys: pytest.CaptureFixture[str]) -> None:

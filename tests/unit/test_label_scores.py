@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusion.retrieval.neighbours import Postings, TextLabels, label_scores, matrix_lists, nearest, reference
+from fusion.retrieval.bags import counted
+from fusion.retrieval.neighbours import Postings, TextLabels, label_scores, nearest, reference
 from fusion.retrieval.ranked import Ranked
 
 GROUPS = ("head", "tail")
@@ -37,8 +38,7 @@ def test_nearest_equals_a_sort(n: int, groups: int) -> None:
     worth[:, 3] = 0
     group = rng.integers(0, groups, 40).astype(np.int8)
     queries = [rng.integers(0, 12, size).tolist() for size in (0, 1, 2, 5, 9, 30)] + [[3], [3, 3]]
-    token, offset = flat(queries)
-    found = nearest(to_postings(worth), group, groups, token, offset, n)
+    found = nearest(to_postings(worth), group, groups, counted(*flat(queries)), n)
     assert len(found.offset) == len(queries) * groups + 1
     for q, query in enumerate(queries):
         scores = worth[:, query].sum(axis=1)
@@ -51,8 +51,8 @@ def test_the_order_of_words_does_not_matter() -> None:
     rng = np.random.default_rng(1)
     postings = to_postings(rng.random((50, 30)).astype(np.float32))
     query = rng.integers(0, 30, 200)
-    token, offset = flat([query.tolist(), rng.permutation(query).tolist()])
-    found = nearest(postings, np.zeros(50, np.int8), 1, token, offset, 50)
+    queries = counted(*flat([query.tolist(), rng.permutation(query).tolist()]))
+    found = nearest(postings, np.zeros(50, np.int8), 1, queries, 50)
     assert entries(found, 0) == entries(found, 1)
     assert len(entries(found, 0)) == 50
 
@@ -91,18 +91,3 @@ def test_aggregation_by_hand() -> None:
     assert (entries(best, 0), entries(best, 1)) == ([(0, 3), (1, 3), (3, 3)], [(4, 3)])
     added = label_scores(neighbours, carried, group, 2, "sum", 2)
     assert (entries(added, 0), entries(added, 1)) == ([(1, 6), (0, 3)], [(4, 3)])
-
-
-@pytest.mark.parametrize("n", [1, 3, 64])
-def test_lists_of_a_matrix(n: int) -> None:
-    """Against a sort in plain Python: ties by label id, labels without a score left out, groups apart."""
-    rng = np.random.default_rng(7)
-    scores = (rng.integers(0, 4, (6, 15)) / 4).astype(np.float32)
-    scores[rng.random((6, 15)) < 0.3] = np.nan
-    scores[2] = np.nan
-    group = rng.integers(0, 2, 15)
-    lists = matrix_lists(scores, group, 2, n)
-    for text, g in [(text, g) for text in range(6) for g in range(2)]:
-        possible = [label for label in range(15) if group[label] == g and not np.isnan(scores[text, label])]
-        best = sorted(possible, key=lambda label: (-scores[text, label], label))[:n]
-        assert entries(lists, 2 * text + g) == [(label, scores[text, label]) for label in best]

@@ -60,7 +60,7 @@ def test_stemming_comes_last() -> None:
 def test_a_missing_stemmer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     _stemmer.cache_clear()
     monkeypatch.setitem(sys.modules, "Stemmer", None)
-    with pytest.raises(SetupError, match=r"xmtc-fusion\[stemming\]"):
+    with pytest.raises(SetupError, match=r"'\.\[stemming\]'"):
         Tokenizer(stemmer="english").check()
     Tokenizer().check()
 

@@ -121,12 +121,18 @@ def checked_ids(words: Iterable[str | None], first: int, labels: int | None, sou
     return ids
 
 
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""Characters that no name has, such as the end of file of DOS."""
+
+
 def checked_names(words: Iterable[str | None]) -> list[str]:
-    """Label names, or ids of any kind. None may be empty; a ValueError says so."""
+    """Label names, or ids of any kind. None may be empty or hold a control character; a ValueError says so."""
     names = []
     for word in words:
         if word is None or not word.strip(WHITE):
             raise ValueError(f"label {_quoted(word)} is no name")
+        if CONTROL.search(word):
+            raise ValueError(f"label {_quoted(word)} holds a control character")
         names.append(word)
     return names
 
