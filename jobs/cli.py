@@ -92,6 +92,19 @@ def tune(config: Config) -> None:
     print(summary(job.run(None, config), config))
 
 
+def fit(config: Config) -> None:
+    from jobs.prediction import fit as job
+
+    job.run(config)
+    print(f"The model is in {config.output.path}")
+
+
+def predict(config: Config) -> None:
+    from jobs.prediction import predict as job
+
+    print(f"{job.run(config):,} labels written to {config.output.path}")
+
+
 def fuse(config: Config) -> None:
     from jobs.evaluation import fuse as job
     from jobs.inputs.stages import with_inputs
@@ -207,6 +220,8 @@ def show_config(config: Config) -> None:
 JOBS: dict[str, Callable[[Config], None]] = {
     "evaluate": evaluate,
     "tune": tune,
+    "fit": fit,
+    "predict": predict,
     "fuse": fuse,
     "explain": explain,
     "run": run,

@@ -53,6 +53,13 @@ TUNE = [
     *RESULTS,
     "spark.master",
 ]
+PREDICT = [
+    *(f"predict.{name}" for name in ("model", "texts", "format", "top", "threshold")),
+    "grid.engine",
+    *RESULTS,
+    "spark.master",
+]
+FIT = ["retrievers", "fit.objective", "work.path", *RESULTS, "spark.master"]
 TEXT = ["explain.text", "explain.cell", "explain.model", "explain.label_group", "explain.rows"]
 EXPLAIN = [*TEXT, *INPUTS, *ENGINE, "work.path", "spark.master"]
 REPORT = ["report.results", "report.compare", "report.test", "work.path", *RESULTS]
@@ -159,6 +166,21 @@ HELP = {
             "tune --run bm25=a.trec --run dense=b.trec --qrels q.txt --output tuned/",
         ],
         TUNE,
+    ),
+    "fit": JobHelp(
+        "a model that labels new texts, fitted on all texts",
+        "Fit every retriever on all texts, with what 'run' and 'tune' decided over folds: epochs, the fusion, and how\n"
+        "many labels a text gets. Without 'tune', the fusion is the best cell on validation texts. The folder of the\n"
+        "model can be moved; in Python, xf.load_model reads it.",
+        ["fit --config conf/datasets/debtags.yaml --output model/"],
+        FIT,
+    ),
+    "predict": JobHelp(
+        "label new texts with a model",
+        "Rank, fuse and assign labels to texts that have none, with a model that 'fit' has written. Writes one JSON\n"
+        "line per text, or a Parquet table with one row per text and label.",
+        ["predict --model model/ --texts new.jsonl --top 10 --output out/"],
+        PREDICT,
     ),
     "fuse": JobHelp(
         "fused rankings of the chosen cells",

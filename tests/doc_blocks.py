@@ -27,7 +27,7 @@ NOT_RUN = {
 
 DRILL = "|".join(
     [
-        r"^xmtc-fusion (run|retrieve|prepare|doctor|tune)\b",
+        r"^xmtc-fusion (run|retrieve|prepare|doctor|tune|fit|predict)\b",
         r"--results (work|tuned)\b",
         r"^xmtc-fusion explain --text 817",
         r"--config conf/nightly.yaml",

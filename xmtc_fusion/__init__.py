@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from xmtc_fusion.api import run as run
     from xmtc_fusion.api import tune as tune
     from xmtc_fusion.evaluation import Evaluation as Evaluation
+    from xmtc_fusion.model import Label as Label
+    from xmtc_fusion.model import Model as Model
+    from xmtc_fusion.model import fit as fit
+    from xmtc_fusion.model import load_model as load_model
 
 
 MODULES = {
@@ -59,7 +63,9 @@ MODULES = {
     "FoldTexts": "udfs.retrieval.folds",
     "History": "jobs.nights.history",
     "InputError": "fusion.errors",
+    "Label": "xmtc_fusion.model",
     "METRICS": "fusion",
+    "Model": "xmtc_fusion.model",
     "NORMALIZATIONS": "fusion",
     "OutputError": "fusion.errors",
     "RETRIEVERS": "jobs.settings.retrievers",
@@ -71,10 +77,12 @@ MODULES = {
     "doctor": "xmtc_fusion.api",
     "evaluate": "xmtc_fusion.api",
     "explain": "xmtc_fusion.api",
+    "fit": "xmtc_fusion.model",
     "fuse": "xmtc_fusion.api",
     "fusion": "fusion.registry",
     "label_metric": "fusion.registry",
     "load_config": "jobs.settings.config",
+    "load_model": "xmtc_fusion.model",
     "metric": "fusion.registry",
     "nightly": "xmtc_fusion.api",
     "normalization": "fusion.registry",

@@ -96,6 +96,11 @@ def read_model(path: str) -> ModelFile:
     text = read_text(path)
     if text is None:
         raise InputError(f"cannot read the model {path}: there is no such file")
+    return parsed_model(text, path)
+
+
+def parsed_model(text: str, path: str) -> ModelFile:
+    """The text of a model file, checked; `path` is its name in messages."""
     try:
         found = json.loads(text)
         if found["format"] != FORMAT:

@@ -18,7 +18,7 @@ from jobs.storage.folders import ResultFolder, read_object
 from jobs.storage.stages import import_closure, input_fingerprint, run_stage, stage_folder
 from jobs.storage.versions import STAGE_FILE
 from jobs.storage.workspace import SAMPLES, TEST, Workspace, role_lists
-from udfs.retrieval.folds import FoldSource
+from udfs.retrieval.folds import EVERY_TEXT, FoldSource
 from udfs.retrieval.retriever import Encoding, Models, Retriever, encode_rows, over_folds, rank_texts
 from udfs.steps import Batches, Step
 from udfs.stores.addresses import absolute
@@ -235,6 +235,9 @@ def keep_training(folder: ResultFolder, reports: Mapping[int, Any]) -> Mapping[s
     """Say how training went, and keep it with the models."""
     for fold, report in reports.items():
         mrr, best = report["mrr"], report["best"]
+        if fold == EVERY_TEXT:
+            log(f"train: all texts, {best} epochs")
+            continue
         gain = f"{mrr[best]:.3f} after epoch {best} of {len(mrr) - 1}" if best else "which no epoch improved"
         log(f"train: fold {fold}, validation MRR {mrr[0]:.3f} before training, {gain}")
     folder.write_text("report.json", json.dumps(reports, indent=2) + "\n")

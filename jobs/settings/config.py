@@ -30,7 +30,15 @@ from jobs.settings.nightly import NightlySettings
 from jobs.settings.places import starting_at
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.retrievers import BUILT_IN, DEFAULT, RETRIEVERS, Retrievers, is_file
-from jobs.settings.sections import ExplainSettings, LogSettings, ReportSettings, StorageSettings, TuneSettings
+from jobs.settings.sections import (
+    ExplainSettings,
+    FitSettings,
+    LogSettings,
+    PredictSettings,
+    ReportSettings,
+    StorageSettings,
+    TuneSettings,
+)
 from jobs.settings.yaml_text import parse_yaml
 from udfs.stores.addresses import has_scheme
 from udfs.stores.objects import read_bytes
@@ -70,6 +78,8 @@ class Config(Section):
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     tune: TuneSettings = TuneSettings()
+    fit: FitSettings = FitSettings()
+    predict: PredictSettings = PredictSettings()
     fuse: FuseSettings = FuseSettings()
     explain: ExplainSettings = ExplainSettings()
     report: ReportSettings = ReportSettings()
@@ -153,6 +163,7 @@ NAMES: dict[str, Callable[[Config], object]] = {
     "grid.cells": lambda config: config.grid.cells and config.grid.chosen,
     "explain.cell": lambda config: config.explain.chosen,
     "evaluate.metrics": lambda config: config.evaluate.parsed_metrics,
+    "fit.objective": lambda config: config.fit.aim,
     "tune.objective": lambda config: config.tune.goal,
     "tune.strategies": lambda config: config.tune.chosen,
     "tune.deploy": lambda config: config.tune.deployed,

@@ -11,6 +11,7 @@ from fusion.cells import Cell
 from fusion.errors import unknown_name
 from fusion.labels import ALL
 from fusion.models.strategies import NEEDS, ON_REQUEST, STRATEGIES
+from fusion.tuning.assignment import Aim, parse_aim
 from fusion.tuning.search import Objective, parse_objective
 from jobs.settings.base import File, Folder, NameList, Secret, Section, parse_cell, split_names
 
@@ -44,6 +45,33 @@ class ExplainSettings(Section):
     @property
     def chosen(self) -> Cell:
         return parse_cell(self.cell)
+
+
+class FitSettings(Section):
+    """How a model that labels new texts is fitted."""
+
+    objective: str = "f1"
+    """What the number of labels per text is chosen for, on validation texts: f1, precision=P, or recall=R."""
+
+    @property
+    def aim(self) -> Aim:
+        return parse_aim(self.objective)
+
+
+class PredictSettings(Section):
+    """Which texts a model labels, and how many labels they get."""
+
+    model: Folder | None = None
+    """The folder of the model, as `fit` writes it."""
+    texts: File | None = None
+    """The texts: JSON lines ({"text_id": 1, "text": "..."}), Parquet, or a catalog table (table:NAME) with these
+    columns."""
+    format: Literal["jsonl", "parquet"] = "jsonl"
+    """How predictions are written: jsonl, one line per text; parquet, one row per text and label."""
+    top: int | None = Field(None, ge=1)
+    """Labels per text, at most. Without top and threshold, both are those that the model chose on validation texts."""
+    threshold: float | None = Field(None, ge=0, le=1)
+    """The smallest probability of a label."""
 
 
 class LogSettings(Section):

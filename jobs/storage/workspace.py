@@ -8,6 +8,7 @@ Stages and results are folders with versions (jobs/storage/versions.py); the pat
                  vectors/<model>     vectors of texts and labels, in chunks
                  dense/trained       what was trained for each fold
                  <name>/model        what a retriever has learned from each fold: fold=N has all that ranks texts
+                 fit/<name>/model    what it has learned from all texts, for the model that labels new ones
                  candidates/<name>   the lists of a retriever, all folds together, in one folder per role of texts
                  results             the figures of `run`
                  tuned               the figures of `tune`, and its model file
@@ -80,6 +81,8 @@ class Workspace:
 
     work_path: str
     dataset: str
+    models: str = ""
+    """A folder of their own for what retrievers learn; nothing for what they learn from folds."""
 
     @classmethod
     def of(cls, config: Placed) -> Workspace:
@@ -122,7 +125,7 @@ class Workspace:
 
     def retriever_stage(self, retriever: str, stage: str) -> str:
         """A stage on the way to a retriever's candidates, such as its index or what it has learned."""
-        return f"{self.folder}/{retriever}/{stage}"
+        return posixpath.join(self.folder, self.models, retriever, stage)
 
     def vectors(self, model: str) -> str:
         """The vectors that one encoder has made; `model` is its name there."""

@@ -28,6 +28,7 @@ FORBIDDEN = {
 LADDER = (
     "nights",
     "reporting",
+    "prediction",
     "tuning",
     "evaluation",
     "retrievers",

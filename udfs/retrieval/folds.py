@@ -15,6 +15,9 @@ from fusion.retrieval.contrastive import LabelSets
 from fusion.types import Array
 from udfs.stores.cache import client_of
 
+EVERY_TEXT = -1
+"""The fold in which all texts are training texts."""
+
 
 @dataclass(frozen=True)
 class FoldSource:
@@ -36,6 +39,9 @@ VALIDATION_TEXTS = 5000
 
 def role_texts(source: FoldSource, role: str, most: int | None = None) -> pa.Array:
     """The ids of the texts that have a role in the fold, ascending; if they are too many, evenly spread ones."""
+    if source.fold == EVERY_TEXT:
+        ids = read_rows(f"{source.prepared}/samples.parquet", ["text_id"])["text_id"].combine_chunks()
+        return ids.take(pc.sort_indices(ids)) if role == "train" else ids.slice(0, 0)
     wanted = (ds.field("fold") == source.fold) & (ds.field("role") == role)
     ids = read_rows(f"{source.prepared}/folds.parquet", ["text_id"], wanted)["text_id"].combine_chunks()
     ids = ids.take(pc.sort_indices(ids))

@@ -1,0 +1,1 @@
+"""Models that label new texts: fitted, kept in one folder, applied."""

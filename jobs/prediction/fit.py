@@ -1,0 +1,238 @@
+"""Job `fit`: what was chosen over folds, fitted once on all labelled texts, as a model that labels new ones.
+
+The fusion is that of `tune` where it has run, otherwise the best cell on the validation texts of all folds. Its scores
+become probabilities by a calibration on the same texts, whose lists come from models that had not seen them. Then every
+retriever learns once more, from all texts, with the median of the epochs that the folds took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median_low
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fusion import __version__
+from fusion.errors import ConfigError, OutputError
+from fusion.labels import ALL
+from fusion.models.calibration import Calibration, calibration_error, fit_calibration, reliability
+from fusion.models.strategies import DEPLOYED
+from fusion.tuning.assignment import Aim, Assignment, choose_assignment, parse_aim
+from fusion.types import Array, Floats, Ints
+from jobs.datasets.prepared import PreparedDataset, open_prepared
+from jobs.engines.choose import choose_engine
+from jobs.engines.credentials import job
+from jobs.engines.engine import Engine
+from jobs.evaluation.model_file import parsed_model
+from jobs.evaluation.schemas import MODEL_FILE
+from jobs.inputs.bad_rows import refuse_bad_rows
+from jobs.inputs.labels import training_texts
+from jobs.inputs.sources import Sources
+from jobs.inputs.stages import with_stages
+from jobs.inputs.tables import InputTables
+from jobs.prediction.model import LABEL_COLUMNS, LONGEST, Parts, keep
+from jobs.retrievers.driver import BUILT_IN
+from jobs.retrievers.stages import Work, fit_stage
+from jobs.runtime.log import log
+from jobs.settings.config import Config, with_settings
+from jobs.storage.folders import read_object, read_text
+from jobs.storage.stages import stage_folder
+from jobs.storage.workspace import LABELS, TEST, TRAIN, VALIDATION, Workspace
+from jobs.tuning.tuner import Tuner
+from jobs.tuning.validation import Validation, load_validation
+from udfs.fuse import FusionPlan
+from udfs.prediction import CANDIDATES_SCHEMA, Assigning, candidate_scores, probabilities
+from udfs.retrieval.folds import EVERY_TEXT
+from udfs.retrieval.retriever import Retriever, fold_folder
+from udfs.stores.cache import readable_folder
+from udfs.tuning import TrainTexts
+
+FITTED = "fit"
+"""The folder of what retrievers learn from all texts."""
+SPLIT_SEED = 0
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidates of validation texts: fused scores, and which are relevant."""
+
+    text: Ints
+    group: Array
+    names: tuple[str, ...]
+    score: Array
+    relevant: Array
+    texts: int
+    relevant_labels: int
+
+    def calibrated(self, curves: Mapping[str, Calibration]) -> Floats:
+        return probabilities(self.score, self.group, self.names, curves)
+
+    def some(self, rows: Array) -> Candidates:
+        return replace(
+            self,
+            text=self.text[rows],
+            group=self.group[rows],
+            score=self.score[rows],
+            relevant=self.relevant[rows],
+        )
+
+
+@job
+def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
+    """Fit, and write the model; what its manifest says of it."""
+    if config.output.path is None:
+        raise OutputError("no place for the model: give --output FOLDER, or set output.path")
+    for entry in config.retrievers.entries():
+        if entry.learn is not None:
+            raise ConfigError(f"the retriever {entry.name} is a function of yours, which a model cannot hold yet")
+    staged = with_stages(config)
+    sources = Sources.of(staged.inputs)
+    engine = choose_engine(config, sources.addresses(), spark)
+    tables = InputTables(engine, sources)
+    place = Workspace.of(config)
+    fusion = chosen_fusion(tables, staged, place)
+    model = parsed_model(fusion, MODEL_FILE)
+    train_texts = training_texts(tables, config.evaluate.relevant_from) if model.reads_training else None
+    validation = load_validation(tables, config.evaluate, config.tune, False)
+    candidates = validation_candidates(validation, model, train_texts)
+    aim = parse_aim(config.fit.objective)
+    curves, assignment, figures = calibrated(candidates, aim)
+    prepared = open_prepared(engine, place.prepared)
+    fitted = fit_retrievers(engine, config, place, prepared)
+    size = keep(
+        config.output.path,
+        Parts(
+            retrievers=tuple(fitted),
+            fusion=fusion,
+            labels=_labels(engine, prepared),
+            calibrations=curves,
+            assigning=Assigning(assignment.top, assignment.threshold),
+            about={
+                "version": __version__,
+                "dataset": config.dataset,
+                "training": {"texts": prepared.texts, "labels": prepared.labels, "prepared": prepared.fingerprint},
+                "objective": str(aim),
+                "validation": figures,
+            },
+        ),
+        {retriever.name: folder for retriever, folder in fitted.items()},
+        config.output.mode == "overwrite",
+    )
+    log(f"fit: the model is in {config.output.path} ({size / 1e6:,.1f} MB); {_words(figures)}")
+    return figures
+
+
+def chosen_fusion(tables: InputTables[Any], config: Config, place: Workspace) -> str:
+    """The text of the model file of `tune` or, where it has not run, of the best cell on validation texts."""
+    tuned = read_text(f"{stage_folder(place.tuned)}/{MODEL_FILE}")
+    if tuned is not None:
+        log("fit: the fusion is that of tune")
+        return tuned
+    cells = with_settings(config, {"tune.strategies": ["tuned+cell"], "tune.curve": []})
+    log("fit: tune has not run, so the fusion is the best cell of the grid on validation texts")
+    return Tuner.of(tables, cells).tune().model
+
+
+def validation_candidates(validation: Validation, model: Any, train_texts: TrainTexts | None) -> Candidates:
+    """The candidates of all validation texts under the fusion of the model."""
+    lists = validation.lists
+    layout = lists.layout.of_read
+    plan = FusionPlan(
+        layout=layout,
+        cells=(),
+        views=(ALL,),
+        scope=model.scope,
+        top=LONGEST,
+        text_type=lists.types.text,
+        label_type=lists.types.label,
+        policies=model.policies,
+        strategies={DEPLOYED: model.strategy},
+    )
+    rows = lists.through(plan, candidate_scores(plan, train_texts), CANDIDATES_SCHEMA, adds_up=False)
+    found = lists.engine.collect(rows)
+    refuse_bad_rows(found["problems"])
+    totals = found.filter(pa.compute.is_valid(found["texts"]))
+    rows = found.filter(pa.compute.is_valid(found["score"]))
+    columns = {name: rows[name].to_numpy() for name in ("text", "label_group", "score", "relevant")}
+    return Candidates(
+        text=columns["text"],
+        group=columns["label_group"],
+        names=layout.group_names or (ALL,),
+        score=columns["score"],
+        relevant=columns["relevant"].astype(np.bool_),
+        texts=int(sum(totals["texts"].to_pylist())),
+        relevant_labels=int(sum(totals["relevant_labels"].to_pylist())),
+    )
+
+
+def calibrated(candidates: Candidates, aim: Aim) -> tuple[dict[str, Calibration], Assignment, dict[str, Any]]:
+    """The calibration of each label group, how many labels to assign, and how good the probabilities are: each half of
+    the validation texts is judged by the curves of the other half."""
+    texts = np.random.default_rng(SPLIT_SEED).permutation(np.unique(candidates.text))
+    first = np.isin(candidates.text, texts[::2])
+    held_out = np.empty(len(candidates.score))
+    for rows in (first, ~first):
+        held_out[rows] = candidates.some(rows).calibrated(_curves(candidates.some(~rows)))
+    table = reliability(held_out, candidates.relevant)
+    curves = _curves(candidates)
+    probability = candidates.calibrated(curves)
+    assignment = choose_assignment(probability, candidates.relevant, candidates.text, candidates.relevant_labels, aim)
+    figures = {
+        "texts": candidates.texts,
+        "calibration_error": calibration_error(table),
+        "assignment": {**assignment._asdict(), "labels_per_text": assignment.assigned / max(candidates.texts, 1)},
+        "reliability": [line._asdict() for line in table],
+    }
+    return curves, assignment, figures
+
+
+def _curves(candidates: Candidates) -> dict[str, Calibration]:
+    """A calibration for each label group that has candidates."""
+    inside = {name: candidates.group == number for number, name in enumerate(candidates.names)}
+    return {
+        name: fit_calibration(candidates.score[rows].astype(np.float64), candidates.relevant[rows])
+        for name, rows in inside.items()
+        if rows.any()
+    }
+
+
+def fit_retrievers(
+    engine: Engine[Any], config: Config, place: Workspace, prepared: PreparedDataset
+) -> dict[Retriever, Path]:
+    """Every retriever with the folder of what it has learned from all texts."""
+    sizes = {TRAIN: {EVERY_TEXT: prepared.texts}, VALIDATION: {EVERY_TEXT: 0}, TEST: {EVERY_TEXT: 0}}
+    work = Work(engine, replace(prepared, role_sizes=sizes), replace(place, models=FITTED))
+    fitted = {}
+    for entry in config.retrievers.entries():
+        settings = config.retrievers.settings(entry.name, entry.settings)
+        epochs = _epochs(place, entry.name)
+        if epochs is not None:
+            settings = settings.model_copy(update={"epochs": epochs})
+        todo = BUILT_IN[entry.name].job(work, entry.name, settings)
+        models = fit_stage(work, todo)
+        fitted[todo.retriever] = readable_folder(fold_folder(models.folder, EVERY_TEXT), models.fingerprint)
+    return fitted
+
+
+def _epochs(place: Workspace, name: str) -> int | None:
+    """The epochs that training took in the folds, by the median; None where nothing is trained in epochs."""
+    reports = read_object(f"{stage_folder(place.retriever_stage(name, 'model'))}/report.json")
+    best = [report["best"] for report in reports.values() if isinstance(report, dict) and "best" in report]
+    return max(1, median_low(best)) if best else None
+
+
+def _labels(engine: Engine[Any], prepared: PreparedDataset) -> pa.Table:
+    return engine.collect(engine.read(prepared.table(LABELS), LABEL_COLUMNS))
+
+
+def _words(figures: Mapping[str, Any]) -> str:
+    made = figures["assignment"]
+    return (
+        f"on {figures['texts']:,} validation texts, labels with a probability of at least {made['threshold']:.2f} give "
+        f"F1 {100 * made['f1']:.1f} (precision {100 * made['precision']:.1f}, recall {100 * made['recall']:.1f}); "
+        f"calibration error {100 * figures['calibration_error']:.1f} points"
+    )

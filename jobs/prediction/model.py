@@ -1,0 +1,173 @@
+"""A model that labels texts, as it is kept: what retrievers have learned, the fusion, calibration and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import TypeAdapter, ValidationError
+
+from fusion.cells import ANY_FOLD
+from fusion.errors import InputError
+from fusion.kernel.texts import Scope
+from fusion.labels import ALL
+from fusion.models.calibration import Calibration, calibration_from_json
+from fusion.models.strategies import DEPLOYED
+from jobs.evaluation.model_file import ModelFile, parsed_model
+from jobs.prediction.folder import MANIFEST, files_in, open_folder, read_manifest, write_model
+from udfs.fuse import FusionPlan
+from udfs.lists import LabelGroups, Layout
+from udfs.prediction import Assigning, Fuser, LabelNames, Model
+from udfs.retrieval.bm25 import Bm25
+from udfs.retrieval.linear import Linear
+from udfs.retrieval.pieces import MODULE, Pieces
+from udfs.retrieval.retriever import Retriever
+from udfs.retrieval.static import Static
+from udfs.retrieval.vectors import Dense
+from udfs.stores.addresses import absolute
+from udfs.tuning import TrainTexts
+
+LABELS, FUSION = "labels.parquet", "fusion.json"
+LABEL_COLUMNS = ("label_id", "label", "name", "label_group", "frequency")
+KINDS: dict[str, type] = {"bm25": Bm25, "static": Static, "dense": Dense, "linear": Linear}
+"""What a model can hold, by the name in the manifest."""
+TRAINING_ONLY = {"text_tokens": "", "label_tokens": "", "tables": (), "trained": None}
+"""Where training found its texts, which a model in another place does not know."""
+LONGEST = 64
+"""Labels in a fused list."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a model is made of."""
+
+    retrievers: tuple[Retriever, ...]
+    fusion: str
+    """The text of a model file of `tune`, or of the same form."""
+    labels: pa.Table
+    """label_id, label, name, label_group and the number of training texts, by label_id."""
+    calibrations: Mapping[str, Calibration]
+    assigning: Assigning
+    about: Mapping[str, Any]
+    """What else the manifest says: settings, versions, training texts, figures."""
+
+
+def keep(uri: str, parts: Parts, folders: Mapping[str, Path], overwrite: bool) -> int:
+    """Write a model; `folders` has what each retriever has learned, by its name. The size in bytes."""
+    about = {
+        "retrievers": [_described(retriever) for retriever in parts.retrievers],
+        "calibration": {group: curve.to_json() for group, curve in parts.calibrations.items()},
+        "assignment": {"top": parts.assigning.top, "threshold": parts.assigning.threshold},
+        **parts.about,
+    }
+    with TemporaryDirectory(prefix="xmtc-fusion-") as scratch:
+        place = Path(scratch)
+        pq.write_table(parts.labels.select(LABEL_COLUMNS), place / LABELS)
+        (place / FUSION).write_text(parts.fusion, encoding="utf-8")
+        files = {name: place / name for name in (LABELS, FUSION)}
+        for name, folder in folders.items():
+            files |= files_in(folder, name)
+        return write_model(uri, files, about, overwrite)
+
+
+def _described(retriever: Retriever) -> dict[str, Any]:
+    kind = next(name for name, kept in KINDS.items() if isinstance(retriever, kept))
+    known: Any = retriever
+    bare = replace(known, **{name: value for name, value in TRAINING_ONLY.items() if hasattr(known, name)})
+    return {"kind": kind, **TypeAdapter(KINDS[kind]).dump_python(bare, mode="json")}
+
+
+@dataclass(frozen=True)
+class KeptModel:
+    """A model in its folder."""
+
+    uri: str
+    manifest: Mapping[str, Any]
+    place: Path
+
+    @cached_property
+    def labels(self) -> pa.Table:
+        return pq.read_table(self.place / LABELS).sort_by("label_id")
+
+    @cached_property
+    def names(self) -> LabelNames:
+        return LabelNames(*(self.labels[name].combine_chunks() for name in ("label", "name")))
+
+    @cached_property
+    def assigning(self) -> Assigning:
+        return Assigning(**self.manifest["assignment"])
+
+    @cached_property
+    def fusion(self) -> ModelFile:
+        return parsed_model((self.place / FUSION).read_text(encoding="utf-8"), f"{self.uri}/{FUSION}")
+
+    @cached_property
+    def retrievers(self) -> tuple[Retriever, ...]:
+        try:
+            return tuple(self._retriever(dict(described)) for described in self.manifest["retrievers"])
+        except (ValidationError, KeyError, TypeError) as error:
+            raise InputError(f"{self.uri}/{MANIFEST}: a retriever cannot be read: {error}") from None
+
+    def _retriever(self, described: dict[str, Any]) -> Retriever:
+        retriever: Any = TypeAdapter(KINDS[described.pop("kind")]).validate_python(described)
+        if isinstance(retriever, Static) and isinstance(retriever.encoding, Pieces):
+            # The tokenizer is in the model's folder, so the pretrained model is not needed any more.
+            start = replace(retriever.encoding.start, model=str(self.place / retriever.name / "model" / MODULE))
+            retriever = replace(retriever, encoding=Pieces(start))
+        return retriever
+
+    @cached_property
+    def model(self) -> Model:
+        """What workers get."""
+        groups = self.retrievers[0].groups
+        layout = Layout(tuple(retriever.name for retriever in self.retrievers), groups, self._label_groups(groups))
+        scope: Scope = self.fusion.scope
+        plan = FusionPlan(
+            layout=layout,
+            cells=(),
+            views=(ALL,),
+            scope=scope,
+            top=LONGEST,
+            text_type=pa.int64(),
+            label_type=pa.int32(),
+            policies=self.fusion.policies,
+            strategies={DEPLOYED: self.fusion.strategy},
+        )
+        calibrations = {name: calibration_from_json(it) for name, it in self.manifest["calibration"].items()}
+        return Model(
+            folder=f"{absolute(self.uri)}/{self.manifest['folder']}",
+            fingerprint=str(self.manifest["folder"]),
+            retrievers=self.retrievers,
+            fuser=Fuser(plan, self._train_texts()),
+            calibrations=calibrations,
+        )
+
+    def _label_groups(self, names: Sequence[str]) -> LabelGroups:
+        of_label = pc.index_in(self.labels["label_group"].combine_chunks(), value_set=pa.array(names))
+        codes = of_label.to_numpy().astype(np.int8)
+        return LabelGroups(tuple(names), self._ids, codes, source=f"{self.uri}/{LABELS}")
+
+    @property
+    def _ids(self) -> pa.Array:
+        return self.labels["label_id"].combine_chunks().cast(pa.int32())
+
+    def _train_texts(self) -> TrainTexts | None:
+        """How many training texts carry each label, where the fusion reads it."""
+        if not self.fusion.reads_training:
+            return None
+        counts = np.append(self.labels["frequency"].to_numpy(), 0).astype(np.int32)
+        return TrainTexts(np.array([ANY_FOLD]), self._ids, counts[None, :], float(self.manifest["training"]["texts"]))
+
+
+def load(uri: str) -> KeptModel:
+    """A model, after a look at all of its files."""
+    manifest = read_manifest(uri)
+    return KeptModel(uri, manifest, open_folder(uri, manifest))

@@ -1,0 +1,272 @@
+"""A model that labels new texts: fitted, kept, loaded and applied, in this process."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import xmtc_fusion as xf
+from fusion.cells import ANY_FOLD, Cell
+from fusion.errors import ConfigError, InputError, OutputError
+from fusion.labels import ALL
+from fusion.models.models import ChosenCell
+from fusion.models.strategies import DEPLOYED, Strategy
+from jobs.cli import main
+from jobs.datasets.prepared import open_prepared
+from jobs.engines.local import LocalEngine
+from jobs.retrievers import driver
+from jobs.retrievers.stages import Work
+from jobs.settings.config import load_config
+from jobs.storage.stages import stage_folder
+from jobs.storage.workspace import Workspace
+from tests.retrieval_data import TEXTS, make_data, read_lists, write_prepared
+from udfs.fuse import FusionPlan
+from udfs.lists import LabelGroups, Layout
+from udfs.prediction import Fuser, Model
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "data" / "debtags"
+CELL = Cell("zmuv", "combmnz")
+STATIC = {"train_batch": 32, "epochs": 3, "learning_rate": 0.02}
+QUESTION = "A fast mail client for the terminal, with IMAP and encryption"
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    with gzip.open(DEMO / name, "rt", encoding="utf-8") as stream:
+        return list(map(json.loads, stream))
+
+
+@pytest.fixture(scope="module")
+def records() -> list[dict[str, Any]]:
+    return lines("texts.jsonl.gz")[:300]
+
+
+@pytest.fixture(scope="module")
+def model(records) -> xf.Model:
+    names = {row["label"]: row["name"] for row in lines("labels.jsonl.gz") if row.get("name")}
+    return xf.fit([row["text"] for row in records], [row["labels"] for row in records], names=names)
+
+
+@pytest.fixture(scope="module")
+def folder(model, tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("kept") / "model"
+    model.save(str(place))
+    return place
+
+
+def test_a_text_gets_labels_with_probabilities(model) -> None:
+    labels = model.predict(QUESTION, top=5)
+    assert len(labels) == 5
+    assert {"protocol::imap", "mail::user-agent"} <= {label.label for label in labels}
+    assert "IMAP" in {label.name for label in labels}
+    assert all(0 <= label.probability <= 1 and set(label.found_by) <= {"bm25", "static"} for label in labels)
+    assert [label.score for label in labels] == sorted((label.score for label in labels), reverse=True)
+
+
+def test_a_text_gets_the_same_labels_in_any_batch(model, records) -> None:
+    texts = [QUESTION, "", *(row["text"] for row in records[:40]), "zzzz qqqq", QUESTION]
+    table = model.predict(texts, top=5)
+    alone = [(label.label, label.probability, label.score) for label in model.predict(QUESTION, top=5)]
+    for place in (0, len(texts) - 1):
+        rows = [row for row in table.to_pylist() if row["text_id"] == place]
+        assert [(row["label"], row["probability"], row["score"]) for row in rows] == alone
+        assert [row["rank"] for row in rows] == [1, 2, 3, 4, 5]
+    # Nothing is known of an empty text, nor of one without known words.
+    assert not {1, len(texts) - 2} & set(table["text_id"].to_pylist())
+
+
+def test_threshold_and_the_models_own_choice(model, records) -> None:
+    texts = [row["text"] for row in records[:100]]
+    likely = model.predict(texts, threshold=0.5)
+    assert len(likely) and min(likely["probability"].to_pylist()) >= 0.5
+    chosen = model.validation["assignment"]
+    own = model.predict(texts)
+    assert min(own["probability"].to_pylist()) >= chosen["threshold"]
+    assert max(own["rank"].to_pylist()) <= chosen["top"]
+    assert model.validation["calibration_error"] < 0.05
+
+
+def test_tables_keep_their_ids(model) -> None:
+    table = pa.table({"text_id": ["b0000", "a1"], "text": [QUESTION, "A chess program with a board"]})
+    assert set(model.predict(table, top=2)["text_id"].to_pylist()) == {"b0000", "a1"}
+    with pytest.raises(InputError, match="no column 'text'; it has body"):
+        model.predict(pa.table({"body": ["x"]}))
+    with pytest.raises(InputError, match="more than once"):
+        model.predict(pa.table({"text_id": [1, 1], "text": ["x", "y"]}))
+    with pytest.raises(ConfigError, match="top is 0"):
+        model.predict(QUESTION, top=0)
+
+
+def test_a_moved_model_says_the_same(model, folder, tmp_path) -> None:
+    place = tmp_path / "elsewhere"
+    shutil.copytree(folder, place)
+    shutil.rmtree(tmp_path / "nothing", ignore_errors=True)
+    assert xf.load_model(str(place)).predict(QUESTION, top=7) == model.predict(QUESTION, top=7)
+    with pytest.raises(OutputError, match="not empty"):
+        model.save(str(place))
+
+
+def _damaged(folder: Path, tmp_path: Path, spoil: Any) -> str:
+    place = tmp_path / "model"
+    shutil.copytree(folder, place)
+    spoil(place, json.loads((place / "model.json").read_text()))
+    return str(place)
+
+
+def _with(**values: Any) -> Any:
+    return lambda place, manifest: (place / "model.json").write_text(json.dumps({**manifest, **values}))
+
+
+def _flip(place: Path, manifest: dict[str, Any]) -> None:
+    file = place / manifest["folder"] / "static" / "vectors.npy"
+    content = bytearray(file.read_bytes())
+    content[-7] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (_flip, r"damaged: the content of \w+/static/vectors.npy has changed"),
+        (
+            lambda place, m: (place / m["folder"] / "bm25/about.json").unlink(),
+            r"incomplete: \w+/bm25/about.json is missing",
+        ),
+        (lambda place, m: (place / m["folder"] / "fusion.json").write_text("{}"), r"fusion.json has 2 bytes"),
+        (lambda place, m: (place / "model.json").unlink(), "holds no model: there is no model.json"),
+        (lambda place, m: (place / "model.json").write_text("{"), "model.json is damaged"),
+        (_with(format=99), "format 99, which a newer version wrote; this one reads up to 1"),
+        (_with(kind="cake"), "its kind is 'cake'"),
+    ],
+)
+def test_a_folder_that_is_no_whole_model_is_refused(folder, tmp_path, spoil, message) -> None:
+    with pytest.raises(InputError, match=message):
+        xf.load_model(_damaged(folder, tmp_path, spoil))
+
+
+def test_wrong_texts_are_refused() -> None:
+    with pytest.raises(InputError, match="2 texts and 1 lists of labels"):
+        xf.fit(["a", "b"], [["x"]])
+    with pytest.raises(ConfigError, match="without labels"):
+        xf.fit(["a", "b"])
+
+
+def test_the_core_is_enough(folder) -> None:
+    """Without the packages of the extras, and without Spark, a model is loaded and says the same."""
+    code = f"""
+import sys
+for name in ("torch", "tokenizers", "safetensors", "faiss", "sentence_transformers", "pyspark"):
+    sys.modules[name] = None
+import xmtc_fusion as xf
+print(xf.load_model({str(folder)!r}).predict({QUESTION!r}, top=3))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(xf.load_model(str(folder)).predict(QUESTION, top=3))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A work folder in which `run` has retrieved."""
+    work = tmp_path_factory.mktemp("run")
+    write_prepared(work, make_data())
+    driver.run(LocalEngine(), load_config(None, settings_of(work)))
+    return work
+
+
+def settings_of(work: Path) -> dict[str, Any]:
+    return {"dataset": "made", "work.path": str(work), "retrievers": {"bm25": {}, "static": STATIC}}
+
+
+def test_lists_and_fusion_are_those_of_a_run(run, tmp_path) -> None:
+    """The models of fold 0 rank its test texts as the run did, and the lists are fused to the same bytes."""
+    config = load_config(None, settings_of(run))
+    place, engine = Workspace.of(config), LocalEngine()
+    work = Work(engine, open_prepared(engine, place.prepared), place)
+    retrievers = []
+    for entry in config.retrievers.entries():
+        settings = config.retrievers.settings(entry.name, entry.settings)
+        retrievers.append(driver.BUILT_IN[entry.name].job(work, entry.name, settings).retriever)
+        models = stage_folder(place.retriever_stage(entry.name, "model")).removeprefix("file://")
+        (tmp_path / entry.name).symlink_to(f"{models}/fold=0")
+    labels = pq.read_table(f"{stage_folder(place.prepared).removeprefix('file://')}/labels.parquet").sort_by("label_id")
+    groups = retrievers[0].groups
+    codes = np.searchsorted(np.array(groups), np.array(labels["label_group"].to_pylist())).astype(np.int8)
+    ids = labels["label_id"].combine_chunks().cast(pa.int32())
+    layout = Layout(("bm25", "static"), groups, LabelGroups(groups, ids, codes))
+    strategies = {DEPLOYED: Strategy({ALL: {ANY_FOLD: ChosenCell(CELL)}})}
+    plan = FusionPlan(layout, (), (ALL,), "group", 64, pa.int64(), pa.int32(), strategies=strategies)
+    model = Model(str(tmp_path), "fold 0", tuple(retrievers), Fuser(plan), {})
+    data = make_data()
+    tests = [text for text in range(TEXTS) if data["roles"][0][text] == "test"]
+    lists = model.lists([data["texts"][text] for text in tests])
+    for retriever, ranked in zip(retrievers, lists, strict=True):
+        expected = {(row[2], row[3]): (list(row[4]), list(row[5])) for row in of_fold(place, retriever.name)}
+        found = {}
+        for number in np.flatnonzero(np.diff(ranked.offset)):
+            some = slice(ranked.offset[number], ranked.offset[number + 1])
+            key = tests[number // len(groups)], groups[number % len(groups)]
+            found[key] = ranked.item[some].tolist(), ranked.score[some].tolist()
+        assert found == expected
+    fused = {row["text_id"]: row for row in model.fuser(lists, len(tests)).to_pylist()}
+    runs = {name: pq.read_table(f"{place.candidate_lists(name)}/role=test") for name in ("bm25", "static")}
+    again = {row["text_id"]: row for row in xf.fuse(runs, str(CELL)).to_pylist()}
+    for number, text in enumerate(tests):
+        assert fused[number]["label_ids"] == again[text]["label_ids"]
+        assert fused[number]["scores"] == again[text]["scores"]
+
+
+def of_fold(place: Workspace, name: str) -> list[tuple[Any, ...]]:
+    return [row for row in read_lists(place.candidates(name)) if row[0] == 0]
+
+
+def test_fit_and_predict_as_commands(run, tmp_path, capsys) -> None:
+    settings = settings_of(run)
+    (tmp_path / "made.yaml").write_text(json.dumps({"dataset": "made", "retrievers": settings["retrievers"]}))
+    place = ["--config", f"{tmp_path}/made.yaml", "--work", str(run)]
+    assert main(["fit", *place, "--output", f"{tmp_path}/model"]) == 0
+    data = make_data()
+    texts = [{"text_id": f"t{n}", "text": data["texts"][n]} for n in range(6)]
+    (tmp_path / "new.jsonl").write_text("".join(f"{json.dumps(text)}\n" for text in texts))
+    asked = ["--model", f"{tmp_path}/model", "--texts", f"{tmp_path}/new.jsonl", "--top", "3"]
+    assert main(["predict", *asked, "--output", f"{tmp_path}/out"]) == 0
+    written = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text().splitlines()]
+    assert [row["text_id"] for row in written] == [text["text_id"] for text in texts]
+    model = xf.load_model(f"{tmp_path}/model")
+    for row, text in zip(written, texts, strict=True):
+        assert [label["label"] for label in row["labels"]] == [it.label for it in model.predict(text["text"], top=3)]
+    assert main(["predict", *asked, "--format", "parquet", "--output", f"{tmp_path}/table"]) == 0
+    table = pq.read_table(tmp_path / "table/predictions.parquet")
+    assert table.column_names == ["text_id", "rank", "label", "name", "score", "probability"]
+    assert len(table) == sum(len(row["labels"]) for row in written)
+    # A model is not replaced unless it is asked for.
+    assert main(["fit", *place, "--output", f"{tmp_path}/model"]) == 4
+    assert main(["fit", *place, "--output", f"{tmp_path}/model", "--mode", "overwrite"]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"text_id": 1, "text": "a"}\n{"text_id": "b", "text": "c"}\n', "line 2: text_id is a string"),
+        ('{"text": "a"}\n{"body": "b"}\n', "line 2: no field 'text'; there are 'body'"),
+        ('{"text": "a"}\nnot json\n', "line 2: not JSON"),
+        ("", "is empty"),
+    ],
+)
+def test_texts_that_cannot_be_labelled_are_named(folder, tmp_path, capsys, content: str, message: str) -> None:
+    (tmp_path / "new.jsonl").write_text(content)
+    asked = ["--model", str(folder), "--texts", f"{tmp_path}/new.jsonl"]
+    assert main(["predict", *asked, "--output", f"{tmp_path}/out"]) == 3
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out" / "predictions.jsonl").exists()

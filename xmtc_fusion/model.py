@@ -1,0 +1,208 @@
+"""A model that labels texts: fitted, applied, kept and loaded."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fusion.errors import ConfigError, InputError, OutputError
+from fusion.labels import ALL
+from jobs.datasets import prepare
+from jobs.engines.local import LocalEngine
+from jobs.prediction import fit as fit_job
+from jobs.prediction.folder import MANIFEST
+from jobs.prediction.model import KeptModel, load
+from jobs.prediction.predict import assigning_of
+from jobs.retrievers import driver
+from jobs.settings.config import Config, load_config, with_settings
+from udfs.prediction import Assigning, Labelled, prediction_rows
+
+SCRATCH = "texts"
+"""The dataset of texts that are given in memory."""
+
+
+class Label(NamedTuple):
+    """A label that a text is given."""
+
+    label: str
+    name: str
+    probability: float
+    score: float
+    """The fused score, by which labels are ordered."""
+    found_by: tuple[str, ...]
+    """The retrievers whose lists hold the label."""
+
+
+class Model:
+    """Labels texts. `fit` and `load_model` make one."""
+
+    def __init__(self, kept: KeptModel, scratch: TemporaryDirectory[str] | None = None) -> None:
+        self._kept = kept
+        # The folder of a model that was fitted in memory goes with it.
+        self._scratch = scratch
+
+    @property
+    def labels(self) -> pa.Table:
+        """label_id, label, name, label_group, and frequency: how many training texts carry the label."""
+        return self._kept.labels
+
+    @property
+    def validation(self) -> Mapping[str, Any]:
+        """How the model did on validation texts: the calibration error, and precision, recall and F1 of what it
+        assigns."""
+        return dict(self._kept.manifest["validation"])
+
+    @overload
+    def predict(self, texts: str, *, top: int | None = None, threshold: float | None = None) -> list[Label]: ...
+    @overload
+    def predict(self, texts: Any, *, top: int | None = None, threshold: float | None = None) -> pa.Table: ...
+    def predict(self, texts: Any, *, top: int | None = None, threshold: float | None = None) -> list[Label] | pa.Table:
+        """The labels of one text, or of many.
+
+        Args:
+            texts: a string, or a list of strings, or a table (Arrow, pandas or polars) with the columns text_id and
+                text.
+            top: labels per text, at most.
+            threshold: the smallest probability of a label. Without `top` and `threshold`, those that the model chose on
+                validation texts.
+
+        Returns:
+            For a string, its labels, best first. Otherwise an Arrow table with one row per text and label: text_id (the
+            place in the list, from 0, if there are no ids), rank, label, name, score, probability. A text without a
+            label has no row.
+        """
+        assigning = self._assigning(top, threshold)
+        if isinstance(texts, str):
+            return self._one(texts, assigning)
+        ids, strings = _texts(texts)
+        labelled = self._kept.model.label(strings, assigning)
+        return pa.Table.from_batches([prediction_rows(labelled, ids, self._kept.names)])
+
+    def _assigning(self, top: int | None, threshold: float | None) -> Assigning:
+        if top is not None and top < 1:
+            raise ConfigError(f"top is {top}, and a text gets at least one label")
+        return assigning_of(self._kept, top, threshold)
+
+    def _one(self, text: str, assigning: Assigning) -> list[Label]:
+        model = self._kept.model
+        lists = model.lists([text])
+        labelled: Labelled = model.assigned(model.fuser(lists, 1), assigning)
+        rows = prediction_rows(labelled, pa.array([0]), self._kept.names).to_pylist()
+        found = [
+            tuple(it.name for it, ranked in zip(model.retrievers, lists, strict=True) if number in ranked.item)
+            for number in labelled.label
+        ]
+        return [
+            Label(row["label"], row["name"], row["probability"], row["score"], by)
+            for row, by in zip(rows, found, strict=True)
+        ]
+
+    def save(self, path: str, overwrite: bool = False) -> None:
+        """Copy the model's folder, which can be moved and loaded elsewhere."""
+        target = Path(path)
+        if target.exists() and any(target.iterdir()) and not overwrite:
+            raise OutputError(f"{path} is not empty: choose another folder, or say overwrite=True")
+        source = Path(self._kept.uri)
+        shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MANIFEST))
+        # Last, so that half a copy is no model.
+        shutil.copy2(source / MANIFEST, target / MANIFEST)
+
+    def __repr__(self) -> str:
+        names = ", ".join(retriever.name for retriever in self._kept.retrievers)
+        return f"Model({len(self.labels):,} labels, {names}, {self._kept.fusion.models[ALL]})"
+
+
+def load_model(path: str) -> Model:
+    """A model from its folder, every file of which is compared with the manifest."""
+    return Model(load(path))
+
+
+def fit(
+    texts: Iterable[str] | None = None,
+    labels: Iterable[Sequence[str]] | None = None,
+    *,
+    names: Mapping[str, str] | None = None,
+    retrievers: str | Iterable[str] | None = None,
+    objective: str | None = None,
+    config: Config | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Model:
+    """Learn to label texts from texts with labels.
+
+    Every retriever is fitted on folds, the best fusion of their rankings is chosen on validation texts, its scores are
+    calibrated there, and then every retriever is fitted once more on all texts. All of it happens in this process.
+
+    Args:
+        texts: the texts.
+        labels: the labels of each text, in the same order.
+        names: what labels are called, where the label itself does not say it.
+        retrievers: such as `["bm25", "static"]`, the default.
+        objective: what the number of assigned labels is chosen for: `"f1"` (the default), `"precision=0.8"`,
+            `"recall=0.9"`.
+        config: instead of texts, a configuration or its path. What is done already in its work folder is not done
+            again, and a fusion that `tune` chose there is used.
+        settings: dotted settings over it, such as `{"retrievers.static.epochs": 3}`.
+    """
+    scratch: TemporaryDirectory[str] = TemporaryDirectory(prefix="xmtc-fusion-")
+    place = scratch.name
+    chosen: dict[str, Any] = {"output.path": f"{place}/model", "grid.engine": "local"}
+    if retrievers is not None:
+        chosen["retrievers"] = retrievers if isinstance(retrievers, str) else list(retrievers)
+    if objective is not None:
+        chosen["fit.objective"] = objective
+    if texts is not None:
+        if labels is None:
+            raise ConfigError("texts are given without labels: fit(texts, labels)")
+        chosen |= _given(texts, labels, names or {}, place)
+    resolved = config if isinstance(config, Config) else load_config(config)
+    resolved = with_settings(resolved, {**chosen, **(settings or {})})
+    engine = LocalEngine()
+    prepare.run(engine, resolved)
+    driver.run(engine, resolved)
+    fit_job.run(resolved)
+    return Model(load(f"{place}/model"), scratch)
+
+
+def _given(
+    texts: Iterable[str], labels: Iterable[Sequence[str]], names: Mapping[str, str], place: str
+) -> dict[str, Any]:
+    """Texts in memory as a dataset, and the settings that say where it is."""
+    strings, of_text = list(texts), [list(map(str, some)) for some in labels]
+    if len(strings) != len(of_text):
+        raise InputError(f"{len(strings):,} texts and {len(of_text):,} lists of labels: there must be as many")
+    table = pa.table({"text": pa.array(strings, pa.string()), "labels": pa.array(of_text, pa.list_(pa.string()))})
+    pq.write_table(table, f"{place}/texts.parquet")
+    settings: dict[str, Any] = {
+        "dataset": SCRATCH,
+        "work.path": f"{place}/work",
+        "prepare.format": "parquet",
+        "prepare.folder": place,
+        "prepare.parts": [{"name": "all", "texts": "texts.parquet"}],
+    }
+    if names:
+        known = pa.table({"label": list(names), "name": [names[label] for label in names]})
+        pq.write_table(known, f"{place}/labels.parquet")
+        settings["prepare.label_file"] = "labels.parquet"
+    return settings
+
+
+def _texts(given: Any) -> tuple[pa.Array, list[str]]:
+    """Ids and texts of what `predict` takes."""
+    if isinstance(given, list | tuple):
+        return pa.array(np.arange(len(given))), [text or "" for text in given]
+    table = given if isinstance(given, pa.Table) else pa.table(given) if hasattr(given, "__arrow_c_stream__") else None
+    if table is None:
+        raise InputError(f"expected a string, a list of strings or a table, found {type(given).__name__}")
+    if "text" not in table.column_names:
+        raise InputError(f"the table has no column 'text'; it has {', '.join(table.column_names)}")
+    ids = table["text_id"].combine_chunks() if "text_id" in table.column_names else pa.array(np.arange(len(table)))
+    if len(ids.unique()) < len(ids):
+        raise InputError("a text_id occurs more than once in the table of texts: ids must be unique")
+    return ids, [text or "" for text in table["text"].to_pylist()]
