@@ -44,7 +44,7 @@ class _Loader(yaml.SafeLoader):
 def parse_yaml(content: str | bytes, source: str) -> Any:
     """What a text in YAML says; `source` names it in errors."""
     try:
-        return yaml.load(decoded(content, source) if isinstance(content, bytes) else content, _Loader)
+        value = yaml.load(decoded(content, source) if isinstance(content, bytes) else content, _Loader)
     except yaml.YAMLError as error:
         raise ConfigError(f"{source} is not valid YAML{_place(error)}") from None
     except (ValueError, OverflowError) as error:
@@ -52,6 +52,20 @@ def parse_yaml(content: str | bytes, source: str) -> Any:
         raise ConfigError(f"{source} is not valid YAML: {error}") from None
     except RecursionError:
         raise ConfigError(f"{source} is not valid YAML: it is nested too deeply") from None
+    if _holds_itself(value, frozenset(), set()):
+        raise ConfigError(f"{source}: an anchor holds itself (a value that begins with *, & or ! needs quotes)")
+    return value
+
+
+def _holds_itself(value: Any, around: frozenset[int], seen: set[int]) -> bool:
+    """Whether a list or mapping is inside itself, which YAML can write and settings cannot be."""
+    if not isinstance(value, dict | list) or id(value) in seen - around:
+        return False
+    # What many anchors share is looked at once.
+    seen.add(id(value))
+    within = around | {id(value)}
+    inside = value.values() if isinstance(value, dict) else value
+    return id(value) in around or any(_holds_itself(entry, within, seen) for entry in inside)
 
 
 def decoded(content: bytes, source: str) -> str:

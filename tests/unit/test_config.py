@@ -179,3 +179,10 @@ def test_runs_may_be_named_by_a_date(tmp_path: Path) -> None:
     path.write_text("nightly: {baseline: 2026-03-02, run_id: 7}")
     nightly = load_config(str(path)).nightly
     assert (nightly.baseline, nightly.run_id) == ("2026-03-02", "7")
+
+
+@pytest.mark.parametrize("text", ["grid: &a\n  cells: [*a]\n", "&a [1, *a]\n", "dataset: &a {b: *a}\n"])
+def test_an_anchor_that_holds_itself_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "conf.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"conf\.yaml: an anchor holds itself"):
+        load_config(f"{tmp_path}/conf.yaml")
