@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from jobs.settings.base import Place, Secret
-from jobs.settings.config import Config, setting_names
+from jobs.settings.config import Config
 from jobs.settings.retrievers import BUILT_IN, RETRIEVERS, Retrievers
 
 WIDTH = 120
@@ -233,14 +233,11 @@ def files() -> dict[Path, str]:
 
 
 def undocumented() -> list[str]:
-    """Settings without a docstring."""
-    documented = {setting.name for setting in settings(Config) if setting.about}
-    below = [f"retrievers.{name}." for name in BUILT_IN]
+    """Settings without a docstring. Retrievers from files of the user's own, which a session may have read, do not count."""
+    rows = [(setting.name, setting.about) for setting in settings(Config)]
     for name in BUILT_IN:
-        documented |= {f"retrievers.{name}.{row.name}" for row in settings(RETRIEVERS[name].settings) if row.about}
-    names = list(setting_names(Config))
-    leaves = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
-    return [name for name in leaves if name not in documented and name not in below]
+        rows += [(f"retrievers.{name}.{row.name}", row.about) for row in settings(RETRIEVERS[name].settings)]
+    return [name for name, about in rows if not about]
 
 
 if __name__ == "__main__":
