@@ -233,7 +233,7 @@ def files() -> dict[Path, str]:
 
 
 def undocumented() -> list[str]:
-    """Settings without a docstring. Retrievers from files of the user's own, which a session may have read, do not count."""
+    """Settings without a docstring; those of retrievers from files of the user's own do not count."""
     rows = [(setting.name, setting.about) for setting in settings(Config)]
     for name in BUILT_IN:
         rows += [(f"retrievers.{name}.{row.name}", row.about) for row in settings(RETRIEVERS[name].settings)]
