@@ -85,7 +85,7 @@ def best(path: Path, column: str) -> tuple[str, float]:
 
 
 def demo_answers() -> list[list[str]]:
-    """The first table of the demo's report: dataset, labels, measure, best retriever, best fusion, gain, verdict."""
+    """The first table of the demo's report: dataset, labels, metric, best retriever, best fusion, gain, verdict."""
     return tables(read(DEMO))[0][1:]
 
 

@@ -44,11 +44,11 @@ DATASETS = {"Eurlex-4K": 19_314, "Wiki10-31K": 20_762, "Amazon-670K": 643_474, "
 RETRIEVERS = ("bm25", "dense")
 SINGLES = [Cell(SINGLE, name) for name in RETRIEVERS]
 CELLS = Grid.of("all", "all").cells
-MEASURES = [Metric(metric, k) for metric in ("ndcg", "precision") for k in (1, 5, 10)]
+METRICS = [Metric(metric, k) for metric in ("ndcg", "precision") for k in (1, 5, 10)]
 ASPECTS = tuple(
-    Aspect(group, measure.name, measure.k, ideal)
+    Aspect(group, metric.name, metric.k, ideal)
     for group, ideal in (("tail", "all"), ("tail", "group"), ("head", "all"), ("head", "group"), ("all", "all"))
-    for measure in MEASURES
+    for metric in METRICS
 )
 ALPHA = 0.05
 _LEVEL = {"tail": (0.51, 0.28, 0.27, 0.51, 0.21, 0.12), "head": (0.82, 0.65, 0.67, 0.82, 0.55, 0.34)}
@@ -184,7 +184,7 @@ def _quality(rng: np.random.Generator) -> dict[Cell, float]:
 def _aspect(
     rng: np.random.Generator, aspect: Aspect, quality: dict[Cell, float], folds: tuple[int, ...]
 ) -> dict[Cell, _Figure]:
-    level = _LEVEL[aspect.label_group][MEASURES.index(aspect.metric_at_k)]
+    level = _LEVEL[aspect.label_group][METRICS.index(aspect.metric_at_k)]
     if aspect.ideal == "group" and aspect.metric == "ndcg" and aspect.k > 1:
         level += 0.2
     of_fold = rng.normal(0, 0.006, len(folds))

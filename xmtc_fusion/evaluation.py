@@ -99,9 +99,9 @@ class Evaluation:
         """The metrics as a pandas table."""
         return self.metrics.to_pandas()
 
-    def best(self, measure: str | None = None, label_group: str = ALL) -> Best:
+    def best(self, metric: str | None = None, label_group: str = ALL) -> Best:
         """The best cell by a metric, by default the deepest nDCG."""
-        aspect = self._aspect(measure, label_group)
+        aspect = self._aspect(metric, label_group)
         means = {cell: mean_std([*folds.values()]) for cell, folds in self._figures.figures[aspect].items()}
         singles = {cell: mean for cell, mean in means.items() if cell.normalization == SINGLE}
         cell = best_of({cell: mean.mean for cell, mean in means.items() if cell not in singles})
@@ -156,7 +156,7 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """The retrievers and the best cells, for notebooks."""
-        return "".join(self._group_html(group) for group in self._figures.texts)
+        return "".join(self._group_html(group) for group, texts in self._figures.texts.items() if texts)
 
     def _group_html(self, group: str, best: int = 10) -> str:
         aspects = [aspect for aspect in self._figures.figures if aspect.label_group == group and aspect.ideal == ALL]
@@ -191,20 +191,20 @@ class Evaluation:
         settings = self.config.report
         return Report(settings.title, (self._dataset,), settings.test, settings.alpha, __version__)
 
-    def _aspect(self, measure: str | None, label_group: str) -> Aspect:
+    def _aspect(self, metric: str | None, label_group: str) -> Aspect:
         groups = dict.fromkeys(aspect.label_group for aspect in self._figures.figures)
         if label_group not in groups:
             raise unknown_name("label group", label_group, list(groups))
         aspects = [aspect for aspect in self._figures.figures if aspect.label_group == label_group]
-        if measure is None:
+        if metric is None:
             from jobs.reporting.model import decisive
 
             return decisive(aspects)
-        wanted: Metric = parse_metrics(measure)[0]
+        wanted: Metric = parse_metrics(metric)[0]
         for aspect in aspects:
             if aspect.metric_at_k == wanted and aspect.ideal == ALL:
                 return aspect
-        raise unknown_name("metric", measure, dict.fromkeys(str(aspect.metric_at_k) for aspect in aspects))
+        raise unknown_name("metric", metric, dict.fromkeys(str(aspect.metric_at_k) for aspect in aspects))
 
 
 def _figure_html(value: Value | None) -> str:

@@ -41,7 +41,7 @@ WINDOWS = "windows"
 FOLD = 0
 """The one fold, where there are no folds."""
 ABOVE_ZERO = float(np.nextafter(0, 1))
-"""The lowest grade that counts in a graded measure."""
+"""The lowest grade that counts in a graded metric."""
 
 
 @dataclass(frozen=True)

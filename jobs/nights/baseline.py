@@ -56,14 +56,14 @@ def watched_queries(queries: pa.Table, retrievers: bool) -> pa.Table:
     return queries if retrievers else queries.filter(pc.not_equal(queries["normalization"], SINGLE))
 
 
-def watched_figures(queries: pa.Table, measures: list[Metric]) -> list[dict[str, Any]]:
+def watched_figures(queries: pa.Table, metrics: list[Metric]) -> list[dict[str, Any]]:
     """The watched figures over all texts, with 95% intervals."""
     rows = []
     for cell, texts in _cells(queries).items():
-        for measure in measures:
-            sums = _sums(_whole(texts[str(measure)]))
+        for metric in metrics:
+            sums = _sums(_whole(texts[str(metric)]))
             mean = change(sums, sums, sums, 0.0)
-            figure = {"metric": measure.name, "k": measure.k, "mean": mean.difference}
+            figure = {"metric": metric.name, "k": metric.k, "mean": mean.difference}
             interval = {"low": mean.low, "high": mean.high, "queries": sums.texts}
             rows.append({**dict(zip(CELL, cell, strict=True)), **figure, **interval})
     return rows
@@ -73,7 +73,7 @@ def compare(
     before: pa.Table | None,
     recorded: pa.Table | None,
     tonight: pa.Table,
-    measures: list[Metric],
+    metrics: list[Metric],
     against: str,
     tolerance: float,
 ) -> tuple[list[ComparedFigure], list[UncomparedFigure]]:
@@ -81,9 +81,9 @@ def compare(
 
     `before` and `recorded` are the rows of that night in the tables `query_figures` and `watched`, if there are any.
     """
-    changed = changes(before, tonight, measures, tolerance)
+    changed = changes(before, tonight, metrics, tolerance)
     then = {Figure.of(row): row["queries"] for row in (recorded.to_pylist() if recorded is not None else [])}
-    now, left = (_texts(queries, measures) for queries in (tonight, before))
+    now, left = (_texts(queries, metrics) for queries in (tonight, before))
     reasons = uncompared(now, then, left, changed)
     return (
         [ComparedFigure(figure, against, moved) for figure, moved in changed.items()],
@@ -92,30 +92,30 @@ def compare(
 
 
 def changes(
-    before: pa.Table | None, tonight: pa.Table, measures: list[Metric], tolerance: float
+    before: pa.Table | None, tonight: pa.Table, metrics: list[Metric], tolerance: float
 ) -> dict[Figure, Change]:
     """Every watched figure that the baseline has, too."""
     compared: dict[Figure, Change] = {}
-    for cell, measure, was, now, match in _pairs(before, tonight, measures):
+    for cell, metric, was, now, match in _pairs(before, tonight, metrics):
         both = _common(was, now, match.places)
         a, b = _sums(was), _sums(now)
         if a.texts and b.texts:
             moved = change(a, b, _sums(both[1] - both[0]), tolerance, _sums(both[0]))
             other_folds = int((match.refolded & (now != ABSENT)).sum()) if moved.paired else 0
-            compared[_figure(cell, measure)] = moved._replace(other_folds=other_folds)
+            compared[_figure(cell, metric)] = moved._replace(other_folds=other_folds)
     return compared
 
 
-def _texts(queries: pa.Table | None, measures: list[Metric]) -> Texts:
+def _texts(queries: pa.Table | None, metrics: list[Metric]) -> Texts:
     """How many texts have each of the figures."""
     if queries is None:
         return {}
-    there = [measure for measure in measures if str(measure) in queries.column_names]
-    counts = queries.group_by(CELL).aggregate([(str(measure), "count") for measure in there])
+    there = [metric for metric in metrics if str(metric) in queries.column_names]
+    counts = queries.group_by(CELL).aggregate([(str(metric), "count") for metric in there])
     return {
-        _figure(tuple(row[name] for name in CELL), measure): row[f"{measure}_count"]
+        _figure(tuple(row[name] for name in CELL), metric): row[f"{metric}_count"]
         for row in counts.to_pylist()
-        for measure in there
+        for metric in there
     }
 
 
@@ -147,8 +147,8 @@ def _what_is_new(figure: Figure, then: Texts) -> str:
     return NEW_CELL if any(other.label_group == figure.label_group for other in then) else NEW_GROUP
 
 
-def _figure(cell: tuple[str, ...], measure: Metric) -> Figure:
-    return Figure.of({**dict(zip(CELL, cell, strict=True)), "metric": measure.name, "k": measure.k})
+def _figure(cell: tuple[str, ...], metric: Metric) -> Figure:
+    return Figure.of({**dict(zip(CELL, cell, strict=True)), "metric": metric.name, "k": metric.k})
 
 
 def fallen_texts(before: pa.Table | None, tonight: pa.Table, figure: Figure, most: int) -> list[FallenText]:
@@ -171,19 +171,19 @@ def fallen_texts(before: pa.Table | None, tonight: pa.Table, figure: Figure, mos
 
 
 def _pairs(
-    before: pa.Table | None, tonight: pa.Table, measures: list[Metric]
+    before: pa.Table | None, tonight: pa.Table, metrics: list[Metric]
 ) -> Iterator[tuple[tuple[str, str, str], Metric, Ints, Ints, Match]]:
-    """Of every cell and measure that both nights have: the figures before and now, and the texts in common."""
+    """Of every cell and metric that both nights have: the figures before and now, and the texts in common."""
     if before is None:
         return
-    in_both = [measure for measure in measures if str(measure) in before.column_names]
+    in_both = [metric for metric in metrics if str(metric) in before.column_names]
     texts_before = _cells(before)
     for cell, texts in _cells(tonight).items():
         if cell not in texts_before or not in_both:
             continue
         match = _matched(texts_before[cell], texts)
-        for measure in in_both:
-            yield cell, measure, _whole(texts_before[cell][str(measure)]), _whole(texts[str(measure)]), match
+        for metric in in_both:
+            yield cell, metric, _whole(texts_before[cell][str(metric)]), _whole(texts[str(metric)]), match
 
 
 def _matched(before: pa.Table, tonight: pa.Table) -> Match:

@@ -266,7 +266,7 @@ def _figures(spark: SparkSession | None, config: Config) -> tuple[Result, Result
 def _watched_config(config: Config, groups: set[str]) -> Config:
     """The configuration that gives every text's figures of the watched cells."""
     watch = config.nightly.watch
-    figures = {"metrics": [str(measure) for measure in watch.parsed_metrics], "label_groups": watch.groups(groups)}
+    figures = {"metrics": [str(metric) for metric in watch.parsed_metrics], "label_groups": watch.groups(groups)}
     return config.model_copy(
         update={
             "grid": config.grid.model_copy(update={"cells": list(watch.fixed)}),

@@ -287,12 +287,12 @@ def _reason(error: BaseException) -> str:
 def _compare(past: Past, dataset: DatasetNight) -> DatasetNight:
     """The same with tonight's watched figures, how they changed or why that is not known, and what moved."""
     results, settings, baseline = dataset.results, dataset.config.nightly, past.baseline
-    queries, measures = results.queries(), settings.watch.parsed_metrics
+    queries, metrics = results.queries(), settings.watch.parsed_metrics
     compared: list[ComparedFigure] = []
     uncompared: list[UncomparedFigure] = []
     for run in past.runs:
         before, recorded = past.table_if_any("query_figures", run), past.table("watched", run)
-        figures, gaps = compare(before, recorded, queries, measures, run["run_id"], settings.tolerance / 100)
+        figures, gaps = compare(before, recorded, queries, metrics, run["run_id"], settings.tolerance / 100)
         # The last night that was good or accepted says what is watched; one that was pinned earlier may differ.
         acknowledged = WATCHED_OTHERWISE if run is not past.runs[-1] else ()
         uncompared += [gap for gap in gaps if gap.reason not in acknowledged]
@@ -307,7 +307,7 @@ def _compare(past: Past, dataset: DatasetNight) -> DatasetNight:
     return replace(
         dataset,
         baseline=baseline,
-        figures=tuple(watched_figures(queries, measures)),
+        figures=tuple(watched_figures(queries, metrics)),
         compared=tuple(compared),
         uncompared=tuple(uncompared),
         idle_guards=(*past.idle_guards, *_idle_guards(results, movements)),

@@ -8,7 +8,7 @@ from functools import partial
 
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.findings import Addition, Contribution
-from jobs.reporting.formats import cell_name, joined, measure_name, p_value, percent, points, verdict
+from jobs.reporting.formats import cell_name, full_metric_name, joined, p_value, percent, points, verdict
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.parts import Entry, Interval, Intervals, Table
 
@@ -31,7 +31,7 @@ def additions_table(dataset: DatasetReport) -> Table:
         names = [one.to_most.retriever for one in mine]
         for one in mine:
             aspect, added = one.to_most.aspect, one.to_most.comparison
-            words = [group, measure_name(aspect), one.to_most.retriever, _others(one.to_most, names)]
+            words = [group, full_metric_name(aspect), one.to_most.retriever, _others(one.to_most, names)]
             words += [percent(one.to_most.without), percent(one.to_most.value), gained(added)]
             words += [p_value(added.p_folds), p_value(added.p_queries), verdict(one.verdict)]
             words += [_extreme(one.least, names), _extreme(one.most, names)]
@@ -72,7 +72,9 @@ def addition_lines(dataset: DatasetReport) -> list[str]:
             f"{one.to_most.retriever} adds {gained(one.to_most.comparison)} ({one.verdict.outcome})" for one in mine
         )
         first = mine[0].to_most
-        lines.append(f"{group} labels, {measure_name(first.aspect)} of {cell_name(first.cell)}, to all others: {told}.")
+        lines.append(
+            f"{group} labels, {full_metric_name(first.aspect)} of {cell_name(first.cell)}, to all others: {told}."
+        )
     return lines
 
 
@@ -82,7 +84,7 @@ def drawings(dataset: DatasetReport) -> Iterator[Intervals]:
         mine = [one for one in dataset.additions if one.to_most.aspect.label_group == group]
         first = mine[0].to_most
         low, high = _range(mine)
-        title = f"{group} labels, {measure_name(first.aspect)} of {cell_name(first.cell)}"
+        title = f"{group} labels, {full_metric_name(first.aspect)} of {cell_name(first.cell)}"
         place = partial(_place, low, high)
         ticks = [(place(tick), _tick(tick, high - low)) for tick in _ticks(low, high)]
         yield Intervals(title, [_interval(one, place) for one in mine], place(0), ticks)

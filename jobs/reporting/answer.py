@@ -19,8 +19,8 @@ from jobs.reporting.formats import (
     count,
     evidence,
     figure,
+    full_metric_name,
     joined,
-    measure_name,
     p_value,
     percent,
     points,
@@ -53,8 +53,8 @@ def headline(dataset: DatasetReport) -> str:
     first, *others = recommendation.standings
     name, where = deployed_name(first), labels_of(first.aspect.label_group)
     if first.comparison is None or first.verdict is None or first.better_single is None:
-        return f"Deploy {name}: {figure(first.value)} {measure_name(first.aspect)} on {where}, {_tied(first)}."
-    better, gain = first.better_single, f"{points(first.comparison.difference)} {measure_name(first.aspect)}"
+        return f"Deploy {name}: {figure(first.value)} {full_metric_name(first.aspect)} on {where}, {_tied(first)}."
+    better, gain = first.better_single, f"{points(first.comparison.difference)} {full_metric_name(first.aspect)}"
     over = f"{gain} over the best retriever ({better}) on {where}"
     tested = f" (tested over {count(first.verdict.texts or 0, 'text')})" if first.verdict.folds == 1 else ""
     sentence = {
@@ -182,7 +182,7 @@ def loss_lines(dataset: DatasetReport) -> list[str]:
         elif judged:
             lines.append(f"{group}: in none of {len(judged)} tested slices does it lose to a single retriever")
         if standing.best_losses:
-            best = f"{cell_name(standing.best)}, the winner of {measure_name(standing.aspect)}"
+            best = f"{cell_name(standing.best)}, the winner of {full_metric_name(standing.aspect)}"
             lines.append(f"{group}: {best}, loses on {losing_words(standing.best_losses)}")
     return lines
 
@@ -190,7 +190,7 @@ def loss_lines(dataset: DatasetReport) -> list[str]:
 def loss_line(loss: Slice, standing: Standing) -> str:
     """The retriever, where, by how much, over how many, and whether that can be chance."""
     of_texts = loss.by in OF_TEXTS
-    what = measure_name(standing.aspect) if of_texts else f"found in the first {loss.k}"
+    what = full_metric_name(standing.aspect) if of_texts else f"found in the first {loss.k}"
     unit = "text" if of_texts else "pair"
     return (
         f"{loss.single} on {_where(loss.by, [slice_range(loss)])}: {percent(loss.share)} against "
@@ -237,7 +237,7 @@ def slice_table(dataset: DatasetReport, standing: Standing, by: By) -> Table | N
         words += [*([moved] if frequency else []), p_value(part.p)]
         loses = part.outcome == "worse"
         lines.append([*map(Entry, words), Entry("loses" if loses else part.outcome, bold=loses)])
-    what = f"relevant labels found in the first {slices[0].k}" if frequency else measure_name(standing.aspect)
+    what = f"relevant labels found in the first {slices[0].k}" if frequency else full_metric_name(standing.aspect)
     counted = "words" if by == "text words" else "labels"
     first = ["texts per label", "labels", "pairs"] if frequency else [f"{counted} per text", "texts"]
     header = [*first, "against", cell_name(standing.cell), "alone", "difference"]
@@ -263,7 +263,7 @@ def winners_table(dataset: DatasetReport) -> Table | None:
     for aspect, winner in recommendation.winners.items():
         cell = recommendation.of(aspect.label_group) or recommendation.cell
         chosen, best = values[cell][aspect], values[winner][aspect]
-        words = [aspect.label_group, measure_name(aspect), cell_name(winner), figure(best), figure(chosen)]
+        words = [aspect.label_group, full_metric_name(aspect), cell_name(winner), figure(best), figure(chosen)]
         regret = Entry(percent(best.mean - chosen.mean))
         lines.append([*map(Entry, words), regret, Entry("yes" if chosen.bold else "no")])
     name = recommended_name(recommendation)

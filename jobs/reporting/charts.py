@@ -16,7 +16,7 @@ from fusion.labels import ALL
 from fusion.metrics import Aspect
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.findings import Contribution
-from jobs.reporting.formats import ANY, cell_name, count, measure_name, objective_name, percent, span
+from jobs.reporting.formats import ANY, cell_name, count, full_metric_name, objective_name, percent, span
 from jobs.reporting.model import Agreement, Ranking, Row, Share, Value, decisive
 from jobs.reporting.tables import aspects_by_group, distinct_rows, file_names
 
@@ -225,7 +225,7 @@ def _heat_map(chart: Figure, ax: Axes, dataset: DatasetReport, aspect: Aspect, n
     ax.spines[:].set_visible(False)
     bar = chart.colorbar(scale, ax=ax, orientation="horizontal", shrink=0.6, aspect=40, pad=0.02)
     bar.ax.xaxis.set_major_formatter(lambda share, _: percent(share))
-    bar.set_label(f"{measure_name(aspect)} (%); all that is lower has the darkest colour")
+    bar.set_label(f"{full_metric_name(aspect)} (%); all that is lower has the darkest colour")
     bar.outline.set_visible(False)
 
 
@@ -256,8 +256,8 @@ def _ranks(dataset: DatasetReport, ranking: Ranking) -> Figure:
 def _gain(dataset: DatasetReport, aspects: dict[str, list[Aspect]]) -> Figure:
     """The best fusion against the best single retriever, by metric and label group."""
     gains = {gain.aspect: gain for gain in dataset.gains}
-    measures = list(dict.fromkeys(measure_name(aspect) for of_group in aspects.values() for aspect in of_group))
-    chart, (ax,) = new_chart(ONE_COLUMN, 0.9 + 0.13 * len(measures) * len(aspects))
+    metrics = list(dict.fromkeys(full_metric_name(aspect) for of_group in aspects.values() for aspect in of_group))
+    chart, (ax,) = new_chart(ONE_COLUMN, 0.9 + 0.13 * len(metrics) * len(aspects))
     for i, (group, of_group) in enumerate(aspects.items()):
         shift = 0.7 * ((i + 0.5) / len(aspects) - 0.5)
         colour, mark = COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)]
@@ -265,17 +265,17 @@ def _gain(dataset: DatasetReport, aspects: dict[str, list[Aspect]]) -> Figure:
             if aspect not in gains:
                 continue
             against, verdict = gains[aspect].comparison, gains[aspect].verdict
-            y = measures.index(measure_name(aspect)) + shift
+            y = metrics.index(full_metric_name(aspect)) + shift
             if against.low is not None and against.high is not None:
                 ax.plot([100 * against.low, 100 * against.high], [y, y], color=colour, solid_capstyle="butt")
             face = colour if verdict.significant else "white"
             ax.plot(100 * against.difference, y, mark, color=colour, markerfacecolor=face)
         ax.plot([], [], mark, color=colour, label=visible(f"{group} labels"))
     ax.axvline(0, color="black", linewidth=0.6)
-    ax.set_yticks(range(len(measures)), measures)
+    ax.set_yticks(range(len(metrics)), metrics)
     ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(measures) - 0.5, -0.5)
-    for edge in range(1, len(measures)):
+    ax.set_ylim(len(metrics) - 0.5, -0.5)
+    for edge in range(1, len(metrics)):
         ax.axhline(edge - 0.5, color="0.85", linewidth=0.4, zorder=0)
     ax.set_xlabel(
         "gain over the best single retriever, in points, with\n95% interval; hollow: not significantly different"
@@ -346,7 +346,7 @@ def _additions(dataset: DatasetReport, group: str, contributions: list[Contribut
     ax.set_ylim(len(names) - 0.5, -0.5)
     first = contributions[0].to_most
     ax.set_xlabel(
-        f"{measure_name(first.aspect)} added to the others, in points, with\n95% interval; strokes: added to each "
+        f"{full_metric_name(first.aspect)} added to the others, in points, with\n95% interval; strokes: added to each "
         "subset of them;\nhollow: not significantly different, or not tested"
     )
     ax.set_title(visible(f"{dataset.name}, {group} labels, {cell_name(first.cell)}"))
@@ -375,11 +375,11 @@ def _agreement(dataset: DatasetReport, agreement: Agreement, aspects: list[Aspec
     axes[0].set_xlabel("relevant labels found (%)" + (common[0] if len(common) == 1 else ""))
     axes[0].set_title(visible(f"{dataset.name}, {agreement.label_group} labels"))
     if ceilings:
-        measures = [measure_name(aspect) for aspect in ceilings]
+        metrics = [full_metric_name(aspect) for aspect in ceilings]
         tops = [100 * agreement.ceiling[aspect] for aspect in ceilings]
         bests = [100 * best[1].mean for aspect in ceilings if (best := _best(dataset, aspect))]
-        axes[1].barh(measures, tops, color="white", hatch="/////", label="ceiling of any fusion", **bar)
-        axes[1].barh(measures, bests, color=COLOURS[0], label="best fusion", **{**bar, "height": 0.4})
+        axes[1].barh(metrics, tops, color="white", hatch="/////", label="ceiling of any fusion", **bar)
+        axes[1].barh(metrics, bests, color=COLOURS[0], label="best fusion", **{**bar, "height": 0.4})
         _say(axes[1], tops, [f"{best:.1f} of {top:.1f}" for best, top in zip(bests, tops, strict=True)])
         axes[1].set_xlabel("best fusion and ceiling (%)")
     for ax in axes:

@@ -14,8 +14,8 @@ from jobs.reporting.formats import (
     aspect_name,
     cell_name,
     count,
+    full_metric_name,
     joined,
-    measure_name,
     p_value,
     percent,
     points,
@@ -178,7 +178,7 @@ def decisive_table(compared: SideBySide, group: str, most: int | None = None) ->
     texts = count(compared.texts[group].common, "text")
     return Table(
         f"changes-{group}",
-        f"{group} labels, {measure_name(aspect)} in percent; the change in points, over {texts} that both have.",
+        f"{group} labels, {full_metric_name(aspect)} in percent; the change in points, over {texts} that both have.",
         [(name,) for name in header],
         "lrrrrl",
         [lines],
@@ -199,7 +199,7 @@ def metrics_table(compared: SideBySide, group: str) -> Table | None:
     return Table(
         f"metrics-{group}",
         f"{group} labels: the change of every metric, in points; bold: significant; =: the same in both.",
-        [("cell",), *((measure_name(aspect),) for aspect in aspects)],
+        [("cell",), *((full_metric_name(aspect),) for aspect in aspects)],
         "l" + "r" * len(aspects),
         [lines],
     )

@@ -28,7 +28,7 @@ from jobs.reporting.answer import (
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.examples import EXAMPLES_TITLE, SIGN, example_lists, example_title, outcome_title, shown_examples
 from jobs.reporting.findings import Example
-from jobs.reporting.formats import aspect_name, cell_name, count, figure, input_count_text, measure_name, percent
+from jobs.reporting.formats import aspect_name, cell_name, count, figure, full_metric_name, input_count_text, percent
 from jobs.reporting.model import Standing
 from jobs.reporting.night import NightBanner
 from jobs.reporting.parts import (
@@ -175,7 +175,7 @@ def _card(standing: Standing, dataset: DatasetReport) -> Card:
     texts += [Text(f"Loses to {loss_line(loss, standing)}", "loses") for loss in losses[:LOSSES_SHOWN]]
     if len(losses) > LOSSES_SHOWN:
         texts.append(Text(count(len(losses) - LOSSES_SHOWN, "more loss", "more losses"), "loses", link="losses"))
-    note = f"{measure_name(standing.aspect)}, {count(dataset.texts.get(group, 0), 'text')}"
+    note = f"{full_metric_name(standing.aspect)}, {count(dataset.texts.get(group, 0), 'text')}"
     ends = percent(start, 0), percent(end, 0)
     return Card(labels_of(group), note, tuple(bars), ends, start == 0, tuple(texts))
 
@@ -186,8 +186,9 @@ def scale(means: list[float]) -> tuple[float, float]:
     if high - low >= 0.25 * high:
         return 0.0, max(high, 0.01)
     step = 0.05 if high - low > 0.04 else 0.01
-    start = math.floor(max(low - 0.6 * (high - low), 0) / step) * step
-    return start, math.ceil(high / step) * step
+    start, end = math.floor(max(low - 0.6 * (high - low), 0) / step), math.ceil(high / step)
+    # Where all values are the same full step, there must be room for a bar.
+    return min(start, end - 1) * step, end * step
 
 
 def _strategies(dataset: DatasetReport) -> Iterator[Part]:

@@ -9,7 +9,7 @@ from fusion.statistics.watchers import HELPED, OUTCOMES
 from jobs.evaluation.examples import FUSED, RELEVANT
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.findings import Example, ExampleLabel
-from jobs.reporting.formats import MINUS, cell_name, measure_name, percent, points
+from jobs.reporting.formats import MINUS, cell_name, full_metric_name, percent, points
 from jobs.reporting.model import group_order
 from jobs.reporting.parts import Entry, Table
 
@@ -34,7 +34,7 @@ class GroupExamples:
         """What was compared."""
         first = next(example for examples in self.by_outcome.values() for example in examples)
         sides = f"{cell_name(first.cell)} against {first.retriever} alone"
-        return f"{self.label_group} labels: {sides}, by {measure_name(first.aspect)} of the text"
+        return f"{self.label_group} labels: {sides}, by {full_metric_name(first.aspect)} of the text"
 
 
 def shown_examples(dataset: DatasetReport) -> list[GroupExamples]:

@@ -187,7 +187,7 @@ def metric_name(metric: str) -> str:
     return f"{METRICS.get(name, name)}{at}{cutoffs}"
 
 
-def measure_name(aspect: Aspect) -> str:
+def full_metric_name(aspect: Aspect) -> str:
     return f"{metric_name(aspect.metric)}{cutoff(aspect)}" + ("" if aspect.ideal == ALL else f" ({aspect.ideal})")
 
 
@@ -202,7 +202,7 @@ def cutoff(aspect: Aspect) -> str:
 
 
 def aspect_name(aspect: Aspect) -> str:
-    return f"{aspect.label_group} {measure_name(aspect)}"
+    return f"{aspect.label_group} {full_metric_name(aspect)}"
 
 
 def watched_name(aspect: Aspect, cell: Cell) -> str:

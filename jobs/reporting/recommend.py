@@ -18,7 +18,7 @@ from fusion.statistics.coverage import FEWEST_PAIRS
 from fusion.statistics.recommendation import recommend
 from fusion.statistics.significance import holm, ranked_groups, wilson_interval
 from jobs.evaluation.result import Result
-from jobs.reporting.formats import measure_name, shown_cell
+from jobs.reporting.formats import full_metric_name, shown_cell
 from jobs.reporting.judge import Judged, verdict_of
 from jobs.reporting.model import (
     Band,
@@ -279,7 +279,7 @@ def rankings(
             if len(next(iter(folds.values()))) > 1
             else "one fold"
         )
-        over = f"{measure_name(aspect)}, {mean}. Tested over all texts, every two cells, Holm-corrected."
+        over = f"{full_metric_name(aspect)}, {mean}. Tested over all texts, every two cells, Holm-corrected."
         ordered = tuple(RankedCell(cell, rank) for cell, rank in ranked.mean_ranks.items())
         rankings.append(Ranking(group, ordered, tuple(ranked.groups), over))
     return tuple(rankings)

@@ -14,7 +14,7 @@ from jobs.reporting.formats import (
     cell_name,
     count,
     figure,
-    measure_name,
+    full_metric_name,
     objective_name,
     p_value,
     percent,
@@ -54,12 +54,12 @@ def strategies_meaning(dataset: DatasetReport) -> str:
 def strategy_table(dataset: DatasetReport) -> Table:
     """A block per label group: the best retriever, then every strategy."""
     aspects = (aspect for group in dataset.strategies for aspect in group.aspects)
-    measures = list(dict.fromkeys(map(measure_name, aspects)))
+    metrics = list(dict.fromkeys(map(full_metric_name, aspects)))
     blocks = []
     for group in dataset.strategies:
-        lines = [_line(group, strategy, measures) for strategy in group.strategies]
-        blocks.append([_single_line(group, measures), *lines] if group.single else lines)
-    header = ["labels", "strategy", "chosen over all folds", *measures]
+        lines = [_line(group, strategy, metrics) for strategy in group.strategies]
+        blocks.append([_single_line(group, metrics), *lines] if group.single else lines)
+    header = ["labels", "strategy", "chosen over all folds", *metrics]
     header += ["over tuned+cell", "over the retriever"]
     return Table(
         "strategies",
@@ -67,32 +67,32 @@ def strategy_table(dataset: DatasetReport) -> Table:
         "all test texts. Better, worse: by the tests over folds and over texts, the latter Holm-corrected over the "
         "label group. The retriever: the best one alone. Bold: the highest figure.",
         [(name,) for name in header],
-        "lll" + "r" * len(measures) + "rr",
+        "lll" + "r" * len(metrics) + "rr",
         blocks,
     )
 
 
-def _single_line(group: GroupStrategies, measures: list[str]) -> list[Entry]:
+def _single_line(group: GroupStrategies, metrics: list[str]) -> list[Entry]:
     assert group.single is not None
-    figures = _figures(group.single_values, measures, group)
+    figures = _figures(group.single_values, metrics, group)
     return [Entry(group.label_group), Entry(cell_name(group.single)), Entry(""), *figures, *map(Entry, [NOTHING] * 2)]
 
 
-def _line(group: GroupStrategies, strategy: Strategy, measures: list[str]) -> list[Entry]:
+def _line(group: GroupStrategies, strategy: Strategy, metrics: list[str]) -> list[Entry]:
     against_cell, against_single = group.test(strategy.cell, CELL), group.test(strategy.cell, group.single)
     return [
         *map(Entry, [group.label_group, str(strategy.cell), choice_words(strategy)]),
-        *_figures(strategy.values, measures, group),
+        *_figures(strategy.values, metrics, group),
         *map(Entry, [_moved(against_cell), _moved(against_single)]),
     ]
 
 
-def _figures(values: Mapping[Aspect, Value], measures: list[str], group: GroupStrategies) -> list[Entry]:
+def _figures(values: Mapping[Aspect, Value], metrics: list[str], group: GroupStrategies) -> list[Entry]:
     """The figures of a line, in bold where no other line of the group has a higher one."""
     every = [group.single_values, *(strategy.values for strategy in group.strategies)]
     entries = []
-    for measure in measures:
-        aspect = next((aspect for aspect in values if measure_name(aspect) == measure), None)
+    for metric in metrics:
+        aspect = next((aspect for aspect in values if full_metric_name(aspect) == metric), None)
         highest = max((of[aspect].mean for of in every if aspect in of), default=0.0) if aspect else 0.0
         value = values.get(aspect) if aspect else None
         entries.append(Entry(figure(value), bold=value is not None and value.mean >= highest))

@@ -20,7 +20,7 @@ from jobs.reporting.formats import (
     cutoff,
     effect,
     figure,
-    measure_name,
+    full_metric_name,
     metric_name,
     p_value,
     percent,
@@ -181,7 +181,7 @@ def gain_table(report: Report, dataset: DatasetReport) -> Table:
         for gain in gains:
             against = gain.comparison
             values = [figure(value) for value in (*map(gain.singles.get, singles), gain.best_value)]
-            words = [group, measure_name(gain.aspect), *values, cell_name(gain.best), gained(against)]
+            words = [group, full_metric_name(gain.aspect), *values, cell_name(gain.best), gained(against)]
             words += [effect(against.effect), *(p_value(against.p(test)) for test in TESTS), verdict(gain.verdict)]
             lines.append([*map(Entry, words)])
         blocks.append(lines)
@@ -225,7 +225,7 @@ def tie_table(report: Report, dataset: DatasetReport) -> Table:
         "ties",
         f"Cells, of {len(cells)}, that are best or not significantly different from the best (alpha = "
         f"{report.alpha:g}); the test in bold decides the bold face.",
-        [("", "test"), *((aspect.label_group, measure_name(aspect)) for aspect in aspects)],
+        [("", "test"), *((aspect.label_group, full_metric_name(aspect)) for aspect in aspects)],
         "l" + "r" * len(aspects),
         [lines],
     )
@@ -277,7 +277,7 @@ def paper_tables(dataset: DatasetReport) -> Iterator[Table]:
             f"paper-{group}",
             f"{group} labels: ours / the paper's ({paper.table}) / difference, in percent. Rank correlation: "
             f"Spearman's, over {paper.compared} fusions; left out: {paper.left_out or 'none'}.",
-            [("normalisation",), ("fusion",), *((measure_name(aspect),) for aspect in shown)],
+            [("normalisation",), ("fusion",), *((full_metric_name(aspect),) for aspect in shown)],
             "ll" + "r" * len(shown),
             [[[Entry("rank correlation", bold=True), Entry(""), *ranks]], lines],
         )
@@ -293,7 +293,7 @@ def overview_table(report: Report) -> Table:
                 single = f"{gain.better_single} {figure(gain.singles[gain.better_single])}"
                 best = f"{cell_name(gain.best)} {figure(gain.best_value)}"
                 name = dataset.name + (" (!)" if warnings(dataset) else "")
-                words = (name, aspect.label_group, measure_name(aspect), single, best, gained(gain.comparison))
+                words = (name, aspect.label_group, full_metric_name(aspect), single, best, gained(gain.comparison))
                 lines.append([*map(Entry, words), Entry(verdict(gain.verdict))])
     header = ("dataset", "labels", "metric", "best single", "best fusion", "gain [95%]", "verdict")
     return Table("overview", "", [(name,) for name in header], "lllllrl", [lines])

@@ -58,6 +58,8 @@ def _answer(dataset: DatasetReport) -> list[str]:
 def _group(dataset: DatasetReport, group: str) -> list[Part]:
     """The single retrievers and the best cells, in percent, as mean(std) over the folds, and the gain of the best."""
     aspects = [aspect for aspect in dataset.aspects if aspect.label_group == group and aspect.ideal == "all"]
+    if not aspects:
+        return [Lines([f"{group} labels: no text has one"])]
     first = decisive(aspects)
     cells = {shown_cell(row.cell): row.values for row in dataset.rows if first in row.values}
     ranked = sorted(cells, key=lambda cell: -cells[cell][first].mean)

@@ -25,7 +25,7 @@ from jobs.settings.base import (
     SparkSettings,
     checked_dataset,
 )
-from jobs.settings.layers import Layer, layer_of, layer_of_one, left_out, merged, origin_of
+from jobs.settings.layers import Layer, is_set, layer_of, layer_of_one, left_out, merged, origin_of
 from jobs.settings.nightly import NightlySettings
 from jobs.settings.places import starting_at
 from jobs.settings.prepare import PrepareSettings, WorkSettings
@@ -51,7 +51,7 @@ def conf_file(name: str) -> Traversable:
     """A file of `conf`, by its name below that folder; also from a zip."""
     # A path in the file system or in a zip: both have a parent.
     packages = files("jobs").parent  # type: ignore[attr-defined]
-    # Installed, the folder is inside the public package; in a checkout it is beside the packages.
+    # Installed, the folder is inside the public package; in a checkout it is next to the packages.
     for folder in ("xmtc_fusion/conf", "conf"):
         file: Traversable = packages.joinpath(f"{folder}/{name}")
         if file.is_file():
@@ -172,7 +172,8 @@ NAMES: dict[str, Callable[[Config], object]] = {
     "nightly.watch.label_groups": _check_watched_groups,
     "nightly.checks.bounds": _check_bounds,
 }
-"""Settings that name retrievers, algorithms and metrics, which are looked up now and not when Spark is running."""
+"""Settings that name retrievers, algorithms and metrics. The names that a layer gives are looked up at once, not when
+Spark is running."""
 
 
 def _checked(layers: Sequence[Layer]) -> Config:
@@ -186,10 +187,12 @@ def _checked(layers: Sequence[Layer]) -> Config:
         raise _invalid(_explain(dict(item), layers) for item in error.errors()) from None
     unknown = []
     for setting, look_up in NAMES.items():
+        path = setting.split(".")
         try:
-            look_up(config)
+            if is_set(layers, path):
+                look_up(config)
         except ConfigError as error:
-            unknown.append(_line(origin_of(layers, setting.split(".")), f"{setting}: {error}"))
+            unknown.append(_line(origin_of(layers, path), f"{setting}: {error}"))
     if unknown:
         raise _invalid(unknown)
     return config

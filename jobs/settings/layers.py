@@ -74,6 +74,11 @@ def origin_of(layers: Sequence[Layer], path: Sequence[str | int]) -> str:
     return ", ".join(dict.fromkeys(filter(None, origins)))
 
 
+def is_set(layers: Sequence[Layer], path: Sequence[str | int]) -> bool:
+    """Whether some layer says something about a path; otherwise its value is the default."""
+    return any(_at(layer.values, path) is not ABSENT for layer in layers)
+
+
 def left_out(layers: Sequence[Layer]) -> dict[str, str]:
     """Retrievers that have settings of their own and are not chosen, with what brought these."""
     chosen: set[str] = set()

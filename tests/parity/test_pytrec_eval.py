@@ -85,7 +85,7 @@ def test_figures_are_equal(spark: SparkSession, made, tmp_path: Path) -> None:
         assert row["queries"] == TEXTS
 
 
-MEASURES = {
+METRICS = {
     "map": "map",
     "mrr": "recip_rank",
     "r-precision": "Rprec",
@@ -96,16 +96,16 @@ MEASURES = {
 
 @pytest.mark.parametrize("runs", [2, 3, 8])
 @pytest.mark.parametrize(("graded", "relevant_from"), [(False, 1), (True, 1), (True, 2)])
-def test_compat_reproduces_every_measure_with_ties(runs: int, graded: bool, relevant_from: int) -> None:
+def test_compat_reproduces_every_metric_with_ties(runs: int, graded: bool, relevant_from: int) -> None:
     """Half of the scores tie, some only in single precision, and ids order by their characters, last first."""
     data = many_ties(runs, runs, graded)
-    ours = our_figures(data, list(MEASURES), compat="trec_eval", relevant_from=relevant_from)
+    ours = our_figures(data, list(METRICS), compat="trec_eval", relevant_from=relevant_from)
     cuts = ",".join(map(str, (*CUTS, 1000)))
     wanted = {*("map", "recip_rank", "Rprec", "bpref"), *(f"{name}.{cuts}" for name in NAMES.values())}
     evaluator = pytrec_eval.RelevanceEvaluator(data.grades, wanted, relevant_from)
     for cell, ranking in data.rankings().items():
         of_texts = evaluator.evaluate(ranking).values()
-        for name, theirs in MEASURES.items():
+        for name, theirs in METRICS.items():
             expected = np.mean([figures[theirs] for figures in of_texts])
             assert ours[cell, name] == pytest.approx(expected, abs=1e-9), (cell, name)
 

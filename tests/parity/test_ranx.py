@@ -243,7 +243,7 @@ RANX = {
 @pytest.mark.parametrize("count", [2, 3, 8])
 @pytest.mark.parametrize("gain", ["linear", "exponential"])
 @pytest.mark.parametrize("relevant_from", [1, 2])
-def test_compat_reproduces_every_measure_of_single_runs_with_ties(count: int, gain: str, relevant_from: int) -> None:
+def test_compat_reproduces_every_metric_of_single_runs_with_ties(count: int, gain: str, relevant_from: int) -> None:
     """ranx sorts with numba's quicksort, whose result depends on the order of the labels it is given. Here that is
     ascending; in another order, or with the sets of its fusions, ties fall otherwise."""
     data = many_ties(count, count, graded=True)

@@ -20,7 +20,7 @@ from jobs.evaluation.schemas import DETAILS
 from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, write_tables
 
-MEASURES = ["ndcg@5", "precision@3"]
+METRICS = ["ndcg@5", "precision@3"]
 TEXTS = 150
 
 
@@ -51,7 +51,7 @@ def settings(relevant: list[set[int]], tmp_path_factory: pytest.TempPathFactory)
     return {
         **inputs,
         "grid.engine": "arrays",
-        "evaluate.metrics": MEASURES,
+        "evaluate.metrics": METRICS,
         "grid.cells": ["zmuv+combmnz", "zmuv+isr", "rank+isr"],
     }
 
@@ -104,10 +104,10 @@ def check_pairs(pairs: pd.DataFrame, compared: pd.DataFrame) -> None:
         ("single", "bm25", "single", "dense"),
     ]
     assert set(pairs["ideal"]) == {"all"}
-    assert len(pairs) == 6 * 3 * len(MEASURES)
+    assert len(pairs) == 6 * 3 * len(METRICS)
     key = list(pairs.columns[:9])
     both = pairs.merge(compared, on=key, suffixes=("", "_compared"))
-    assert len(both) >= 5 * 3 * len(MEASURES)
+    assert len(both) >= 5 * 3 * len(METRICS)
     for name in ("difference", "deviation", "p", "low", "high", "p_randomization"):
         assert (both[name] == both[f"{name}_compared"]).all(), name
 

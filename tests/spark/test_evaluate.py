@@ -20,7 +20,7 @@ from jobs.evaluation.result import Result
 from jobs.settings.config import Config, load_config
 from tests.lists import Text, of_group, random_relevant, random_texts, whole, write_tables
 
-MEASURES = ["ndcg@1", "ndcg@5", "precision@3"]
+METRICS = ["ndcg@1", "ndcg@5", "precision@3"]
 TEXTS = 60
 
 
@@ -37,7 +37,7 @@ def made() -> tuple[list[Text], list[set[int]]]:
 @pytest.fixture(scope="module")
 def settings(made: tuple[list[Text], list[set[int]]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     inputs = write_tables(tmp_path_factory.mktemp("tables"), *made, folds=3)
-    return {**inputs, "evaluate.metrics": MEASURES, "grid.normalizations": ["all", "borda-prose"]}
+    return {**inputs, "evaluate.metrics": METRICS, "grid.normalizations": ["all", "borda-prose"]}
 
 
 def configured(settings: dict[str, object], **more: object) -> Config:
@@ -65,8 +65,8 @@ def expected(made: tuple[list[Text], list[set[int]]], scope: str) -> dict[tuple,
                 else:
                     rankings[cell] = [x for x, _ in reference.fuse(of_group(text, view), *cell)]
             for cell, ranking in rankings.items():
-                for measure in MEASURES:
-                    metric, k = measure.split("@")
+                for metric in METRICS:
+                    metric, k = metric.split("@")
                     for ideal, number in (("all", len(relevant[q])), ("group", len(inside))):
                         # The two are one for all labels, and for a metric that looks at hits alone.
                         if ideal == "group" and (view == ALL or metric == "precision"):

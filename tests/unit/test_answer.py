@@ -108,7 +108,7 @@ def test_ties_are_counted_once_per_result_and_name_their_test() -> None:
 
 def test_what_has_the_same_figures_is_shown_once() -> None:
     one, other = Cell("zmuv", "combmnz"), Cell("max", "combsum")
-    first, same, deep = (Aspect("all", *measure) for measure in (("ndcg", 1), ("precision", 1), ("ndcg", 10)))
+    first, same, deep = (Aspect("all", *metric) for metric in (("ndcg", 1), ("precision", 1), ("ndcg", 10)))
     figures = {one: 0.5, other: 0.6}
     tail = first._replace(label_group="tail")
     means = {first: figures, same: dict(figures), deep: {one: 0.5, other: 0.7}, tail: figures}

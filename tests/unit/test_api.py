@@ -228,3 +228,14 @@ def test_large_files_go_to_spark(runs: Runs, judgements: dict[str, list[str]], t
     assert "spark.master" in str(why_spark(xf.load_config(settings={"spark.master": "local"}), given, None))
     elsewhere = Sources({"a": "s3://bucket/a.trec", "b": path}, path).addresses()
     assert "s3://" in str(why_spark(xf.load_config(), elsewhere, None))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("relevant", [["a"], ["a", "b"], []])
+def test_a_single_text(relevant: list[str], tmp_path: Path) -> None:
+    """Groups without a text, and figures that are all equal, have a table and a report."""
+    runs = {"x": {"t": {"a": 1.0, "b": 0.5}}, "y": {"t": {"b": 3.0, "a": 0.5}}}
+    result = xf.evaluate({"t": relevant}, runs, label_groups={"a": "head", "b": "tail"})
+    assert ("tail labels: no text has one" in result.table()) == ("b" not in relevant)
+    assert ("tail labels" in result._repr_html_()) == ("b" in relevant)
+    assert "all labels" in Path(result.report(str(tmp_path / "report"))).read_text()

@@ -53,7 +53,7 @@ def test_changes_are_those_of_the_texts(folders: tuple[str, str]) -> None:
     assert (found.before.name, found.after.name) == ("monday", "tuesday")
     tables = [pq.read_table(f"{path}/query_metrics.parquet").to_pylist() for path in folders]
     figures = [{(row["normalization"], row["fusion"], row["text_id"]): row for row in rows} for rows in tables]
-    assert len(found.changes) == 2 * 5  # two measures; two fused cells, one of all normalisations, two retrievers
+    assert len(found.changes) == 2 * 5  # two metrics; two fused cells, one of all normalisations, two retrievers
     for change in found.changes:
         key = f"{change.aspect.metric}@{change.aspect.k}"
         cell = (*change.cell,) if change.cell.normalization != "(any)" else ("zmuv", change.cell.fusion)
@@ -105,7 +105,7 @@ def test_other_texts_are_refused(folders: tuple[str, str], tmp_path: Path) -> No
     assert "| evaluate.details | True | False |" in change_markdown(without) and ">False<" in change_page(without)
 
 
-def test_other_cells_and_measures(folders: tuple[str, str], tmp_path: Path) -> None:
+def test_other_cells_and_metrics(folders: tuple[str, str], tmp_path: Path) -> None:
     """A fusion that reads ranks is the same under any normalisation; what one side lacks is named."""
     other = saved(tmp_path / "other", normalizations="max", fusions="combsum,isr", metrics="ndcg@5,ndcg@10")
     found = compared(folders[0], other)

@@ -164,8 +164,8 @@ def test_set_needs_a_key_and_a_value() -> None:
         parse_setting("fuse.top")
 
 
-def test_measures_have_one_name() -> None:
-    assert [str(measure) for measure in parse_metrics("P@5, nDCG@10,ndcg@10")] == ["precision@5", "ndcg@10"]
+def test_metrics_have_one_name() -> None:
+    assert [str(metric) for metric in parse_metrics("P@5, nDCG@10,ndcg@10")] == ["precision@5", "ndcg@10"]
 
 
 def test_a_name_is_registered_once() -> None:

@@ -209,7 +209,7 @@ def test_list_rows_make_the_same_texts_again() -> None:
     assert again.texts.judged.grade[again.texts.judged.labels.start[0] :][:2].tolist() == [1.0, 3.0]
 
 
-def test_decisive_measure() -> None:
-    measures = [Metric("precision", 20), Metric("ndcg", 5), Metric("ndcg", 10)]
-    assert decisive(measures) == Metric("ndcg", 10)
-    assert decisive(measures[:1]) == Metric("precision", 20)
+def test_decisive_metric() -> None:
+    metrics = [Metric("precision", 20), Metric("ndcg", 5), Metric("ndcg", 10)]
+    assert decisive(metrics) == Metric("ndcg", 10)
+    assert decisive(metrics[:1]) == Metric("precision", 20)

@@ -14,9 +14,9 @@ from jobs.reporting.formats import (
     cell_name,
     count,
     figure,
+    full_metric_name,
     gain,
     joined,
-    measure_name,
     p_value,
     p_values,
     plain,
@@ -72,7 +72,7 @@ def test_names() -> None:
     assert cell_name(Cell("zmuv", "gone")) == "zmuv+gone"
     assert shown_cell(Cell("zmuv", "isr")) == Cell("(any)", "isr")
     assert shown_cell(Cell("single", "isr")) == Cell("single", "isr")
-    assert measure_name(Aspect("tail", "ndcg", 5, "group")) == "nDCG@5 (group)"
+    assert full_metric_name(Aspect("tail", "ndcg", 5, "group")) == "nDCG@5 (group)"
 
 
 def test_counts() -> None:

@@ -141,7 +141,13 @@ def test_answers_without_a_script(report):
 
 @pytest.mark.parametrize(
     ("means", "start", "end"),
-    [([0.70, 0.77], 0.65, 0.80), ([0.2, 0.9], 0.0, 0.9), ([0.655, 0.658], 0.65, 0.66), ([0.0, 0.0], 0.0, 0.01)],
+    [
+        ([0.70, 0.77], 0.65, 0.80),
+        ([0.2, 0.9], 0.0, 0.9),
+        ([0.655, 0.658], 0.65, 0.66),
+        ([0.0, 0.0], 0.0, 0.01),
+        ([1.0, 1.0], 0.99, 1.0),
+    ],
 )
 def test_bars_start_where_their_difference_shows(means, start, end):
     assert scale(means) == pytest.approx((start, end))
@@ -152,9 +158,9 @@ def test_a_scale_that_does_not_start_at_zero_says_so(report):
 
 
 def test_a_page_stays_below_three_megabytes():
-    """Many datasets, measures and texts: details go, figures stay."""
-    measures = [(metric, k) for metric in ("ndcg", "precision") for k in (1, 3, 5, 10, 20, 50)]
-    aspects = [Aspect(group, *measure) for group in ("tail", "head", "all") for measure in measures]
+    """Many datasets, metrics and texts: details go, figures stay."""
+    metrics = [(metric, k) for metric in ("ndcg", "precision") for k in (1, 3, 5, 10, 20, 50)]
+    aspects = [Aspect(group, *metric) for group in ("tail", "head", "all") for metric in metrics]
     sample = sample_report(4)
     dataset = sample.datasets[3]
     rows = tuple(

@@ -13,7 +13,7 @@ from fusion.statistics.significance import Paired
 from fusion.statistics.signs import blocks_of
 from fusion.statistics.tally import hit_weights
 
-MEASURES = [Metric("ndcg", 1), Metric("ndcg", 5), Metric("precision", 5)]
+METRICS = [Metric("ndcg", 1), Metric("ndcg", 5), Metric("precision", 5)]
 TEXTS, COLUMNS, BLOCKS, VECTORS = 2500, 4, 256, 20_000
 
 
@@ -51,7 +51,7 @@ class Sample:
 
 
 def new_sums() -> PairedSums:
-    return PairedSums(("tail",), MEASURES, COLUMNS, BLOCKS, VECTORS, 7)
+    return PairedSums(("tail",), METRICS, COLUMNS, BLOCKS, VECTORS, 7)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def sample() -> Sample:
 
 
 def test_what_has_the_same_figures_is_counted_once() -> None:
-    metrics = [*MEASURES, Metric("precision", 1)]
+    metrics = [*METRICS, Metric("precision", 1)]
     same_as = distinct_aspects(("tail", "all"), metrics)
     assert len(same_as) == 4 * 2 + 4
     assert [str(aspect) for aspect in dict.fromkeys(same_as.values())] == [
@@ -130,7 +130,7 @@ def test_randomization_agrees_with_the_t_test(sample: Sample) -> None:
 
 def test_no_randomization_without_blocks_or_vectors() -> None:
     for blocks, vectors in [(0, 1000), (16, 0)]:
-        sums = PairedSums(("tail",), MEASURES, 2, blocks, vectors, 0)
+        sums = PairedSums(("tail",), METRICS, 2, blocks, vectors, 0)
         assert sums.randomization(sums.aspects[0], 0, 1) is None
 
 

@@ -132,5 +132,5 @@ def test_strategies_are_no_cells_of_the_grid(report: Report) -> None:
 @pytest.mark.parametrize(
     ("objective", "name"), [("ndcg@10", "nDCG@10"), ("0.5*ndcg@10+0.5*precision@1", "0.5*nDCG@10+0.5*P@1")]
 )
-def test_objectives_are_written_as_measures_are(objective: str, name: str) -> None:
+def test_objectives_are_written_as_metrics_are(objective: str, name: str) -> None:
     assert objective_name(objective) == name

@@ -187,8 +187,8 @@ def test_gain_beside_single_retrievers() -> None:
     assert (line["fusion"].text, line["verdict"].text) == (str(gain.best), gain.verdict.outcome)
     assert line["gain"].text == gained(gain.comparison)
     assert line["folds"].text == "<0.001"
-    measures = [line[1].text for block in table.blocks for line in block]
-    assert "nDCG@5 (group)" in measures and "P@5 (group)" not in measures
+    metrics = [line[1].text for block in table.blocks for line in block]
+    assert "nDCG@5 (group)" in metrics and "P@5 (group)" not in metrics
     assert gained(Comparison(0.0123)) == "+1.2"
     assert gained(Comparison(-0.01, -0.02, -0.0001)) == f"{MINUS}1.0 [{MINUS}2.0, +0.0]"
 

@@ -59,7 +59,7 @@ function rowChart(width, rows, low, high, unit, title, tickText = (tick) => tick
   return [bottom + 40, [scale, lines, named]];
 }
 
-/** A heading for each group, then a row for each of its measures. */
+/** A heading for each group, then a row for each of its metrics. */
 function rowsByGroup(set, row) {
   return GROUPS.flatMap((group, i) => {
     const rows = aspectsOf(set, [group]).map((aspect) => row(aspect, i)).filter(Boolean);
@@ -104,7 +104,7 @@ function heatBar(left, y, low, high, lowest, title, below) {
 }
 
 function drawGrid(set, width) {
-  const aspect = aspectOf(set, state.gridGroup, MEASURES.find((measure) => measureName(measure) === state.gridMeasure));
+  const aspect = aspectOf(set, state.gridGroup, METRICS.find((metric) => metricName(metric) === state.gridMetric));
   const value = (row) => row.values[aspect.index];
   const cells = aspect ? fusedOf(set).filter((row) => value(row) && set.fusions.includes(row.fusion)) : [];
   if (!cells.length) return "This dataset has no such figures.";
@@ -187,7 +187,7 @@ function gainRow(set, aspect, i) {
   const { comparison, best, verdict, told, single } = gain;
   const { difference, low, high } = comparison;
   return {
-    label: measureName(aspect),
+    label: metricName(aspect),
     note: points(difference),
     strong: told,
     draw: (x, y) => [
@@ -222,7 +222,7 @@ function drawCeiling(set, width) {
     if (!known(ceiling) || !best) return null;
     const { mean } = best.values[aspect.index];
     return {
-      label: measureName(aspect),
+      label: metricName(aspect),
       note: `${percent(mean)} of ${percent(ceiling)}`,
       draw: (x, y) => [box(x(0), y - 5, x(mean) - x(0), 10, { class: "bar-fill" }), line(x(ceiling), y - 8, x(ceiling), y + 8, { class: "stroke" })],
       lines: () => [

@@ -46,9 +46,9 @@ const GROUPS = distinct(ASPECTS.map((aspect) => aspect.group)).sort((a, b) => (b
 const byGroup = (one, other) => GROUPS.indexOf(one) - GROUPS.indexOf(other);
 /** The groups that share out the labels. */
 const PARTS = GROUPS.length > 1 ? GROUPS.filter((group) => group !== "all") : GROUPS;
-const MEASURES = [...new Map(ASPECTS.map((aspect) => [measureName(aspect), aspect])).values()];
-const DECISIVE = MEASURES.find((measure) => measureName(measure) === "nDCG@10") ??
-  MEASURES.filter((measure) => measure.metric === "ndcg").at(-1) ?? MEASURES.at(-1);
+const METRICS = [...new Map(ASPECTS.map((aspect) => [metricName(aspect), aspect])).values()];
+const DECISIVE = METRICS.find((metric) => metricName(metric) === "nDCG@10") ??
+  METRICS.filter((metric) => metric.metric === "ndcg").at(-1) ?? METRICS.at(-1);
 const NARROW = innerWidth < 640;
 
 /** What the reader has chosen; the address keeps what differs from these. */
@@ -56,14 +56,14 @@ const state = {
   dataset: 0,
   ideal: IDEALS.includes("all") ? "all" : IDEALS[0],
   groups: GROUPS,
-  measures: MEASURES.map(measureName).filter((name) => !NARROW || name === measureName(DECISIVE) || name === "P@1"),
+  metrics: METRICS.map(metricName).filter((name) => !NARROW || name === metricName(DECISIVE) || name === "P@1"),
   words: "",
   normalization: "",
   fusion: "",
   sort: null,
   paper: false,
   gridGroup: GROUPS[0],
-  gridMeasure: DECISIVE && measureName(DECISIVE),
+  gridMetric: DECISIVE && metricName(DECISIVE),
   bandGroups: GROUPS[0],
   bandCut: null,
   rankGroup: GROUPS[0],
@@ -73,16 +73,16 @@ const state = {
 };
 const dataset = () => report.datasets[state.dataset];
 
-/** The aspect of a group and a measure with the chosen ideal, or with that of all labels where it has no other. */
+/** The aspect of a group and a metric with the chosen ideal, or with that of all labels where it has no other. */
 function aspectOf(set, group, { metric, k }) {
   const found = set.aspects.filter((aspect) => aspect.group === group && aspect.metric === metric && aspect.k === k);
   return found.find((aspect) => aspect.ideal === state.ideal) ?? found.find((aspect) => aspect.ideal === "all");
 }
-const aspectsOf = (set, groups, measures = MEASURES) =>
-  groups.flatMap((group) => measures.map((measure) => aspectOf(set, group, measure)).filter(Boolean));
+const aspectsOf = (set, groups, metrics = METRICS) =>
+  groups.flatMap((group) => metrics.map((metric) => aspectOf(set, group, metric)).filter(Boolean));
 const gainOf = (set, aspect) => set.gains.find((gain) => gain.aspect === aspect.index);
 const bestOf = (set, aspect) => set.rows.find((row) => row.values[aspect.index]?.best);
 const singlesOf = (set) => set.rows.filter((row) => row.single);
 const fusedOf = (set) => set.rows.filter((row) => !row.single);
-/** Sorted by the decisive measure of the most important group. */
+/** Sorted by the decisive metric of the most important group. */
 const usualSort = () => ({ key: aspectOf(dataset(), GROUPS[0], DECISIVE)?.index ?? 0, descending: true });

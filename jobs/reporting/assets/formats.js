@@ -2,7 +2,7 @@
 
 // ---- Words and numbers, by the rules of jobs/reporting/formats.py
 
-const METRICS = {
+const METRIC_NAMES = {
   ndcg: "nDCG", precision: "P", recall: "R", map: "MAP", mrr: "MRR", f1: "F1", "hit-rate": "hit rate",
   "r-precision": "R-precision", psp: "PSP", psndcg: "PSnDCG", "macro-precision": "macro P", "macro-recall": "macro R",
   "macro-f1": "macro F1",
@@ -31,6 +31,6 @@ const interval = ({ low, high }, digits = 1) => (known(low) && known(high) ? `[$
 const gained = (comparison, digits = 1) => [points(comparison.difference, digits), interval(comparison, digits)].filter(Boolean).join(" ");
 const pValue = (p) => (!known(p) ? NONE : p < 0.001 ? "<0.001" : p.toFixed(3));
 const effectSize = (effect) => (known(effect) ? effect.toFixed(2).replace("-", "−") : NONE);
-const measureName = ({ metric, k }) => `${METRICS[metric] ?? metric}${k ? `@${k}` : ""}`;
-const aspectName = (aspect) => `${aspect.group} ${measureName(aspect)}`;
+const metricName = ({ metric, k }) => `${METRIC_NAMES[metric] ?? metric}${k ? `@${k}` : ""}`;
+const aspectName = (aspect) => `${aspect.group} ${metricName(aspect)}`;
 const spanOf = (low, high) => (low === high ? count(low) : `${count(low)}–${count(high)}`);

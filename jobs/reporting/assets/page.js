@@ -59,7 +59,7 @@ function buildTableControls() {
     select("Normalisation", [["", "all"], ...normalizations], state.normalization, choose("normalization", renderBody)),
     select("Fusion", [["", "all"], ...itself(distinct(rows.map((row) => row.fusion)))], state.fusion, choose("fusion", renderBody)),
     checks("Labels", "groups", GROUPS, renderTable),
-    checks("Metrics", "measures", MEASURES.map(measureName), renderTable),
+    checks("Metrics", "metrics", METRICS.map(metricName), renderTable),
     ...(report.datasets.some((set) => set.paper) ? [check("the paper's numbers", state.paper, choose("paper", renderTable))] : []),
     h("button", { type: "button", click: downloadTable }, "Download CSV"),
     latex,
@@ -69,7 +69,7 @@ function buildTableControls() {
 function buildFigureControls() {
   at("grid").querySelector(".controls").append(
     select("Labels", itself(GROUPS), state.gridGroup, choose("gridGroup", () => renderChart("grid"))),
-    select("Metric", itself(MEASURES.map(measureName)), state.gridMeasure, choose("gridMeasure", () => renderChart("grid"))),
+    select("Metric", itself(METRICS.map(metricName)), state.gridMetric, choose("gridMetric", () => renderChart("grid"))),
   );
   const ranked = distinct(report.datasets.flatMap((set) => set.rankings.map((ranking) => ranking.label_group)));
   if (ranked.length) at("ranks").querySelector(".controls").append(

@@ -1,7 +1,7 @@
 // ---- The table
 
-const shownMeasures = () => MEASURES.filter((measure) => state.measures.includes(measureName(measure)));
-const shownAspects = () => aspectsOf(dataset(), GROUPS.filter((group) => state.groups.includes(group)), shownMeasures());
+const shownMetrics = () => METRICS.filter((metric) => state.metrics.includes(metricName(metric)));
+const shownAspects = () => aspectsOf(dataset(), GROUPS.filter((group) => state.groups.includes(group)), shownMetrics());
 const warnings = (set) => set.warnings.map((text) => h("span", { class: "warning" }, `⚠ ${text}`));
 const theirsOf = (row, aspect) => (state.paper ? dataset().paper?.rows[row.index][aspect.index] : null);
 
@@ -42,7 +42,7 @@ function renderHead() {
     h("tr", {},
       head("normalization", "norm.", { class: "name", title: "normalisation" }),
       head("fusion", "fusion", { class: "name" }),
-      aspects.map((aspect, i) => head(aspect.index, measureName(aspect), { class: startsGroup(aspects, i) && "first" }))));
+      aspects.map((aspect, i) => head(aspect.index, metricName(aspect), { class: startsGroup(aspects, i) && "first" }))));
 }
 
 function tableCell(row, aspect, first) {
@@ -125,7 +125,7 @@ function tableLatex() {
   const line = (words) => `${words.join(" & ")} \\\\`;
   return [
     `\\begin{tabular}{ll${"r".repeat(aspects.length)}}`, "\\toprule",
-    line(["", "", ...heads]), line(["norm.", "fusion", ...aspects.map((aspect) => tex(measureName(aspect)))]), "\\midrule",
+    line(["", "", ...heads]), line(["norm.", "fusion", ...aspects.map((aspect) => tex(metricName(aspect)))]), "\\midrule",
     ...shownRows().map((row) => line([tex(row.normalization), tex(row.fusion), ...aspects.map((aspect) => cell(row.values[aspect.index]))])),
     "\\bottomrule", "\\end{tabular}", "",
   ].join("\n");
