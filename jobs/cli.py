@@ -143,8 +143,10 @@ def retrieve(config: Config) -> None:
 
 def run(config: Config) -> None:
     from jobs.evaluation import pipeline as job
+    from jobs.reporting.report import check_charts
     from jobs.reporting.terminal import summary
 
+    check_charts(config.report)
     _check_places(config, lambda: _check_dataset(config), lambda: _check_retrievers(config))
     print(summary(job.run(None, config), job.with_results(config)))
     job.announce(config, job.REPORT)

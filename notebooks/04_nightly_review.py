@@ -59,7 +59,7 @@ def write_lists(chosen: str, skill: float) -> None:
 def night(run_id: str, **settings: str) -> None:
     """Job `nightly`; in production, `xmtc-fusion nightly --config conf/nightly.yaml`."""
     asked = {"datasets": [f"{work}/packages.yaml"], "run_id": run_id, **settings}
-    config = {"work.path": work, "report.figures": False, **{f"nightly.{name}": asked[name] for name in asked}}
+    config = {"work.path": work, **{f"nightly.{name}": asked[name] for name in asked}}
     nights.append(xf.nightly(xf.load_config(settings=config)))
     print(nights[-1])
 

@@ -58,7 +58,6 @@ class Site:
             "grid.cells": ["zmuv+combmnz", "rank+isr"],
             "evaluate.randomizations": 0,
             "evaluate.examples": 0,
-            "report.figures": False,
             "work.path": str(self.work),
             "nightly.drift.overlap": 0.5,
             **{key.replace("__", "."): value for key, value in settings.items()},

@@ -39,7 +39,7 @@ def steps(folder: Path, more: str = "") -> list[str]:
         f"retrieve {dataset} --work {second.parent} --retrievers bm25-labels",
         f"evaluate {tables} --output {folder}/results",
         f"fuse {tables} --normalizations zmuv --fusions combmnz --output {folder}/fused",
-        f"report --results {folder}/results --output {folder}/report --set report.figures=false",
+        f"report --results {folder}/results --output {folder}/report",
     ]
     return [f"{command} {more}" for command in commands]
 

@@ -146,7 +146,7 @@ class Evaluation:
         from jobs.storage.folders import result_folder
 
         with result_folder(output_settings(path, overwrite), self.config) as folder:
-            job.write(self._report, folder, job.can_draw(self.config.report))
+            job.write(self._report, folder, self.config.report.figures)
         return f"{path}/{job.PAGE}"
 
     def __repr__(self) -> str:

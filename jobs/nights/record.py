@@ -209,4 +209,4 @@ def _report(history: History, config: Config, night: Night, folder: ResultFolder
     """Datasets with grids of their own have no report in common; the night has its verdict all the same."""
     if night.datasets:
         of_night = night_report(report.assembled(config), night)
-        report.write(of_night, folder, report.can_draw(config.report), [("Night by night", TREND)])
+        report.write(of_night, folder, config.report.figures, [("Night by night", TREND)])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from fusion import __version__
+from fusion.errors import SetupError
 from jobs.engines.credentials import job
 from jobs.evaluation.result import read_results
 from jobs.reporting import charts, printing
@@ -15,7 +16,6 @@ from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.markdown import report_markdown
 from jobs.reporting.page import page
 from jobs.reporting.tables import file_names
-from jobs.runtime.log import log
 from jobs.settings.base import OutputSettings
 from jobs.settings.config import Config
 from jobs.settings.sections import ReportSettings
@@ -30,11 +30,12 @@ def run(config: Config) -> str:
     """Write the report; where its page is."""
     if config.report.compare:
         return compare(config)[0]
+    check_charts(config.report)
     output = config.output if config.output.path else place(config)
     check_output(output)
     with stage_line("report", output.path) as counts, result_folder(output, config) as folder:
         report = assembled(config)
-        write(report, folder, can_draw(config.report))
+        write(report, folder, config.report.figures)
         counts["datasets"] = len(report.datasets)
     return f"{output.path}/{PAGE}"
 
@@ -69,22 +70,18 @@ def place(config: Config) -> OutputSettings:
     return OutputSettings(path=path, mode="overwrite")
 
 
+def check_charts(settings: ReportSettings) -> None:
+    """Refuse charts as files where they cannot be drawn."""
+    if settings.figures and find_spec("matplotlib") is None:
+        raise SetupError("report.figures needs Matplotlib, which is not installed: pip install '.[report]'")
+
+
 def assembled(config: Config) -> Report:
     """All that the configured results have to show."""
     settings = config.report
     every = read_results(settings.results or [Workspace.of(config).results])
     datasets = tuple(DatasetReport(result, settings.test, settings.alpha) for result in every)
     return Report(settings.title, datasets, settings.test, settings.alpha, __version__)
-
-
-def can_draw(settings: ReportSettings) -> bool:
-    """Whether charts are to be drawn as files."""
-    if settings.figures != "auto":
-        return settings.figures
-    if find_spec("matplotlib") is None:
-        log("no charts as files: they need pip install '.[report]'")
-        return False
-    return True
 
 
 def write(report: Report, folder: ResultFolder, with_charts: bool, beside: Sequence[tuple[str, str]] = ()) -> None:

@@ -101,8 +101,8 @@ class ReportSettings(Section):
     random signs over all texts, likewise."""
     alpha: float = Field(0.05, gt=0, lt=1)
     """The level of the tests."""
-    figures: Literal["auto", True, False] = "auto"
-    """Whether charts are also written as files for papers (needs the extra [report]); auto: if they can be drawn."""
+    figures: bool = False
+    """Whether charts are also written as files for papers; needs the extra [report]."""
 
 
 class StorageSettings(Section):

@@ -16,10 +16,9 @@ from tests.doc_blocks import OURS, ROOT, blocks, commands, examples, lay_out
 
 BIN = Path(sys.executable).parent
 SMALLER = {
-    "run": "prepare.limit=400 prepare.folds=2 evaluate.randomizations=100 report.figures=false",
+    "run": "prepare.limit=400 prepare.folds=2 evaluate.randomizations=100",
     "retrieve": "prepare.limit=400 prepare.folds=2",
     "tune": "prepare.limit=400 prepare.folds=2 evaluate.randomizations=100",
-    "report": "report.figures=false",
     "explain": "prepare.limit=400 prepare.folds=2",
 }
 """Settings that make a command quick; what it does is the same."""

@@ -25,7 +25,7 @@ def command(tmp_path: Path) -> list[str]:
     settings = write_tables(tmp_path, random_texts(rng, 150), random_relevant(rng, 150), folds=2)
     inputs = {key.split(".")[1]: value for key, value in settings.items()}
     (tmp_path / "sample.yaml").write_text(yaml.safe_dump({"dataset": "sample", "inputs": inputs}))
-    chosen = ["grid.cells=[zmuv+combmnz]", "report.figures=false"]
+    chosen = ["grid.cells=[zmuv+combmnz]"]
     options = [word for setting in chosen for word in ("--set", setting)]
     places = ["--datasets", str(tmp_path / "sample.yaml"), "--work", str(tmp_path / "work"), "--master", "local[2]"]
     return [

@@ -21,7 +21,7 @@ def command(tmp_path: Path) -> list[str]:
     settings = write_tables(tmp_path, random_texts(rng, 300), random_relevant(rng, 300), folds=2)
     inputs = {key.split(".")[1]: value for key, value in settings.items()}
     (tmp_path / "sample.yaml").write_text(yaml.safe_dump({"dataset": "sample", "inputs": inputs}))
-    options = ["--set", "grid.engine=local", "--set", "report.figures=false", "--log-format", "keyvalue"]
+    options = ["--set", "grid.engine=local", "--log-format", "keyvalue"]
     places = ["--datasets", str(tmp_path / "sample.yaml"), "--work", str(tmp_path / "work"), "--run-id", "tonight"]
     return [sys.executable, "-m", "jobs.cli", "nightly", *places, *options]
 

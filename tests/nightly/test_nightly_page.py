@@ -13,7 +13,7 @@ from tests.doc_blocks import OURS, ROOT, commands, examples
 from tests.nights import Site, good_texts
 
 PAGE = ROOT / "docs" / "nightly.md"
-QUICK = ["--set", "report.figures=false", "--set", "evaluate.randomizations=0", "--set", "grid.cells=[zmuv+combmnz]"]
+QUICK = ["--set", "evaluate.randomizations=0", "--set", "grid.cells=[zmuv+combmnz]"]
 NIGHTS = ("2026-03-02", "2026-03-04")
 
 

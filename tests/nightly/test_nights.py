@@ -405,7 +405,7 @@ def test_wrong_settings(site: Site) -> None:
 
 def test_exit_codes_of_the_command(tmp_path: Path, texts: Texts, capsys: pytest.CaptureFixture[str]) -> None:
     site = Site(tmp_path, texts)
-    chosen = ["grid.cells=[zmuv+combmnz]", "report.figures=false", "evaluate.randomizations=0", "evaluate.examples=0"]
+    chosen = ["grid.cells=[zmuv+combmnz]", "evaluate.randomizations=0", "evaluate.examples=0"]
     options = [word for setting in chosen for word in ("--set", setting)]
     places = ["--datasets", str(site.dataset), "--work", str(site.work)]
     assert main(["nightly", "--run-id", "good", *places, *options]) == 0

@@ -180,7 +180,7 @@ def start(
     namespace: str, site: Site, run_id: str, environment: dict[str, str], lease: int = 3
 ) -> subprocess.Popen[str]:
     """A night on a machine of its own: another network, another host name."""
-    chosen = ["grid.cells=[zmuv+combmnz]", "report.figures=false", "evaluate.randomizations=0", "evaluate.examples=0"]
+    chosen = ["grid.cells=[zmuv+combmnz]", "evaluate.randomizations=0", "evaluate.examples=0"]
     chosen += [f"nightly.history={PLACE}", f"nightly.lease={lease}"]
     options = [word for setting in chosen for word in ("--set", setting)]
     job = [sys.executable, "-m", "jobs.cli", "nightly", "--run-id", run_id, "--datasets", str(site.dataset)]

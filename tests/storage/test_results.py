@@ -54,7 +54,7 @@ def test_the_way_from_runs_to_a_report(s3: Any, inputs: dict[str, object], capsy
     put(f"s3://{BUCKET}/mine.yaml", configured(inputs, output__path=None, output__mode="error").to_yaml().encode())
     common = ["--config", f"s3://{BUCKET}/mine.yaml"]
     assert main(["evaluate", *common, "--output", OUT]) == 0, capsys.readouterr().err
-    assert main(["report", "--results", OUT, "--set", "report.figures=false"]) == 0, capsys.readouterr().err
+    assert main(["report", "--results", OUT]) == 0, capsys.readouterr().err
     assert main(["fuse", *common, "--set", "grid.cells=[zmuv+combmnz]", "--output", f"{OUT}2"]) == 0
     results = plain_objects(s3, "out/")
     assert {"metrics.csv", "metrics.parquet", "run.json", "config.yaml", "report/index.html"} <= set(results)
@@ -270,7 +270,7 @@ def test_secrets_are_nowhere(
     from jobs.reporting import report
 
     evaluate.run(None, config)
-    report.run(with_settings(config, {"report.results": [OUT], "output.path": None, "report.figures": False}))
+    report.run(with_settings(config, {"report.results": [OUT], "output.path": None}))
     run_stage("stage", f"s3://{BUCKET}/work/d/stage", config.model_dump(mode="json"), lambda folder: {})
     said = capfd.readouterr()
     written = {name: s3.get_object(Bucket=BUCKET, Key=name)["Body"].read() for name in keys(s3) if name != "mine.yaml"}

@@ -42,7 +42,7 @@ AGAIN = ["--mode", "overwrite"]
 FASTER = {
     "evaluate": [*AGAIN, "--set", "evaluate.randomizations=100"],
     "fuse": AGAIN,
-    "report": [*AGAIN, "--set", "report.figures=false"],
+    "report": AGAIN,
 }
 
 

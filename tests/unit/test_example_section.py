@@ -102,7 +102,7 @@ def test_results_on_disk_are_shown(tmp_path: Path) -> None:
     judgements = {"a": ["x"], "b": ["y"]}
     runs = {"bm25": {"a": {"y": 2.0, "x": 1.0}, "b": {"y": 1.0}}, "dense": {"a": {"x": 2.0}, "b": {"x": 2.0, "y": 1.0}}}
     xf.evaluate(judgements, runs, metrics="ndcg@2").save(str(tmp_path / "out"))
-    xf.report(str(tmp_path / "out"), str(tmp_path / "report"), {"report.figures": False})
+    xf.report(str(tmp_path / "out"), str(tmp_path / "report"))
     html = (tmp_path / "report" / "index.html").read_text()
     assert '<section id="examples"' in html and f"{SIGN} x" in html
     assert "Texts most helped" in (tmp_path / "report" / "report.md").read_text()

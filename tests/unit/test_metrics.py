@@ -483,7 +483,7 @@ def test_the_report_takes_every_metric(sample: Sample, tmp_path: Path) -> None:
     """Also those that only some cells have, that have no cut-off, and no figure per text."""
     metrics = [f"{entry.name}@5" if entry.cutoff == "needed" else entry.name for entry in METRICS]
     metrics += ["recall@2:8:2", "macro-f1@1:5:2"]
-    settings = {"evaluate.details": True, "evaluate.randomizations": 100, "report.figures": False}
+    settings = {"evaluate.details": True, "evaluate.randomizations": 100}
     training = {n: [n % 50, n % 7] for n in range(60)}
     found = sample.evaluate(metrics=metrics, training=training, settings=settings)
     page = Path(found.report(str(tmp_path / "report"))).read_text()
@@ -498,7 +498,7 @@ def test_the_report_takes_every_metric(sample: Sample, tmp_path: Path) -> None:
 
 
 def test_metrics_of_labels_alone_have_a_report_too(sample: Sample, tmp_path: Path) -> None:
-    settings = {"evaluate.details": True, "evaluate.randomizations": 100, "report.figures": False}
+    settings = {"evaluate.details": True, "evaluate.randomizations": 100}
     found = sample.evaluate(metrics=["coverage@5"], settings=settings)
     assert Path(found.report(str(tmp_path / "report"))).exists()
     assert found.best("coverage@5").cell == ("zmuv", "combmnz")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fusion.errors import InputError, OutputError
+from fusion.errors import InputError, OutputError, SetupError
 from jobs.cli import main
 from jobs.evaluation import pipeline
 from jobs.reporting import report
@@ -25,6 +25,7 @@ def test_one_report_of_two_datasets_and_the_same_bytes_again(tmp_path: Path) -> 
         write_results(tmp_path / "b", FOLDS, dataset="Eurlex-4K"),
     ]
     settings = {"report.results": results, "output.path": str(tmp_path / "report"), "output.mode": "overwrite"}
+    settings["report.figures"] = True
     assert report.run(load_config(None, settings)) == f"{tmp_path / 'report'}/index.html"
     first = plain_files(tmp_path / "report")
     assert {"index.html", "report.md", "all-tables.tex", "sample.tex", "sample.csv", "eurlex-4k.csv"} <= set(first)
@@ -40,20 +41,19 @@ def test_one_report_of_two_datasets_and_the_same_bytes_again(tmp_path: Path) -> 
     assert plain_files(tmp_path / "report") == first
 
 
-def test_figures_can_be_left_out(tmp_path: Path) -> None:
-    settings = {
-        "report.results": [write_results(tmp_path / "a", FOLDS)],
-        "report.figures": False,
-        "output.path": str(tmp_path / "report"),
-    }
+def test_charts_are_files_where_they_are_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"report.results": [write_results(tmp_path / "a", FOLDS)], "output.path": str(tmp_path / "report")}
     report.run(load_config(None, settings))
     assert "index.html" in plain_files(tmp_path / "report")
     assert not (tmp_path / "report" / "figures").exists()
+    monkeypatch.setattr(report, "find_spec", lambda name: None)
+    with pytest.raises(SetupError, match=r"report\.figures needs Matplotlib"):
+        report.run(load_config(None, {**settings, "report.figures": True}))
 
 
 def test_the_report_lies_with_its_results(tmp_path: Path) -> None:
     """A second result does not replace the report of the first one."""
-    work = {"work.path": str(tmp_path / "work"), "dataset": "sample", "report.figures": False}
+    work = {"work.path": str(tmp_path / "work"), "dataset": "sample"}
     (tmp_path / "work" / "sample").mkdir(parents=True)
     usual = write_results(tmp_path / "work" / "sample" / "results", FOLDS)
     other = write_results(tmp_path / "other", FOLDS)
@@ -73,7 +73,7 @@ def test_the_report_lies_with_its_results(tmp_path: Path) -> None:
 def test_nothing_is_lost_by_an_error(tmp_path: Path) -> None:
     good, other = write_results(tmp_path / "a", FOLDS), write_results(tmp_path / "b", FOLDS, fuse__top=12)
     out = str(tmp_path / "report")
-    report.run(load_config(None, {"report.results": [good], "report.figures": False, "output.path": out}))
+    report.run(load_config(None, {"report.results": [good], "output.path": out}))
     before = plain_files(tmp_path / "report")
     mixed = {"report.results": f"{good},{other}", "output.path": out, "output.mode": "overwrite"}
     with pytest.raises(InputError, match=r"fuse\.top"):
@@ -111,7 +111,7 @@ def test_results_that_lost_something_are_refused(
             for file in place.iterdir():
                 folder.write_bytes(file.name, file.read_bytes())
         place = (results / "metrics.parquet").resolve().parent
-    command = ["report", "--results", str(results), "--set", "report.figures=false"]
+    command = ["report", "--results", str(results)]
     assert main([*command, "--output", str(tmp_path / "whole")]) == 0
     if damage is None:
         (place / name).unlink()
@@ -126,7 +126,7 @@ def test_results_that_lost_something_are_refused(
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = write_results(tmp_path / "a", FOLDS)
     out = str(tmp_path / "report")
-    more = ["--set", "report.figures=false", "--test", "queries"]
+    more = ["--test", "queries"]
     assert main(["report", "--results", results, "--output", out, *more]) == 0
     assert f"{out}/index.html" in capsys.readouterr().out
     assert main(["report", "--results", str(tmp_path / "nowhere"), "--output", f"{out}2"]) == 3
