@@ -14,10 +14,10 @@ Tokens that are too short are dropped, then stop words, and the rest is stemmed 
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal
 
 from fusion.errors import SetupError
@@ -27,6 +27,8 @@ they this to was will with"""
 STOP_WORDS = {"none": frozenset[str](), "english": frozenset(_LUCENE.split())}
 """For English, Lucene's classic list."""
 
+HOLD_MARKS = range(0x300, 0x20000), range(0xE0000, 0xE1000)
+"""Where Unicode has its marks: to look at every character of it would take half a second of every process."""
 _PLAIN = re.compile(r"[^\W_]+")
 """The expression above, for texts without marks: the same tokens, several times faster."""
 
@@ -66,7 +68,7 @@ class Tokenizer:
 @lru_cache(maxsize=1)
 def _marks() -> tuple[frozenset[str], re.Pattern[str]]:
     """All marks, and the expression with the marks spelt out, since Python's `re` knows no Unicode categories."""
-    marks = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M"]
+    marks = [chr(code) for code in chain(*HOLD_MARKS) if unicodedata.category(chr(code))[0] == "M"]
     return frozenset(marks), re.compile(rf"[^\W_]+(?:[{''.join(marks)}]+[^\W_]*)*")
 
 

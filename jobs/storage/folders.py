@@ -155,16 +155,20 @@ class ResultFolder:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.column_names)
-        writer.writerows(map(csv_cells, zip(*map(_csv_fields, table.columns), strict=True)))
+        writer.writerows(zip(*map(_csv_fields, table.columns), strict=True))
         self.write_text(f"{name}.csv", text.getvalue())
 
 
 def _csv_fields(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column; a list as JSON, which every program can read."""
+    """The cells of a column; a list as JSON, which every program can read. A value that repeats is looked at once."""
     values: list[Any] = column.to_pylist()
-    if not pa.types.is_list(column.type):
+    if pa.types.is_list(column.type):
+        values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+    elif not pa.types.is_string(column.type):
         return values
-    return [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+    distinct = list(dict.fromkeys(values))
+    cells = dict(zip(distinct, csv_cells(distinct), strict=True))
+    return [cells[value] for value in values]
 
 
 @contextmanager

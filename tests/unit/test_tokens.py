@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.errors import SetupError
-from fusion.retrieval.tokens import STOP_WORDS, Tokenizer, _stemmer
+from fusion.retrieval.tokens import HOLD_MARKS, STOP_WORDS, Tokenizer, _stemmer
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,8 @@ def test_tokens_are_runs_of_letters_digits_and_marks(text: str) -> None:
         else:
             runs.append("")
     assert Tokenizer()(text) == [run for run in runs if run]
+
+
+def test_no_mark_lies_elsewhere() -> None:
+    marks = (code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M")
+    assert not [code for code in marks if not any(code in held for held in HOLD_MARKS)]
