@@ -39,6 +39,46 @@ class WorkerMemory:
                 self.growth = max(self.growth, size - self._first.setdefault(worker, size))
 
 
+class TreeMemory:
+    """What a process and all that it has started hold together inside the block, in bytes."""
+
+    def __init__(self, process: int, seconds: float = 0.2) -> None:
+        self.peak = 0
+        self._process = process
+        self._seconds = seconds
+        self._done = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> TreeMemory:
+        self._watcher.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(self._seconds):
+            self.peak = max(self.peak, sum(resident_bytes(process) for process in _tree(self._process)))
+
+
+def _tree(root: int) -> list[int]:
+    """A process and those below it."""
+    below: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        below.setdefault(parent, []).append(int(stat.parent.name))
+    tree = [root]
+    for process in tree:
+        tree += below.get(process, [])
+    return tree
+
+
 def _workers() -> list[Path]:
     """The Python workers that descend from this process."""
     found = []
