@@ -84,8 +84,8 @@ def paired_t_of_sums(pairs: int, total: int, squares: int, unit: float) -> Paire
 def paired_t_of_many_sums(pairs: int, total: Ints, squares: Ints, unit: float) -> ManyPaired:
     """The same test for many sums over the same number of pairs, with the same results to the bit."""
     if pairs < 2:
-        unknown = np.full(len(total), math.nan)
-        return ManyPaired(pairs, unit * total if pairs else unknown, *[unknown] * 6)
+        unknown: Floats = np.full(len(total), math.nan)
+        return ManyPaired(pairs, unit * total / pairs if pairs else unknown, *[unknown] * 6)
     # Python's whole numbers have no end, and their ratio is exactly rounded.
     exact_total, exact_squares = total.astype(object), squares.astype(object)
     variance = (pairs * exact_squares - exact_total * exact_total) / (pairs * (pairs - 1))
