@@ -83,6 +83,11 @@ class Parting:
         return ((base.astype(np.int64) * 2 + half_of(place)) * self.classes + number).astype(np.int32)
 
     @property
+    def halves(self) -> Parting:
+        """The same with halves and without classes."""
+        return replace(self, limits={})
+
+    @property
     def classes(self) -> int:
         return 1 + max(map(len, (self.limits or {}).values()), default=0)
 
@@ -239,6 +244,20 @@ FEATURES = Reading(feature_names, feature_matrix)
 BANDS = Reading(lambda retrievers, trained: band_columns(retrievers), band_matrix)
 
 
+def read_batches(rows: pa.Table, layout: Layout, train_texts: TrainTexts | None) -> Iterator[Batch]:
+    """List rows in this process as batches of texts by id, which know how frequent their labels are."""
+    problems = Problems()
+    ordered = rows.take(pc.sort_indices(rows, [("text_id", "ascending")])).combine_chunks()
+    for table in whole_keys(iter(ordered.to_batches(max_chunksize=ROWS_AT_ONCE)), ["text_id"]):
+        batch = read_texts(table, layout, problems)
+        if problems:
+            raise problems.error()
+        if batch is not None:
+            if train_texts is not None:
+                train_texts.attach(batch)
+            yield batch
+
+
 def feature_rows(
     rows: pa.Table,
     layout: Layout,
@@ -248,17 +267,8 @@ def feature_rows(
     reading: Reading = FEATURES,
 ) -> dict[str, FeatureRows]:
     """By view, the rows that fusions learn from: of texts that have a relevant label in the view."""
-    problems = Problems()
     found: dict[str, list[FeatureRows]] = {view: [] for view in views}
-    ordered = rows.take(pc.sort_indices(rows, [("text_id", "ascending")])).combine_chunks()
-    for table in whole_keys(iter(ordered.to_batches(max_chunksize=ROWS_AT_ONCE)), ["text_id"]):
-        batch = read_texts(table, layout, problems)
-        if problems:
-            raise problems.error()
-        if batch is None:
-            continue
-        if train_texts is not None:
-            train_texts.attach(batch)
+    for batch in read_batches(rows, layout, train_texts):
         place = places_of(batch.text_id, parting.seed)
         base = parting.base(batch.text_id, batch.fold).astype(np.int64)
         counted = {

@@ -233,12 +233,17 @@ CHOICES_SCHEMA = pa.schema(
         ("best_test_choice", pa.string()),
         ("best_test_value", pa.float64()),
         ("deployed", pa.bool_()),
+        ("held_out_value", pa.float64()),
+        ("tied", pa.bool_()),
+        ("bands_lost", pa.string()),
     ]
 )
 """What each strategy of `tune` chose on validation texts; `validation_value` is the objective there: of a learned
 fusion, on texts that it had not learned from. Fold -1: over all folds. `deployed` marks, among those, what the model
-file holds for the label group, which is what a report recommends. The best test choice is the fixed cell that is best
-on the test texts, an optimistic figure that nothing depends on."""
+file holds for the label group, which is what a report recommends. Also for those alone: the objective on validation
+texts that had no part in the choice, whether it is not significantly different from that of the best strategy, and the
+frequency bands, by training texts and with commas, that are lost to the best single retriever of the band. The best
+test choice is the fixed cell that is best on the test texts, an optimistic figure that nothing depends on."""
 LEARNING_CURVE_SCHEMA = pa.schema(
     [
         ("label_group", pa.string()),

@@ -31,6 +31,7 @@ from jobs.reporting.formats import (
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.model import OF_TEXTS, By, LabelChange, Recommendation, Slice, Standing, Verdict, group_order
 from jobs.reporting.parts import Entry, Table
+from jobs.reporting.safety import safety_line
 from jobs.reporting.tables import tested
 
 REGRET_RULE = (
@@ -40,8 +41,9 @@ REGRET_RULE = (
 
 
 MODEL_RULE = (
-    "what the model file of `tune` holds for each label group: the strategy that did best on texts held out from its "
-    "choice, or the one that tune.deploy names"
+    "what the model file of `tune` holds for each label group: of the strategies that are not significantly different "
+    "from the best one, the best that loses in no band of label frequency, if there is one, all on texts held out from "
+    "the choice; or the one that tune.deploy names"
 )
 
 
@@ -184,6 +186,8 @@ def loss_lines(dataset: DatasetReport) -> list[str]:
         if standing.best_losses:
             best = f"{cell_name(standing.best)}, the winner of {full_metric_name(standing.aspect)}"
             lines.append(f"{group}: {best}, loses on {losing_words(standing.best_losses)}")
+        if standing.safety is not None:
+            lines.append(f"{group}: {safety_line(standing.safety, cell_name(standing.cell))}")
     return lines
 
 

@@ -173,6 +173,19 @@ class Slice:
 
 
 @dataclass(frozen=True)
+class Safety:
+    """Of a label group: the frequency bands that the deployed strategy loses on validation texts that had no part in
+    it, and the best strategy that loses none."""
+
+    lost: tuple[str, ...]
+    objective: str
+    safe: Cell | None
+    """The deployed one itself, another one, or none."""
+    cost: float
+    """What that one is behind the deployed one, in the objective on the same texts."""
+
+
+@dataclass(frozen=True)
 class Standing:
     """Where the recommended cell stands in the decisive aspect of a label group."""
 
@@ -197,6 +210,8 @@ class Standing:
     """Against every single retriever, from the rarest labels and the fewest labels per text on."""
     best_slices: tuple[Slice, ...] = ()
     """The same of the best cell, where that is another one."""
+    safety: Safety | None = None
+    """Of a strategy: what validation texts say about labels of every frequency."""
 
     @property
     def losses(self) -> tuple[Slice, ...]:

@@ -38,6 +38,7 @@ from jobs.reporting.model import (
     decisive,
     group_order,
 )
+from jobs.reporting.safety import safety_of
 from jobs.settings.sections import Test
 
 
@@ -202,7 +203,8 @@ def recommendation(
         }
         slices = [_slices(one, standing, of_bands, sizes, alpha) for one in (cell, standing.best)]
         of_best = slices[1] if standing.best != cell else ()
-        standings.append(replace(standing, choice=choice, slices=slices[0], best_slices=of_best))
+        safety = safety_of(choices, group)
+        standings.append(replace(standing, choice=choice, slices=slices[0], best_slices=of_best, safety=safety))
     winners = {aspect: least_regret.winners[aspect][0] for aspect in distinct_aspects(means)}
     cells = {standing.aspect.label_group: standing.cell for standing in standings}
     regrets = [means[aspect][winner] - means[aspect][cells[aspect.label_group]] for aspect, winner in winners.items()]

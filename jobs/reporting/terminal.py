@@ -19,6 +19,7 @@ from jobs.reporting.formats import cell_name, count, figure, input_count_text, p
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.model import Gain, decisive
 from jobs.reporting.parts import Entry, Group, Lines, Part, Table, Text
+from jobs.reporting.safety import safety_line
 from jobs.reporting.strategies import curve_lines, optimism_lines, strategy_table
 from jobs.settings.config import Config
 from jobs.storage.folders import as_table, escape, one_line
@@ -52,7 +53,13 @@ def _answer(dataset: DatasetReport) -> list[str]:
     ]
     unseen = unseen_lines(dataset)[:1] if dataset.unseen else []
     losing = [line for _, line in sorted(losses)[:1]]
-    return [headline(dataset), *losing, *unseen, *addition_lines(dataset)]
+    safe = [
+        f"{line[0].upper()}{line[1:]}."
+        for standing in standings
+        if standing.safety is not None and standing.safety.lost
+        for line in [safety_line(standing.safety, cell_name(standing.cell))]
+    ]
+    return [headline(dataset), *losing, *safe, *unseen, *addition_lines(dataset)]
 
 
 def _group(dataset: DatasetReport, group: str) -> list[Part]:

@@ -161,7 +161,9 @@ class TuneSettings(Section):
     curve: list[int] = Field([50, 100, 200, 500, 1000, 2000, 5000])
     """Numbers of validation texts for which the learning curve is drawn; [] for none."""
     deploy: str = AUTO
-    """The strategy that the model file holds: one of the above, or auto, the best one on held-out validation texts."""
+    """The strategy that the model file holds: one of the above, or auto. auto: of those that are not significantly
+    different from the best one, the best that loses to a single retriever in no band of label frequency, if there is
+    one; all on held-out validation texts."""
     seed: int = Field(0, ge=0)
     """The seed of all choices by chance."""
 

@@ -35,6 +35,8 @@ class Choice:
     held_out: float | None = None
     """The objective on the half of the texts that had no part in the choice, each half once."""
     option: int = 0
+    halves: Mapping[int, Model] = field(default_factory=dict)
+    """What was chosen or learned on the other half of the texts, by the codes of the texts held out; over all folds."""
 
 
 @dataclass
@@ -125,7 +127,12 @@ def choose(
                 best = best_of(values, family)
                 others = [best_of(of_half, family) for of_half in halves]
                 held_out = (halves[0][others[1]] * texts[0] + halves[1][others[0]] * texts[1]) / sum(texts)
-                choices.append(Choice(strategy, fold, name, ChosenCell(best), values[best], held_out))
+                of_halves = {
+                    validation.parting.halves.code(base, half, 0): ChosenCell(others[1 - half])
+                    for base in bases
+                    for half in (0, 1)
+                }
+                choices.append(Choice(strategy, fold, name, ChosenCell(best), values[best], held_out, halves=of_halves))
     return choices
 
 

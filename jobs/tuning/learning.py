@@ -42,6 +42,11 @@ Train = Callable[[FeatureRows, Sequence[str], Sequence[Any]], Iterator[Model]]
 """From rows, the names of their features and options to one model per option."""
 
 
+def first_labels(objective: Objective) -> int:
+    """How many first labels of a text count in it, at most."""
+    return max((metric.deepest for metric in objective.metrics if metric.deepest), default=USUAL_K)
+
+
 class Kind(NamedTuple):
     """A way to learn, with the options of which the best is found on held-out texts."""
 
@@ -62,7 +67,7 @@ def kinds_of(
     strategies: Sequence[Cell], settings: TuneSettings, retrievers: Sequence[str] = (), training_texts: float = 0.0
 ) -> list[Kind]:
     """The learned ones among strategies. `training_texts`: how many a fold has."""
-    k = max((metric.deepest for metric in settings.goal.metrics if metric.deepest), default=USUAL_K)
+    k = first_labels(settings.goal)
 
     def logistic(rows: FeatureRows, features: Sequence[str], options: Sequence[Any]) -> Iterator[Model]:
         return train_logistic(rows.matrix, rows.relevant, features, options)
@@ -115,6 +120,8 @@ class Learned(NamedTuple):
     option: int
     held_out: tuple[float, ...] | None
     """The objective by option; None where nothing could be held out."""
+    halves: tuple[Mapping[int, Model], ...] = ()
+    """By option, what was learned from the other half, by the codes of the texts that it was held out from."""
 
 
 @dataclass(frozen=True)
@@ -156,9 +163,9 @@ class Learner:
         learned = {}
         for kind in self.kinds:
             for name, of_views in rows[kind.reading].items():
-                values = held_out.get((kind.cell, name))
-                option = kind.usual if values is None else max(range(len(values)), key=lambda o: values[o])
-                learned[kind.cell, name] = Learned(self.trained(kind, of_views, option), option, values)
+                values, halves = held_out.get((kind.cell, name), (None, ()))
+                option = kind.usual if values is None else best_option(values)
+                learned[kind.cell, name] = Learned(self.trained(kind, of_views, option), option, values, halves)
         return learned
 
     def trained(self, kind: Kind, rows: FeatureRows, option: int) -> Model:
@@ -169,11 +176,12 @@ class Learner:
 
     def _held_out(
         self, lists: ListRows[Any], bases: tuple[int, ...], rows: Mapping[Reading, Mapping[str, FeatureRows]]
-    ) -> dict[tuple[Cell, str], tuple[float, ...]]:
-        """How models do on the half of the texts that they have not learned from, by option."""
-        halves = replace(self.parting, limits={})
+    ) -> dict[tuple[Cell, str], tuple[tuple[float, ...], tuple[Mapping[int, Model], ...]]]:
+        """How models do on the half of the texts that they have not learned from, by option, and these models."""
+        halves = self.parting.halves
         strategies: dict[Cell, Strategy] = {}
         asked: dict[tuple[Cell, str], list[Cell]] = {}
+        tested: dict[tuple[Cell, str], tuple[Mapping[int, Model], ...]] = {}
         for kind in self.kinds:
             models: list[dict[str, dict[int, Model]]] = [{} for _ in kind.options]
             for name, of_views in rows[kind.reading].items():
@@ -189,6 +197,7 @@ class Learner:
                     ):
                         for view in self.together[name]:
                             of_option.setdefault(view, {}).update({halves.code(b, half, 0): model for b in bases})
+                tested[kind.cell, name] = tuple(of_option[self.together[name][0]] for of_option in models)
             for o, of_option in enumerate(models):
                 if set(of_option) == set(self.evaluation.views):
                     strategies[variant(kind.cell, o)] = Strategy(of_option)
@@ -199,5 +208,10 @@ class Learner:
         for (kind_cell, name), cells in asked.items():
             values = tried.values(Texts(bases), self.together[name])
             if all(cell in values for cell in cells):
-                found[kind_cell, name] = tuple(values[cell] for cell in cells)
+                found[kind_cell, name] = tuple(values[cell] for cell in cells), tested[kind_cell, name]
         return found
+
+
+def best_option(values: Sequence[float]) -> int:
+    """The number of the greatest value; of equal ones, the first."""
+    return max(range(len(values)), key=lambda option: values[option])

@@ -16,6 +16,7 @@ from fusion.tuning.search import Objective
 from fusion.types import Array
 from jobs.evaluation.schemas import CHOICES_SCHEMA, LEARNING_CURVE_SCHEMA, table_of
 from jobs.tuning.choosing import Choice, Families
+from jobs.tuning.deploying import HeldOut
 from jobs.tuning.learning import Learner, variant
 from jobs.tuning.validation import Texts, Tried, Validation, best_of
 from udfs.tuning import FeatureRows
@@ -55,15 +56,18 @@ def choices_table(
     texts: Mapping[tuple[int, str], int],
     figures: TestFigures,
     objective: Objective,
+    *,
     deployed: Mapping[str, Choice],
+    held: Mapping[str, Mapping[Cell, HeldOut]],
 ) -> pa.Table:
     """One row per fold, label group and strategy. `texts`: validation texts by fold and view; `deployed`: by view, the
-    choice that the model file holds."""
+    choice that the model file holds; `held`: by set of views, how strategies did on texts that had no part in them."""
 
     def rows() -> Iterator[dict[str, Any]]:
         for choice in choices:
             for view in together[choice.name]:
                 overall = choice.fold == ANY_FOLD
+                of_choice = held.get(choice.name, {}).get(choice.strategy) if overall else None
                 best, best_value = figures.mean_best(view) if overall else figures.best(choice.fold, view)
                 yield {
                     "fold": choice.fold,
@@ -77,6 +81,9 @@ def choices_table(
                     "best_test_choice": None if best is None else str(best),
                     "best_test_value": best_value,
                     "deployed": choice is deployed[view],
+                    "held_out_value": None if of_choice is None else of_choice.value,
+                    "tied": None if of_choice is None else of_choice.tied,
+                    "bands_lost": None if of_choice is None or of_choice.lost is None else ", ".join(of_choice.lost),
                 }
 
     order = {str(choice.strategy): n for n, choice in enumerate(choices)}

@@ -27,7 +27,8 @@ from jobs.settings.config import Config, with_settings
 from jobs.settings.sections import AUTO
 from jobs.storage.workspace import TEST
 from jobs.tuning.choosing import Choice, Families, choose, strategy_models, try_cells, views_together
-from jobs.tuning.learning import Kind, Learned, Learner, kinds_of
+from jobs.tuning.deploying import HeldOut, best_choice, held_out
+from jobs.tuning.learning import Kind, Learned, Learner, best_option, kinds_of
 from jobs.tuning.tables import (
     Models,
     TestFigures,
@@ -121,15 +122,16 @@ class Tuner:
         strategies = {cell: Strategy(models) for cell, models in strategy_models(of_folds, self.together).items()}
         figures = self._test_figures(strategies, complete(curve, self.evaluation.views, list(self.validation.serving)))
         texts = self._texts(tried)
-        deployed = self._deployed(choices)
+        held = self._held_out(choices)
+        deployed = self._deployed(choices, held)
         by_size = {size: dict.fromkeys(self.validation.serving, size) for size in sizes}
         by_size[0] = {fold: self.validation.texts(fold) for fold in self.validation.serving}
         curves = curve_table(list(strategies), by_size if settings.curve else {}, figures, self.evaluation.views)
         return Tuned(
             Tuning(strategies, self.train_texts, self.validation.test_parting),
-            choices_table(choices, self.together, texts, figures, settings.goal, deployed),
+            choices_table(choices, self.together, texts, figures, settings.goal, deployed=deployed, held=held),
             curves,
-            self._model(choices, deployed),
+            self._model(choices, deployed, held),
             {view: str(choice.strategy) for view, choice in deployed.items()},
             choices,
         )
@@ -181,10 +183,12 @@ class Tuner:
                 found = [of_fold[kind.cell, name] for of_fold in learned.values()]
                 values = [of_fold.held_out for of_fold in found if of_fold.held_out is not None]
                 means = [sum(column) / len(values) for column in zip(*values, strict=True)]
-                option = max(range(len(means)), key=lambda o: means[o]) if means else kind.usual
+                option = best_option(means) if means else kind.usual
                 value = means[option] if means else None
                 model = learner.trained(kind, of_views, option)
-                choices.append(Choice(kind.cell, ANY_FOLD, name, model, value, value, option))
+                # Where several folds learned from a text's other half, any of them will do.
+                halves = {code: held for of in found if of.halves for code, held in of.halves[option].items()}
+                choices.append(Choice(kind.cell, ANY_FOLD, name, model, value, value, option, halves))
         return choices
 
     def _test_figures(self, strategies: Mapping[Cell, Strategy], curve: Mapping[Cell, Strategy]) -> TestFigures:
@@ -215,17 +219,37 @@ class Tuner:
             for view in self.evaluation.views
         }
 
-    def _deployed(self, choices: Sequence[Choice]) -> dict[str, Choice]:
+    def _held_out(self, choices: Sequence[Choice]) -> dict[str, dict[Cell, HeldOut]]:
+        """By set of views, how each strategy does on texts that had no part in its choice."""
+        overall = [choice for choice in choices if choice.fold == ANY_FOLD and choice.halves]
+        if not overall:
+            return {}
+        lists = self.validation.collected(tuple(self.validation.places), self.config.tune.texts).collect()
+        return held_out(
+            lists=lists,
+            evaluation=self.evaluation,
+            parting=self.validation.parting.halves,
+            train_texts=self.train_texts,
+            objective=self.config.tune.goal,
+            together=self.together,
+            choices=overall,
+        )
+
+    def _deployed(self, choices: Sequence[Choice], held: Mapping[str, Mapping[Cell, HeldOut]]) -> dict[str, Choice]:
         """By view, the choice over all folds of the strategy that is asked for, or of the best on held-out texts."""
         wanted = self.config.tune.deployed
         deployed = {}
         for name, views in self.together.items():
             mine = [c for c in choices if c.fold == ANY_FOLD and c.name == name and wanted in (None, c.strategy)]
-            best = max(mine, key=lambda choice: -1.0 if choice.held_out is None else choice.held_out)
-            deployed.update(dict.fromkeys(views, best))
+            deployed.update(dict.fromkeys(views, best_choice(mine, held.get(name, {}))))
         return deployed
 
-    def _model(self, choices: Sequence[Choice], deployed: Mapping[str, Choice]) -> str:
+    def _model(
+        self,
+        choices: Sequence[Choice],
+        deployed: Mapping[str, Choice],
+        held: Mapping[str, Mapping[Cell, HeldOut]],
+    ) -> str:
         grid = self.config.grid
         models: dict[str, tuple[Cell, Model]] = {
             view: (choice.strategy, choice.model) for view, choice in deployed.items()
@@ -235,7 +259,16 @@ class Tuner:
             if choice.fold == ANY_FOLD:
                 for view in self.together[choice.name]:
                     described = {"strategy": str(choice.strategy), "choice": str(choice.model)}
-                    evidence[view].append({**described, "validation": choice.value, "held_out": choice.held_out})
+                    of_choice = held.get(choice.name, {}).get(choice.strategy)
+                    lost = None if of_choice is None or of_choice.lost is None else list(of_choice.lost)
+                    evidence[view].append(
+                        {
+                            **described,
+                            "validation": choice.value,
+                            "held_out": choice.held_out,
+                            "bands_lost": lost,
+                        }
+                    )
         about = {
             "dataset": self.config.dataset,
             "objective": str(self.config.tune.goal),
