@@ -98,7 +98,7 @@ setup(
     package_data={
         **{name: ["py.typed"] for name in PACKAGES},
         CONF: ["*.yaml", "datasets/*.yaml", "paper/*", "published/*", "schedules/*"],
-        DATA: ["debtags/*.md", "debtags/*.gz"],
+        DATA: ["debtags/*.md", "debtags/*.gz", "notices/*"],
         "jobs.reporting": ["assets/*"],
         "jobs.engines": ["*.properties"],
     },

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -204,6 +204,18 @@ def nightly_action(config: Config, words: Sequence[str], dataset: str | None, be
         raise ConfigError(f"nightly {' '.join(words)}: expected one of {', '.join(HELP['nightly'].actions)}")
 
 
+def init(config: Config, file: str, given: Mapping[str, Any]) -> None:
+    """Write a configuration for a file of texts; what is not given of its columns is guessed."""
+    from jobs.datasets import guess as job
+
+    columns = {name: given[f"prepare.columns.{name}"] for name in job.COLUMNS if f"prepare.columns.{name}" in given}
+    content, lines = job.run(file, config.output.path, columns)
+    print("\n".join(lines), end="\n\n", file=sys.stderr if config.output.path is None else sys.stdout)
+    print(content, end="")
+    if config.output.path is not None:
+        print(f"\nWritten to {config.output.path}. Next: xmtc-fusion run --config {config.output.path}")
+
+
 def doctor(config: Config) -> None:
     from jobs.engines import doctor as job
 
@@ -291,6 +303,8 @@ def _run(arguments: argparse.Namespace, config: Config) -> None:
     configure_storage(config)
     if getattr(arguments, "action", None):
         nightly_action(config, arguments.action, arguments.dataset, arguments.because)
+    elif arguments.job == "init":
+        init(config, arguments.file, settings_of(arguments))
     else:
         JOBS[arguments.job](config)
     if arguments.job in STAGED:

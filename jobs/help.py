@@ -33,6 +33,7 @@ SPELLED = {
     "log.file": "--log",
     "log.format": "--log-format",
     "output.path": "--output",
+    "prepare.columns.text_id": "--id",
     "work.path": "--work",
 }
 """Options that are not called by the last part of their setting, which is too general, or has a usual name."""
@@ -40,6 +41,7 @@ LOG = ["log.file", "log.format"]
 FUSED = ["fuse.model", "fuse.top", "fuse.format"]
 STAGES = ["prepare.folder", "work.path", "spark.master"]
 RESULTS = ["output.path", "output.mode"]
+COLUMNS = [f"prepare.columns.{name}" for name in ("text_id", "text", "labels")]
 INPUTS = ["inputs.candidates", "inputs.judgements", "inputs.label_groups", "inputs.folds"]
 ENGINE = ["grid.scope", "grid.engine"]
 FUSION = [*INPUTS, "grid.normalizations", "grid.fusions", "grid.cells", *ENGINE, *RESULTS, "spark.master"]
@@ -121,6 +123,7 @@ DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label
 or on Spark, and say which fusion is best."""
 
 EPILOG = """examples:
+  xmtc-fusion init my.csv --output my.yaml
   xmtc-fusion run --config conf/datasets/debtags.yaml
   xmtc-fusion evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/
   xmtc-fusion report --results out/ --output report/
@@ -143,9 +146,19 @@ class JobHelp(NamedTuple):
     """Those that have an option."""
     actions: Sequence[str] = ()
     """What a job can do next to its main work, each with its words."""
+    file: str = ""
+    """What the file is that a job takes as its first word."""
 
 
 HELP = {
+    "init": JobHelp(
+        "a configuration for a file of texts of your own",
+        "Look at the beginning of a file (JSON lines, CSV, TSV, Parquet; also .gz), guess which columns hold ids,\n"
+        "texts and labels, and write the configuration that 'run' and 'fit' take. Says what was guessed, and why.",
+        ["init my.csv --output my.yaml", "init my.jsonl.gz --text title,abstract --labels subjects"],
+        [*COLUMNS, "output.path"],
+        file="the file of texts",
+    ),
     "evaluate": JobHelp(
         "metrics of every chosen cell, from candidates and judgements",
         "Fuse ranked lists by every chosen cell (a normalisation with a fusion), and compare the rankings with the\n"
@@ -324,6 +337,8 @@ def make_parser() -> argparse.ArgumentParser:
         job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
         job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
         job.add_argument("--debug", action="store_true", help="show the stack trace of an error")
+        if about.file:
+            job.add_argument("file", metavar="FILE", help=about.file)
         if about.actions:
             job.add_argument("action", nargs="*", metavar="ACTION", help=f"or: {', '.join(about.actions)}")
             job.add_argument("--dataset", metavar="NAME", help="for rerun and accept: one dataset of the night")

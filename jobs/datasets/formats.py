@@ -1,9 +1,9 @@
 """The formats of published datasets: one function per format, registered under the name that users write.
 
-Formats `jsonl` and `parquet`: records whose columns the settings name.
+Formats `jsonl`, `csv` and `parquet`: records whose columns the settings name.
 
-A text has a list of labels, as names or as numbers. The optional label file has a column with the same labels, and
-names, alternative names and descriptions; lines of names without columns are labels by their numbers.
+A text has a list of labels, as names or as numbers, or a string of them. The optional label file has a column with the
+same labels, and names, alternative names and descriptions; lines of names without columns are labels by their numbers.
 
 Format `lines-ids`: a line of text, a line of label numbers, and a file of label names.
 
@@ -53,18 +53,23 @@ from jobs.datasets.readers import (
     all_parts,
     reader,
 )
-from jobs.datasets.records import ReadRecords, json_records, parquet_records, record_texts
+from jobs.datasets.records import ReadRecords, json_records, parquet_records, record_texts, separated_records
 from jobs.engines.engine import Engine
 from jobs.settings.prepare import Columns, Part, PrepareSettings, paths_of
 from udfs.datasets.pickles import SAMPLE_LABELS, sample_texts_step
-from udfs.datasets.records import LABELS
-from udfs.datasets.texts import WHITE, Text, checked_ids, checked_names
+from udfs.datasets.records import LABELS, SEPARATORS, elements
+from udfs.datasets.texts import Text, checked_ids, checked_names
 from udfs.splits import files_of
 
 
 @reader("jsonl", columns=True)
 def jsonl(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
     return _generic(engine, settings, json_records)
+
+
+@reader("csv", columns=True)
+def separated(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
+    return _generic(engine, settings, separated_records)
 
 
 @reader("parquet", columns=True)
@@ -100,16 +105,12 @@ def lines_ids(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
     return _dataset(aligned_texts(engine, settings, lambda labels: parse), names)
 
 
-SEPARATORS = {"space": r"\s+", "tab": r"\t", "comma": ","}
-
-
 @reader("lines-names", label_lines=True)
 def lines_names(engine: Engine[Any], settings: PrepareSettings) -> RawDataset:
-    separator = re.compile(SEPARATORS[settings.label_separator], re.ASCII)
+    separator = SEPARATORS[settings.label_separator or "space"]
 
     def parse(line: str) -> Text:
-        words = (word.strip(WHITE) for word in separator.split(line))
-        return Text(None, checked_names(word for word in words if word))
+        return Text(None, checked_names(elements(line, separator)))
 
     names = read_label_file(engine, settings, "label")
     return _dataset(aligned_texts(engine, settings, lambda labels: parse), names)

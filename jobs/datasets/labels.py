@@ -10,13 +10,16 @@ import pyarrow.compute as pc
 
 from fusion.errors import ConfigError, InputError
 from jobs.datasets.readers import LineFiles
-from jobs.datasets.records import TABLE, Asked, json_records, parquet_records
+from jobs.datasets.records import TABLE, Asked, json_records, parquet_records, separated_records, separator_of
 from jobs.engines.engine import Engine
 from jobs.settings.prepare import Columns, PrepareSettings, paths_of
 from udfs.datasets.prepared import first_problems
-from udfs.datasets.records import AS_LABELS, LabelColumns
+from udfs.datasets.records import AS_LABELS, SEPARATORS, LabelColumns
+from udfs.datasets.separated import DELIMITERS
 from udfs.datasets.texts import WHITE, line_step
 
+SEPARATED = ("csv", "tsv")
+"""Endings of label files that are separated values."""
 Keys = Literal["position", "label"]
 """How labels are found: by their place in the file (label numbers), or by the label that stands there."""
 
@@ -32,7 +35,7 @@ class LabelFile:
 
 def is_plain(path: str) -> bool:
     """Whether a label file is lines of names, not records."""
-    return _suffix(path) not in ("json", "jsonl", "ndjson", "parquet") and not path.startswith(TABLE)
+    return _suffix(path) not in ("json", "jsonl", "ndjson", "parquet", *SEPARATED) and not path.startswith(TABLE)
 
 
 def read_label_file(
@@ -66,11 +69,22 @@ def _from_records(
     """Records, whose columns are fixed by the format or named by the settings."""
     columns = fixed or settings.columns
     wanted = LabelColumns(
-        columns.label if keys == "label" else None, columns.name, columns.alt_names, columns.description
+        columns.label if keys == "label" else None,
+        columns.name,
+        columns.alt_names,
+        columns.description,
+        separator_of(settings) or (SEPARATORS["single"] if _suffix(path) in SEPARATED else None),
+    )
+    asked = Asked(
+        paths_of(settings, path),
+        settings.label_encoding,
+        wanted,
+        AS_LABELS,
+        delimiter=DELIMITERS["tab" if _suffix(path) == "tsv" else settings.delimiter],
     )
     is_table = path.startswith(TABLE) or _suffix(path) == "parquet"
-    read = parquet_records if is_table else json_records
-    records = read(engine, Asked(paths_of(settings, path), settings.label_encoding, wanted, AS_LABELS))
+    read = parquet_records if is_table else separated_records if _suffix(path) in SEPARATED else json_records
+    records = read(engine, asked)
     if keys == "position" and not records.count:
         raise ConfigError(f"the rows of {records.source} have no order, so they cannot be found by label number")
     rows = _checked(engine.collect(records.rows), keys, settings)

@@ -1,4 +1,4 @@
-"""Records with named fields as rows of an engine: JSON lines, Parquet files, or a catalog table."""
+"""Records with named fields as rows of an engine: JSON lines, CSV, Parquet files, or a catalog table."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from fusion.errors import ConfigError, InputError
 from jobs.datasets.readers import REMEDY, TEXT_KEY, LineFiles, all_parts
 from jobs.engines.engine import Engine
 from jobs.settings.prepare import Columns, Encoding, Part, PrepareSettings, paths_of
-from udfs.datasets.records import Fields, TextColumns, parquet_step, partition_values, table_step
+from udfs.datasets.records import SEPARATORS, Fields, TextColumns, parquet_step, partition_values, table_step
+from udfs.datasets.separated import DELIMITERS, count_separated_step, header_of, separated_step
 from udfs.datasets.texts import AS_TEXTS, Form, line_step
-from udfs.splits import files_of, parquet_splits, table_of
+from udfs.splits import Split, files_of, numbered, parquet_splits, splits_of, table_of
 from udfs.steps import spark_type
 
 TABLE = "table:"
@@ -51,6 +52,8 @@ class Asked:
     form: Form
     offset: int = 0
     """The position of the first record."""
+    delimiter: str = ","
+    """What is between the columns of CSV files."""
 
 
 ReadRecords = Callable[[Engine[Any], Asked], Records]
@@ -61,6 +64,28 @@ def json_records(engine: Engine[Any], asked: Asked) -> Records:
     lines = LineFiles.of(engine, asked.paths, blank=False)
     step = line_step(asked.columns.of_line, asked.form, asked.encoding, asked.offset, blank=False)
     return Records(engine.files(lines.table, step), lines.count, lines.source)
+
+
+def separated_records(engine: Engine[Any], asked: Asked) -> Records:
+    """CSV files, each with a first line that names its columns."""
+    source = ", ".join(asked.paths)
+    files = files_of(asked.paths, REMEDY)
+    for file in files:
+        try:
+            names = header_of(file.name, asked.delimiter, asked.encoding)
+        except ValueError as error:
+            raise InputError(f"{file.name} {error}") from None
+        _check_columns(dict.fromkeys(names, pa.string()), file.name, asked.columns.fields)
+    whole = table_of([Split(file.name, 0, None) for file in files])
+    counted = engine.collect(engine.files(whole, count_separated_step(asked.delimiter, asked.encoding)))
+    splits = numbered(splits_of(iter(counted.to_batches())))
+    total = sum(split.rows or 0 for split in splits)
+    if not total:
+        raise InputError(f"{source} is empty")
+    step = separated_step(
+        asked.columns.fields, asked.columns, asked.form, asked.delimiter, asked.encoding, asked.offset
+    )
+    return Records(engine.files(table_of(splits), step), total, source)
 
 
 def parquet_records(engine: Engine[Any], asked: Asked) -> Records:
@@ -92,6 +117,8 @@ def _check_columns(kinds: dict[str, pa.DataType], source: str, fields: Fields) -
             f"it has {', '.join(kinds) or 'none'} (prepare.columns says what they are called)"
         )
     for name in fields.names:
+        if name in fields.lists and fields.separator is not None:
+            continue
         if name in kinds and _is_list(kinds[name]) != (name in fields.lists):
             wanted = "a list" if name in fields.lists else "a single value"
             raise InputError(f"{source}: column {name!r} is {_type_name(kinds[name])}, expected {wanted}")
@@ -106,6 +133,12 @@ def _type_name(kind: pa.DataType) -> str:
         return spark_type(kind)
     except KeyError:
         return str(kind)
+
+
+def separator_of(settings: PrepareSettings) -> str | None:
+    """The pattern between the elements of lists that are strings; None where lists are lists."""
+    separator = settings.label_separator or ("single" if settings.format == "csv" else None)
+    return SEPARATORS[separator] if separator else None
 
 
 def record_texts(
@@ -123,8 +156,17 @@ def record_texts(
             role=columns.role if settings.split == "published" else None,
             roles=settings.roles,
             part_role=part.role,
+            separator=separator_of(settings),
         )
-        records = read(engine, Asked(paths_of(settings, part.texts), settings.encoding, wanted, AS_TEXTS, offset))
+        asked = Asked(
+            paths_of(settings, part.texts),
+            settings.encoding,
+            wanted,
+            AS_TEXTS,
+            offset,
+            delimiter=DELIMITERS[settings.delimiter],
+        )
+        records = read(engine, asked)
         if not records.count and columns.text_id is None:
             raise ConfigError(
                 f"part {part.name!r}: the rows of {records.source} have no order; set prepare.columns.text_id"

@@ -40,7 +40,7 @@ class Part(Section):
 
 
 class Columns(Section):
-    """What the columns of JSON lines and Parquet files are called."""
+    """What the columns of JSON lines, CSV and Parquet files are called."""
 
     text_id: str | None = None
     """Unique over all parts: whole numbers if every id is one, strings otherwise. Without this column, texts are
@@ -48,7 +48,7 @@ class Columns(Section):
     text: Names = "text"
     """The text. Several columns are joined by a line break, empty ones left out."""
     labels: str = "labels"
-    """The labels of the text: a list of names or numbers."""
+    """The labels of the text: a list of names or numbers, or one string (prepare.label_separator)."""
     role: str | None = None
     """The part of a published split that the text is in, where parts are not files of their own."""
     label: str = "label"
@@ -80,7 +80,7 @@ class PrepareSettings(Section):
     """From published files to texts, labels and folds. conf/datasets has one file per dataset."""
 
     format: str | None = None
-    """lines-ids, lines-names, xc-json, xc-sparse, samples-pkl, jsonl or parquet."""
+    """lines-ids, lines-names, xc-json, xc-sparse, samples-pkl, jsonl, csv or parquet."""
     folder: Folder = "."
     """The folder of the dataset's files. In a configuration file that has none, the folder of that file."""
     parts: list[Part] = Field(default_factory=list)
@@ -89,12 +89,15 @@ class PrepareSettings(Section):
     encoding: Encoding = "utf-8"
     """The encoding of the files of texts."""
 
-    label_separator: Literal["space", "tab", "comma"] = "space"
-    """What is between the labels of a line."""
+    delimiter: Literal["comma", "semicolon", "tab", "pipe"] = "comma"
+    """What is between the columns of csv files, whose first line names them."""
+    label_separator: Literal["space", "tab", "comma", "semicolon", "pipe", "single"] | None = None
+    """What is between the labels of a text where they are one string; single: the string is one label. null: a list in
+    jsonl and parquet, one label in csv, white space in lines-names."""
     first_label: int = Field(0, ge=0, le=1)
     """Whether label ids in files begin at 0 or at 1."""
     label_file: str | None = None
-    """The names of the labels; for jsonl and parquet also other names and descriptions."""
+    """The names of the labels; for jsonl, csv and parquet also other names and descriptions."""
     label_encoding: Encoding = "utf-8"
     """The encoding of that file."""
     columns: Columns = Columns()

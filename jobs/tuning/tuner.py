@@ -289,7 +289,10 @@ def _check_folds(tables: InputTables[Any], validation: Validation) -> None:
     missing = sorted(folds_with(tables, TEST) - set(validation.serving))
     if missing and validation.kind == "roles":
         source = source_name(tables.sources.folds, "folds")
-        raise InputError(f"{source}: no judged validation text in fold {', '.join(map(str, missing))}")
+        raise InputError(
+            f"{source}: no judged validation text in fold {', '.join(map(str, missing))}; with few texts, set "
+            "prepare.validation_share higher (0.3) and prepare.folds lower (3)"
+        )
 
 
 def _best(found: Learned) -> float | None:

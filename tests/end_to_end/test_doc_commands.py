@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.cli import main
 from jobs.runtime.machine import ensure_java
-from tests.doc_blocks import OURS, ROOT, blocks, commands, examples, lay_out
+from tests.doc_blocks import BLOCK, OURS, ROOT, blocks, commands, examples, lay_out
 
 BIN = Path(sys.executable).parent
 SMALLER = {
@@ -22,6 +24,10 @@ SMALLER = {
     "explain": "prepare.limit=400 prepare.folds=2",
 }
 """Settings that make a command quick; what it does is the same."""
+
+
+TEXTS_PAGE = ROOT / "docs/texts.md"
+FIRST_HOUR = [command for command in commands(TEXTS_PAGE) if re.search(r"notices|model/", command.text)]
 
 
 def call(folder: Path, *command: str) -> str:
@@ -35,7 +41,11 @@ def call(folder: Path, *command: str) -> str:
 @pytest.mark.drill
 def test_commands_that_start_spark(tmp_path: Path) -> None:
     lay_out(tmp_path, texts=300)
-    chosen = [command for command in commands() if command.tier == "drill" and command.page != "nightly.md"]
+    chosen = [
+        command
+        for command in commands()
+        if command.tier == "drill" and command.page != "nightly.md" and command not in FIRST_HOUR
+    ]
     # What `run` leaves is what `explain` and the retrievers' page read.
     order = {"texts.md": 0, "report.md": 1, "tuning.md": 2}
     printed = {}
@@ -54,6 +64,29 @@ def test_commands_that_start_spark(tmp_path: Path) -> None:
     (code,) = [text for _, text in blocks(ROOT / "docs/retrievers.md") if "SentenceTransformer(" in text]
     line = code.replace("SentenceTransformer(", "print(SentenceTransformer(", 1).strip()
     assert call(tmp_path, sys.executable, "-c", re.sub(r'\["a text"\]\)$', '["a text"]).shape)', line)).strip()
+
+
+def test_the_first_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """From a file of texts to labels for new ones, as the page says, and with the output that it shows."""
+    lay_out(tmp_path, texts=1)
+    monkeypatch.chdir(tmp_path)
+    page, _, _ = TEXTS_PAGE.read_text(encoding="utf-8").partition("## The stages")
+    sample, *shown, labels = [block[2] for block in BLOCK.finditer(page) if block[1] == "text"]
+    assert (tmp_path / "data/notices/notices.csv").read_text().startswith(sample)
+    assert [command.words[1] for command in FIRST_HOUR] == ["init", "run", "fit", "predict"]
+    printed = []
+    for command in FIRST_HOUR:
+        quick = ["--set", "report.figures=false"] if command.words[1] == "run" else []
+        assert main([*command.words[1:], *quick]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == shown[0]
+    of_run = iter(printed[1].splitlines())
+    assert all(line in of_run for line in shown[1].splitlines() if line != "...")
+    lines = [json.loads(line) for line in (tmp_path / "labelled/predictions.jsonl").read_text().splitlines()]
+    assert {line["text_id"]: line["labels"][0]["label"] for line in lines} == {"n1": "transport", "n2": "schools"}
+    (example,) = [example for example in examples() if "xf.load_model(" in example.code and example.page == "texts.md"]
+    exec(example.code, {})
+    assert capsys.readouterr().out == labels == example.output
 
 
 @pytest.mark.drill

@@ -170,6 +170,10 @@ for _mark in ("\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r", "\t", "\ufeff", "\
         ["texts lines", "texts records"],
         _text(f"a {_mark} b"),
     )
+add("blank lines of CSV", "text", TAKEN, "csv", lambda case, text: text.replace('"\n"', '"\n\n"'))
+add("a quote that stays open", "text", REFUSED, "csv", lambda case, text: f'{text}"l1')
+add("a field too many", "text", REFUSED, "csv", lambda case, text: f'{text}"a","l1","b"\n')
+add("a column of another name", "text", REFUSED, "csv", _replaced('"labels"', '"label"', 1))
 add("a blank line", "text", REFUSED, ["lines texts", "lines labels"], _replaced("\n", "\n\n", 1))
 add("a line less", "text", REFUSED, ["lines texts", "lines labels"], _first(r"[^\n]*\n", ""))
 for _word in ("9", "-1", "x", "1.5", "1e1", "9" * 30, "+1", "\u0661"):

@@ -226,6 +226,7 @@ def prepared(made: Input, path: Path, engine: Engine[Any]) -> Outcome:
         folder=str(path.parent),
         parts=[{"name": "all", **part}],
         label_file=dataset.get("label_file"),
+        label_separator="pipe" if dataset["format"] == "csv" else None,
     )
     raw = check_settings(chosen).read(engine, chosen)
     texts = engine.collect(raw.texts).to_pylist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import pickle
@@ -248,6 +250,14 @@ def sparse(rows: list[Row]) -> str:
     return _lines([f"{len(rows)} 9 6", *(f"{','.join(map(str, row['labels']))} 0:1.5 8:2" for row in rows)])
 
 
+def texts_csv(rows: list[Row]) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerow(["text", "labels"])
+    writer.writerows([row["text"], "|".join(_names(row))] for row in rows)
+    return file.getvalue()
+
+
 def samples(rows: list[Row]) -> bytes:
     made = [
         {"idx": n, "text_idx": n, "text": row["text"], "labels_ids": row["labels"], "labels": _names(row)}
@@ -287,6 +297,7 @@ WRITERS: dict[str, Callable[[list[Row]], str | bytes | pa.Table]] = {
     "lists": list_table,
     "yaml": lambda rows: YAML,
     "texts-jsonl": lambda rows: _lines(_record(text=row["text"], labels=_names(row)) for row in rows),
+    "texts-csv": texts_csv,
     "texts-table": texts_table,
     "texts-lines": lambda rows: _lines(row["text"] for row in rows),
     "names-lines": lambda rows: _lines(" ".join(_names(row)) for row in rows),
@@ -332,6 +343,7 @@ FORMS = [
     _form("config", "yaml", "config.yaml", "text"),
     _form("texts", "texts-jsonl", "texts.jsonl", "prepare", "text", "json", "jsonl", "records"),
     _form("texts", "texts-jsonl", "texts.jsonl.gz", "prepare", "text", "json", "jsonl", "records"),
+    _form("texts", "texts-csv", "texts.csv", "prepare", "text", "records", "csv"),
     _form("texts", "texts-table", "texts.parquet", "prepare", "table", "records"),
     _form("texts", "texts-lines", "X.txt", "prepare", "text", "lines"),
     _form("texts", "texts-lines", "X.txt.gz", "prepare", "text", "lines"),
@@ -347,6 +359,7 @@ NAMED = {"format": "lines-names", "texts": "X.txt", "labels": "names.txt"}
 DATASETS = {
     "texts.jsonl": {"format": "jsonl", "texts": "texts.jsonl"},
     "texts.jsonl.gz": {"format": "jsonl", "texts": "texts.jsonl.gz"},
+    "texts.csv": {"format": "csv", "texts": "texts.csv"},
     "texts.parquet": {"format": "parquet", "texts": "texts.parquet"},
     "X.txt": NAMED,
     "X.txt.gz": {**NAMED, "texts": "X.txt.gz"},

@@ -25,7 +25,7 @@ LINK = re.compile(r"\]\(<?([^)>\s]+)>?\)")
 WORDS = 900
 NOT_PUBLIC = ("unknown_name", "visible")
 # Blocks that need more than this process: a Spark session, a trained model, a history of nights.
-NEEDS_MORE = r"spark\.table|xf\.tune|SentenceTransformer|xf\.History"
+NEEDS_MORE = r"spark\.table|xf\.tune|xf\.load_model|SentenceTransformer|xf\.History"
 QUICK = [example for example in examples() if not re.search(NEEDS_MORE, example.code) and "\n\n@" not in example.code]
 # Commands that are followed with what they need in tests/end_to_end/test_doc_commands.py.
 PAST_NIGHTS = "nightly.md"

@@ -300,7 +300,7 @@ def test_jsonl_problems(engine, tmp_path) -> None:
     assert problems == [
         f"{path} {problem}"
         for problem in [
-            "line 2: the key 'labels' is a string, expected a list",
+            "line 2: the key 'labels' is a string, expected a list; prepare.label_separator divides strings",
             "line 3: the key 'labels' is missing; it has text, n",
             "line 4: the key 'text' is missing; it has labels, n",
             "line 5: broken JSON (Expecting value: line 1 column 1 (char 0)): not JSON",
@@ -409,4 +409,61 @@ def test_every_shipped_dataset_fits_its_format() -> None:
         others = {"evaluate", "retrievers", "dense", "static", "spark"}
         assert {"dataset", "prepare"} <= set(values) <= {"dataset", "prepare"} | others, path
         check_settings(PrepareSettings(**values["prepare"]))
-    assert len(READERS.names()) == 7
+    assert len(READERS.names()) == 8
+
+
+def test_csv(engine, tmp_path) -> None:
+    """Quotes, line breaks in fields, blank lines, and files with their columns in different orders."""
+    write(tmp_path, "a.csv", ["id,text,labels", 'b0000,"one,', 'two ""three""",x|y', "", "b0001,four, x "])
+    write(tmp_path, "b.csv.gz", ["labels,more,id,text", "y|,,7,five"], end="\r\n")
+    parts = [{"name": "all", "texts": ["a.csv", "b.csv.gz"]}]
+    raw = read(engine, tmp_path, "csv", parts=parts, label_separator="pipe", columns={"text_id": "id"})
+    rows = [(row["position"], row["text_id"], row["text"], row["labels"]) for row in rows_of(engine, raw)]
+    assert rows == [
+        (0, "b0000", 'one,\ntwo "three"', ["x", "y"]),
+        (1, "b0001", "four", ["x"]),
+        (2, "7", "five", ["y"]),
+    ]
+    raw = read(engine, tmp_path, "csv", parts=[{"name": "all", "texts": "a.csv"}])
+    assert texts_of(engine, raw)[0][1] == ["x|y"]
+
+
+def test_csv_with_a_file_of_label_names(engine, tmp_path) -> None:
+    write(tmp_path, "t.csv", ["text;labels", "a;x|y"])
+    write(tmp_path, "labels.csv", ["label;name;alt_names", "x;Ex;ix|iks", "y;Why;"])
+    settings = {"delimiter": "semicolon", "label_separator": "pipe", "label_file": "labels.csv"}
+    raw = read(engine, tmp_path, "csv", parts=[{"name": "all", "texts": "t.csv"}], **settings)
+    assert texts_of(engine, raw) == {0: ("a", ["x", "y"])}
+    assert labels_of(raw) == [("x", "Ex"), ("y", "Why")]
+    assert raw.labels is not None and raw.labels["alt_names"].to_pylist() == [["ix", "iks"], []]
+
+
+def test_csv_problems(engine, tmp_path) -> None:
+    parts = [{"name": "all", "texts": "t.csv"}]
+    path = write(tmp_path, "t.csv", ["text,labels", "a,x", "b", "c,x,y", "d,x", '"open,x', "more,x"])
+    problems = problems_of(engine, read(engine, tmp_path, "csv", parts=parts))
+    assert problems == [
+        f"{path} line 3: 1 fields, and the first line names 2 columns",
+        f"{path} line 4: 3 fields, and the first line names 2 columns",
+        f"{path} line 6: unexpected end of data; is a quote missing?",
+    ]
+    path.write_bytes("text,labels\na,x\né,x\n".encode("latin-1"))
+    assert problems_of(engine, read(engine, tmp_path, "csv", parts=parts))[-1].startswith(f"{path} line 3: not UTF-8")
+    write(tmp_path, "t.csv", ["txt,labels", "a,x"])
+    with pytest.raises(InputError, match=r"t.csv: missing column 'text'; it has txt, labels"):
+        read(engine, tmp_path, "csv", parts=parts)
+    write(tmp_path, "t.csv", ["text,labels"])
+    with pytest.raises(InputError, match=r"t.csv is empty"):
+        read(engine, tmp_path, "csv", parts=parts)
+
+
+def test_labels_in_one_string(engine, tmp_path) -> None:
+    write(tmp_path, "t.jsonl", ['{"text": "a", "labels": "x y; z"}', '{"text": "b", "labels": ["x;y"]}'])
+    pq.write_table(pa.table({"text": ["a"], "labels": ["x y; z"]}), tmp_path / "t.parquet")
+    for form in ("jsonl", "parquet"):
+        parts = [{"name": "all", "texts": f"t.{form}"}]
+        assert texts_of(engine, read(engine, tmp_path, form, parts=parts, label_separator="semicolon"))[0] == (
+            "a",
+            ["x y", "z"],
+        )
+        assert texts_of(engine, read(engine, tmp_path, form, parts=parts, label_separator="single"))[0][1] == ["x y; z"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,22 @@ from udfs.splits import read_row_groups, splits_of
 from udfs.steps import Batches, Step
 
 LIST, TEXT = "a list", "a string or a number"
+SEPARATORS = {
+    "space": r"\s+",
+    "tab": r"\t",
+    "comma": ",",
+    "semicolon": ";",
+    "pipe": r"\|",
+    # Matches nowhere: the whole string is one label.
+    "single": "(?!)",
+}
+"""What may be between labels that are written as one string, as patterns."""
+
+
+def elements(value: str, separator: str) -> list[str]:
+    """The elements of a list that is written as one string."""
+    pieces = (piece.strip(WHITE) for piece in re.split(separator, value, flags=re.ASCII))
+    return [piece for piece in pieces if piece]
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,8 @@ class Fields:
     """Those that must be there: in every JSON line, or as columns of the table."""
     any_of: Sequence[str] = ()
     """Every JSON line must have one of these, and a table all of them."""
+    separator: str | None = None
+    """The pattern between the elements of a list that is written as one string; None: lists are lists."""
 
     @property
     def names(self) -> list[str]:
@@ -44,9 +63,12 @@ def checked_record(value: Any, fields: Fields) -> dict[str, Any]:
     """The fields of a record; a ValueError says what is wrong with it."""
     if not isinstance(value, dict):
         raise ValueError(f"{json_kind(value)}, expected a JSON object")
+    if fields.separator is not None:
+        value = {**value, **_split_lists(value, fields.lists, fields.separator)}
     for name in fields.lists:
         if not isinstance(value.get(name), list | None):
-            raise ValueError(f"the key {name!r} is {json_kind(value[name])}, expected {LIST}")
+            what = f"the key {name!r} is {json_kind(value[name])}, expected {LIST}"
+            raise ValueError(f"{what}; prepare.label_separator divides strings" if type(value[name]) is str else what)
         for element in value.get(name) or ():
             if not isinstance(element, str | None):
                 raise ValueError(f"the key {name!r} holds {json_kind(element)}, expected strings or numbers")
@@ -57,6 +79,11 @@ def checked_record(value: Any, fields: Fields) -> dict[str, Any]:
         _check_present(value, [name], fields)
     _check_present(value, fields.any_of, fields)
     return {name: value.get(name) for name in (*fields.texts, *fields.lists)}
+
+
+def _split_lists(value: Mapping[str, Any], lists: Iterable[str], separator: str) -> dict[str, list[str]]:
+    """Those of the lists that are strings, as lists."""
+    return {name: elements(value[name], separator) for name in lists if isinstance(value.get(name), str)}
 
 
 def _check_present(value: Mapping[str, Any], names: Sequence[str], fields: Fields) -> None:
@@ -87,7 +114,7 @@ def parquet_step(fields: Fields, parse: Parse, form: Form, offset: int = 0) -> S
                 rows = []
                 for number, record in enumerate(_records(batch, fields, folders), before):
                     place = partial("{} row {}".format, split.file, (split.row_of_file or 0) + number + 1)
-                    rows.append(row_of((split.row or 0) + offset + number, place, _of_strings(parse), record))
+                    rows.append(row_of((split.row or 0) + offset + number, place, _of_strings(parse, fields), record))
                 yield form.batch(rows)
                 before += batch.num_rows
 
@@ -100,7 +127,7 @@ def table_step(fields: Fields, parse: Parse, form: Form, source: str) -> Step:
     def run(batches: Batches) -> Batches:
         for batch in batches:
             records = _records(batch, fields, {})
-            yield form.batch([row_of(None, lambda: source, _of_strings(parse), record) for record in records])
+            yield form.batch([row_of(None, lambda: source, _of_strings(parse, fields), record) for record in records])
 
     return Step(run, form.schema, in_python=True)
 
@@ -115,16 +142,17 @@ def _records(batch: pa.RecordBatch, fields: Fields, others: Mapping[str, str]) -
         yield dict(zip(fields.names, values, strict=True))
 
 
-def _of_strings(parse: Parse) -> Parse:
+def _of_strings(parse: Parse, fields: Fields) -> Parse:
     """A parser of rows whose values become strings, as those of JSON are."""
 
     def run(record: Mapping[str, Any]) -> Any:
-        return parse(
-            {
-                name: list(map(as_text, value)) if isinstance(value, list) else as_text(value)
-                for name, value in record.items()
-            }
-        )
+        values: dict[str, Any] = {
+            name: list(map(as_text, value)) if isinstance(value, list) else as_text(value)
+            for name, value in record.items()
+        }
+        if fields.separator is not None:
+            values |= _split_lists(values, fields.lists, fields.separator)
+        return parse(values)
 
     return run
 
@@ -159,12 +187,14 @@ class TextColumns:
     """The role that each value of this column stands for, where it is not the role itself."""
     part_role: str | None = None
     """The role of all texts of these files."""
+    separator: str | None = None
+    """The pattern between labels that are one string; None: they are a list."""
 
     @property
     def fields(self) -> Fields:
         required = tuple(name for name in (self.labels, self.text_id, self.key, self.role) if name)
         texts = dict.fromkeys(name for name in (*self.text, self.text_id, self.key, self.role) if name)
-        return Fields((self.labels,), tuple(texts), required, self.text)
+        return Fields((self.labels,), tuple(texts), required, self.text, self.separator)
 
     def of_line(self, line: str) -> Text:
         """The text of a line of JSON."""
@@ -225,11 +255,13 @@ class LabelColumns:
     name: str | None
     alt_names: str
     description: str
+    separator: str | None = None
+    """The pattern between other names that are one string; None: they are a list."""
 
     @property
     def fields(self) -> Fields:
         texts = tuple(name for name in (self.label, self.name, self.description) if name)
-        return Fields((self.alt_names,), texts, (self.label,) if self.label else ())
+        return Fields((self.alt_names,), texts, (self.label,) if self.label else (), separator=self.separator)
 
     def of_line(self, line: str) -> dict[str, Any]:
         """What a line of JSON says."""
