@@ -25,6 +25,10 @@ class Engine(Protocol[Rows]):
     name: str
 
     @property
+    def about(self) -> dict[str, Any]:
+        """What is to be recorded of it."""
+
+    @property
     def workers(self) -> int:
         """How many calls of a step run at the same time."""
 

@@ -70,6 +70,10 @@ class LocalEngine:
         self._files: dict[str, ParquetFiles] = {}
 
     @property
+    def about(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    @property
     def workers(self) -> int:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -46,6 +46,10 @@ class SparkEngine:
         self.partitions = int(number) if number.isdigit() else None
 
     @property
+    def about(self) -> dict[str, Any]:
+        return {"name": self.name, "spark": self.spark.version, "partitions": self.partitions}
+
+    @property
     def workers(self) -> int:
         return self.partitions or 64
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +29,7 @@ from jobs.evaluation.comparisons import additions
 from jobs.evaluation.details import detail_tables, label_changes
 from jobs.evaluation.examples import example_table
 from jobs.evaluation.figures import label_plan, metric_table, needs_nonrelevant
+from jobs.evaluation.provenance import provenance
 from jobs.evaluation.result import Result
 from jobs.evaluation.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
 from jobs.inputs.bad_rows import refuse_bad_rows
@@ -150,7 +152,7 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
 
 def evaluated(tables: InputTables[Any], config: Config, tuning: Tuning = NOTHING_TUNED) -> Result:
     """The figures of every chosen cell, and of what was tuned and learned."""
-    settings = config.evaluate
+    settings, begin = config.evaluate, time.monotonic()
     nonrelevant = any(map(needs_nonrelevant, settings.parsed_metrics))
     by_label = settings.details or bool(label_metrics(settings.parsed_metrics))
     lists = load_lists(tables, True, settings.relevant_from, nonrelevant, count_labels=by_label)
@@ -166,6 +168,7 @@ def evaluated(tables: InputTables[Any], config: Config, tuning: Tuning = NOTHING
         schema = query_schema(plan, lists.types.text)
         queries = lists.through(plan, on_texts(query_figures(plan)), schema, adds_up=False)
         result.queries = tables.engine.collect(queries) if tables.engine.name == LOCAL else queries
+    result.made = provenance(tables.engine, config, tables.sources.places(), time.monotonic() - begin)
     return result
 
 
@@ -262,6 +265,8 @@ def write(result: Result, folder: ResultFolder) -> None:
     about: dict[str, Any] = {"version": __version__, "input_counts": result.input_counts}
     if result.notes:
         about["notes"] = list(result.notes)
+    if result.made:
+        about["made"] = result.made
     folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
     if isinstance(result.queries, pa.Table):
         folder.write_parquet(QUERY_METRICS, result.queries)

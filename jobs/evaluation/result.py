@@ -14,6 +14,7 @@ from fusion import __version__
 from fusion.cells import Cell
 from fusion.errors import ConfigError, InputError
 from fusion.metrics import Aspect
+from jobs.evaluation.provenance import Provenance
 from jobs.evaluation.schemas import DETAILS, METRICS_SCHEMA, RUN_FILE
 from jobs.settings.config import Config, make_config
 from jobs.storage.folders import CONFIG_FILE, check_whole, modified, read_object, read_parquet, read_text
@@ -65,6 +66,8 @@ class Result:
     version: str = __version__
     evaluated: str = "now"
     """When the metrics were written (UTC)."""
+    made: Provenance = field(default_factory=dict)
+    """What made the figures; nothing where that is not known."""
 
     @cached_property
     def figures(self) -> Figures:
@@ -143,6 +146,7 @@ def _read(path: str) -> Result:
         sources=(path,),
         version=about.get("version", "unknown"),
         evaluated=modified(f"{path}/metrics.parquet"),
+        made=about.get("made", {}),
     )
 
 

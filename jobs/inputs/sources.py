@@ -88,6 +88,14 @@ class Sources:
         groups = None if self.groups_word else self.label_groups
         yield from (source for source in (self.judgements, groups, self.folds, self.training) if source is not None)
 
+    def places(self) -> dict[str, str]:
+        """By what they are, the paths and catalog tables (`table:NAME`) of those that are not in memory."""
+        runs = self.candidates if isinstance(self.candidates, Mapping) else {"candidates": self.candidates}
+        groups = None if self.groups_word else self.label_groups
+        others = {"judgements": self.judgements, "label groups": groups, "folds": self.folds, "training": self.training}
+        named = {name: source for name, source in {**runs, **others}.items() if isinstance(source, str)}
+        return {name: source_address(source) for name, source in named.items()}
+
     @property
     def in_memory(self) -> bool:
         """Whether nothing has to be read from elsewhere."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +23,7 @@ from jobs.nights.tables import typed
 from jobs.nights.trend import trend_page
 from jobs.reporting import report
 from jobs.runtime.log import log, log_context, log_fields
+from jobs.runtime.origin import commit
 from jobs.settings.base import OutputSettings, checked_name
 from jobs.settings.config import Config
 from jobs.storage.folders import ResultFolder, remove_folder, result_folder
@@ -90,18 +89,6 @@ def _say(row: Row) -> None:
         compared = f", compared with {row['baseline']}" if row.get("baseline") else ""
         fields = {"verdict": row["verdict"], "baseline": row.get("baseline") or "none", "evaluated": row["evaluated"]}
         log_fields(f"{row['dataset']}: {row['verdict']}{compared}", stage="gate", **fields)
-
-
-def commit() -> str | None:
-    """The commit of this code, where it runs out of a checkout."""
-    home = Path(__file__).resolve().parents[2]
-    if not (home / ".git").exists():
-        return None
-    asked: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 10, "check": True, "cwd": home}
-    try:
-        return subprocess.run(["git", "rev-parse", "HEAD"], **asked).stdout.strip() or None
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 def retain(history: History, config: Config, night: Night) -> None:

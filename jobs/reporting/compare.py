@@ -15,6 +15,7 @@ from fusion.metrics import Aspect
 from fusion.statistics.paired import UNIT
 from fusion.statistics.significance import BlockChange, block_changes, holm, same_texts
 from fusion.types import Array, Ints
+from jobs.evaluation.provenance import differences
 from jobs.evaluation.result import NOT_COMPARED, Result, read_results, setting_differences
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import count, shown_cell
@@ -80,6 +81,8 @@ class SideBySide:
     """Of every common cell and metric, by aspect, those of the best cells first."""
     settings: tuple[tuple[str, Any, Any], ...]
     """What differs between the two configurations: the setting and its two values."""
+    made: tuple[tuple[str, Any, Any], ...]
+    """What else differs of what made the two: code, packages, processor, engine, inputs."""
     alpha: float
     version: str
 
@@ -134,7 +137,18 @@ def side_by_side(paths: Sequence[str], title: str, test: Test, alpha: float, ver
                 changes += _changes(aspect, rows, sums, blocks, after.config.evaluate)
     different = setting_differences(before, after, [*NOT_COMPARED, "report", "nightly"])
     judged = _judged(changes, alpha)
-    return SideBySide(title, sides[0], sides[1], texts, judged, tuple(different), alpha, version)
+    made = differences(before.made, after.made)
+    return SideBySide(
+        title,
+        sides[0],
+        sides[1],
+        texts=texts,
+        changes=judged,
+        settings=tuple(different),
+        made=tuple(made),
+        alpha=alpha,
+        version=version,
+    )
 
 
 def short_names(one: str, other: str) -> tuple[str, str]:

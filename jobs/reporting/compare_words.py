@@ -111,9 +111,13 @@ def notes(compared: SideBySide) -> list[str]:
         lines += [f"Only in {side.name}: {joined([cell_name(cell) for cell in only])}."] if only else []
     different = [name for name, _, _ in compared.settings]
     lines.append(f"Settings that differ: {joined(different)}." if different else "No setting differs.")
-    before, after = (side.dataset.result.version for side in (compared.before, compared.after))
-    if before != after:
-        lines.append(f"The code differs, too: {before} and {after}.")
+    before, after = (side.dataset.result for side in (compared.before, compared.after))
+    if compared.made:
+        lines.append(f"What made them differs in: {joined([name for name, _, _ in compared.made])}.")
+    elif before.made and after.made:
+        lines.append("Code, packages, processor, engine and inputs are the same.")
+    if before.version != after.version:
+        lines.append(f"The code differs, too: {before.version} and {after.version}.")
     return lines
 
 
@@ -212,13 +216,23 @@ def _entry(change: Change | None) -> Entry:
     return Entry("=" if change.same else points(difference), bold=change.outcome in ("better", "worse"))
 
 
-def settings_table(compared: SideBySide) -> Table | None:
-    """The settings that differ, with both values."""
-    if not compared.settings:
-        return None
-    lines = [[Entry(name), Entry(str(one)), Entry(str(other))] for name, one, other in compared.settings]
-    header = ("setting that differs", compared.before.name, compared.after.name)
-    return Table("settings", "", [(name,) for name in header], "lll", [lines])
+def difference_tables(compared: SideBySide) -> list[Table]:
+    """The settings that differ, and what else does of what made the two, with both values."""
+    tables = {
+        "settings": ("setting that differs", compared.settings),
+        "made": ("what else differs", compared.made),
+    }
+    return [
+        Table(
+            name,
+            "",
+            [(column,) for column in (title, compared.before.name, compared.after.name)],
+            "lll",
+            [[[Entry(what), Entry(str(one)), Entry(str(other))] for what, one, other in differences]],
+        )
+        for name, (title, differences) in tables.items()
+        if differences
+    ]
 
 
 def changes_csv(compared: SideBySide) -> str:
@@ -246,7 +260,6 @@ def comparison(compared: SideBySide, shown: int | None = None) -> list[Section]:
     """All that there is to say, by section. `shown`: so many fusions of each label group, the others folded."""
     groups = compared_groups(compared)
     sides = compared.before, compared.after
-    settings = settings_table(compared)
     return [
         Section(
             "answer",
@@ -272,7 +285,7 @@ def comparison(compared: SideBySide, shown: int | None = None) -> list[Section]:
         Section(
             "run",
             "What was compared",
-            intro=[Lines([run_lines(side) for side in sides]), *([settings] if settings else [])],
+            intro=[Lines([run_lines(side) for side in sides]), *difference_tables(compared)],
         ),
     ]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from fusion.cells import SINGLE, Cell
+from jobs.evaluation.provenance import UNSTEADY, Provenance
 from jobs.reporting.additions import ADDITIONS_READING, ADDITIONS_TITLE, additions_table, drawings
 from jobs.reporting.answer import (
     LABELS_TITLE,
@@ -71,6 +73,7 @@ from jobs.reporting.tables import (
     tie_table,
     warnings,
 )
+from jobs.storage.stages import STAGE_NOTES
 
 LOSSES_SHOWN = 2
 """Losses that a card tells; the table below has all."""
@@ -278,6 +281,21 @@ def _results(report: Report, charts: Mapping[str, str], dataset: DatasetReport) 
     yield Printed(printed)
 
 
+def _made(made: Provenance) -> dict[str, str]:
+    """What made the figures, as facts; a group of them on one line."""
+    known = {name: value for name, value in made.items() if name not in UNSTEADY and value}
+    shown = {
+        name: ", ".join(f"{key} {inner}" for key, inner in value.items()) if isinstance(value, Mapping) else str(value)
+        for name, value in known.items()
+    }
+    return shown | ({"seconds": count(made["seconds"])} if "seconds" in made else {})
+
+
+def _stage(stage: Mapping[str, Any]) -> str:
+    notes = [f"{stage[name]:g} s" if name == "seconds" else str(stage[name]) for name in STAGE_NOTES if name in stage]
+    return f"{stage['stage']} ({stage['fingerprint']}): {'; '.join(notes)}"
+
+
 def _run(dataset: DatasetReport) -> Iterator[Part]:
     """Where the figures come from."""
     result = dataset.result
@@ -285,10 +303,13 @@ def _run(dataset: DatasetReport) -> Iterator[Part]:
         {
             "metrics from": ", ".join(result.sources),
             "evaluated (UTC)": result.evaluated,
-            "code": result.version,
+            "version": result.version,
             "folds": ", ".join(map(str, dataset.folds)),
             "texts that count": ", ".join(f"{group} {count(texts)}" for group, texts in dataset.texts.items()),
             **{input_count_text(key): count(number) for key, number in result.input_counts.items()},
+            **_made(result.made),
         }
     )
+    if stages := result.made.get("stages"):
+        yield Fold("Stages", [Lines([_stage(stage) for stage in stages])])
     yield Fold("Configuration", [Code(dataset.config, "yaml")])

@@ -137,7 +137,7 @@ def _encode(work: Work, encoder: Encoder, folder: str, texts: Texts) -> Encoded:
             sizes = {bucket: size for bucket, (size, _) in of_chunk.items()}
             build = _encode_chunk(work, encoder, texts, (number * buckets, chunks * buckets), sizes, progress)
             name = f"encode {texts.what}" + (f", chunk {number + 1} of {chunks}" if chunks > 1 else "")
-            if not run_stage(name, path, key, build, ENCODING):
+            if not run_stage(name, path, key, build, ENCODING, {"precision": encoder.precision}):
                 progress.skip(sum(sizes.values()))
             paths.append(path)
     folders = tuple(absolute(f"{stage_folder(path)}/{VECTORS}") for path in paths)

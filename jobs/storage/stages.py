@@ -10,6 +10,7 @@ import ast
 import hashlib
 import json
 import posixpath
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from typing import Any
 from fusion.digests import code_version
 from fusion.errors import InputError
 from jobs.runtime.log import log_fields
+from jobs.runtime.origin import code_origin, processor
 from jobs.storage.folders import ResultFolder, discard, output_errors, read_text, stage_line
 from jobs.storage.versions import (
     STAGE_FILE,
@@ -33,9 +35,17 @@ from udfs.stores.objects import content_digest, files_below
 
 PACKAGES = ("fusion", "udfs", "jobs")
 """All code of this project."""
-NOT_FOLLOWED = frozenset({"jobs.settings.config", "jobs.settings.base", "jobs.engines.credentials", "jobs.runtime.log"})
+NOT_FOLLOWED = frozenset(
+    {
+        "jobs.engines.credentials",
+        "jobs.runtime.log",
+        "jobs.runtime.origin",
+        "jobs.settings.base",
+        "jobs.settings.config",
+    }
+)
 """Modules that cannot change what a stage writes: the settings are part of its key, and the others only give access to
-storage or write the log.
+storage, write the log, or say what the machine is.
 Sections in modules of their own, such as jobs.settings.dense, do count: their properties are code."""
 
 
@@ -94,6 +104,8 @@ def _source(module: str) -> str:
     return str(spec.loader.get_source(module) or "")  # type: ignore[attr-defined]
 
 
+STAGE_NOTES = ("seconds", "processor", "code", "precision")
+"""Fields of a marker that say how a stage was made. The last is noted by stages that resolve such a setting."""
 MADE_FROM = "made_from"
 """The field of a marker that names the versions of the stages that this one was made from."""
 
@@ -104,13 +116,14 @@ def run_stage(
     key: Mapping[str, Any],
     build: Callable[[ResultFolder], Mapping[str, Any]],
     code: Sequence[str] = PACKAGES,
+    notes: Mapping[str, Any] | None = None,
 ) -> bool:
     """Build the stage `path` unless it was built from the same key by the same code; whether it was built.
 
     `key` holds everything else that the result depends on: settings, and the fingerprints of the inputs. `build` writes
     the folder, which counts when it is complete, and returns counts for the log. `code` names the packages or modules
-    that matter to the stage, so that not every change of any code repeats it. Who reads the stage afterwards asks
-    `stage_folder` where it is.
+    that matter to the stage, so that not every change of any code repeats it. `notes` go into the marker. Who reads the
+    stage afterwards asks `stage_folder` where it is.
     """
     wanted = fingerprint({"stage": name, "code": code_version(*code), **key})
     versions = Versions.of_stage(path)
@@ -122,6 +135,7 @@ def run_stage(
         log_fields(f"{name}: up to date", stage=name, skipped=True)
         return False
     version = versions.new_name(wanted)
+    begin = time.monotonic()
     with stage_line(name, path) as counts, output_errors(path):
         try:
             with recorded_reads() as reads:
@@ -129,7 +143,9 @@ def run_stage(
         except BaseException:
             discard(versions, version)
             raise
-        about = {"stage": name, "fingerprint": wanted, **counts, MADE_FROM: _inputs_of(path, {**_named(key), **reads})}
+        made = {"seconds": round(time.monotonic() - begin, 1), "processor": processor(), "code": code_origin()}
+        made_from = _inputs_of(path, {**_named(key), **reads})
+        about = {"stage": name, "fingerprint": wanted, **counts, **made, **(notes or {}), MADE_FROM: made_from}
         versions.complete(version, about)
         _make_current(versions, version)
     return True

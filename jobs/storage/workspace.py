@@ -246,7 +246,7 @@ def check_lineage(sources: Iterable[str]) -> None:
             continue
         if _is_prepared(root):
             read[root] = (source, version)
-        made_from[source] = {(place, name) for place, name in _ancestors(root, version) if _is_prepared(place)}
+        made_from[source] = {(place, name) for place, name in ancestors(root, version) if _is_prepared(place)}
     for source, inputs in made_from.items():
         for place, name in sorted(inputs):
             other, version = read.get(place, ("", name))
@@ -261,7 +261,7 @@ def _is_prepared(root: str) -> bool:
     return posixpath.basename(root) == PREPARED
 
 
-def _ancestors(root: str, version: str) -> set[tuple[str, str]]:
+def ancestors(root: str, version: str) -> set[tuple[str, str]]:
     """The folders and versions that a version was made from, those that these were made from, and so on."""
     ancestors: set[tuple[str, str]] = set()
     waiting = [(root, version)]
