@@ -191,7 +191,7 @@ HELP = {
     "predict": JobHelp(
         "label new texts with a model",
         "Rank, fuse and assign labels to texts that have none, with a model that 'fit' has written. Writes one JSON\n"
-        "line per text, or a Parquet table with one row per text and label.",
+        "line per text, or CSV, TREC or Parquet with one row per text and label.",
         ["predict --model model/ --texts new.jsonl --top 10 --output out/"],
         PREDICT,
     ),

@@ -22,7 +22,8 @@ from jobs.prediction.model import KeptModel, load
 from jobs.prediction.predict import assigning_of
 from jobs.retrievers import driver
 from jobs.settings.config import Config, load_config, with_settings
-from udfs.prediction import Assigning, Labelled, prediction_rows
+from udfs.prediction.model import Assigning, Labelled
+from udfs.prediction.rows import prediction_rows
 
 SCRATCH = "texts"
 """The dataset of texts that are given in memory."""

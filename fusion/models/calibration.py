@@ -10,7 +10,7 @@ added up in one order before anything is fitted: the order of the rows does not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,11 +19,12 @@ import numpy as np
 from fusion.compiled import compiled
 from fusion.errors import InputError
 from fusion.kernel.candidates import exponentials
-from fusion.types import Array, Floats, rounded
+from fusion.types import Array, Floats, Ints, rounded
 
 ENOUGH_FOR_ISOTONIC = 1_000
 """With fewer rows, a curve of two parameters is the safer one."""
 BINS = 15
+SPLIT_SEED = 0
 MOST_STEPS = 100
 CLOSE = 1e-12
 """Newton's steps end when the gain they promise is below this share of the loss."""
@@ -117,6 +118,67 @@ def fit_isotonic(scores: Floats, relevant: Array, weights: Floats | None = None)
     first, last = np.append(True, np.diff(level) > 0), np.append(np.diff(level) > 0, True)
     kept = first | last
     return Isotonic(tuple(rows.score[kept].tolist()), tuple(rounded(value) for value in level[kept].tolist()))
+
+
+class Candidates(NamedTuple):
+    """The candidates of judged texts: the label group of each by its place among the names, a score, and whether it is
+    relevant."""
+
+    text: Ints
+    """By any numbers."""
+    group: Array
+    names: tuple[str, ...]
+    score: Array
+    relevant: Array
+
+    def some(self, rows: Array) -> Candidates:
+        text, group, score, relevant = (values[rows] for values in (self.text, self.group, self.score, self.relevant))
+        return self._replace(text=text, group=group, score=score, relevant=relevant)
+
+
+def group_calibrations(candidates: Candidates) -> dict[str, Calibration]:
+    """A calibration for each label group that has candidates."""
+    inside = {name: candidates.group == number for number, name in enumerate(candidates.names)}
+    return {
+        name: fit_calibration(candidates.score[rows].astype(np.float64), candidates.relevant[rows])
+        for name, rows in inside.items()
+        if rows.any()
+    }
+
+
+def group_probabilities(
+    score: Array, group: Array, names: Sequence[str], calibrations: Mapping[str, Calibration]
+) -> Floats:
+    """The probability of each candidate, by the calibration of its label group; NaN where the group has none."""
+    values = np.full(len(score), np.nan)
+    for number, name in enumerate(names):
+        if name in calibrations:
+            inside = group == number
+            values[inside] = calibrations[name].probabilities(score[inside].astype(np.float64))
+    return values
+
+
+def held_out_probabilities(candidates: Candidates) -> Floats:
+    """The probability of each candidate by the calibrations of the other half of the texts; NaN where these have no
+    candidate of its label group."""
+    texts = np.random.default_rng(SPLIT_SEED).permutation(np.unique(candidates.text))
+    first = np.isin(candidates.text, texts[::2])
+    values = np.empty(len(candidates.score))
+    for rows in (first, ~first):
+        _, group, names, score, _ = candidates.some(rows)
+        values[rows] = group_probabilities(score, group, names, group_calibrations(candidates.some(~rows)))
+    return values
+
+
+def scaled_scores(candidates: Candidates) -> Floats:
+    """Scores brought to 0 up to 1 within each label group: what probabilities would be without a calibration."""
+    values = np.zeros(len(candidates.score))
+    for number in range(len(candidates.names)):
+        inside = candidates.group == number
+        score = candidates.score[inside].astype(np.float64)
+        if len(score) and np.ptp(score) > 0:
+            values[inside] = (score - score.min()) / np.ptp(score)
+    return values
 
 
 class ReliabilityBin(NamedTuple):

@@ -67,9 +67,9 @@ def trec_lines(batches: Iterator[pa.RecordBatch], cell: Cell) -> Iterator[str]:
     """text Q0 label rank score tag."""
     tag = quote(str(cell).replace(": ", ":"), safe="+:()=,.-_")
     for row in _rows(batches):
-        text = _word(row["text_id"])
+        text = trec_word(row["text_id"])
         for rank, (label, score) in enumerate(zip(row["label_ids"], row["scores"], strict=True), start=1):
-            yield f"{text} Q0 {_word(label)} {rank} {score!r} {tag}\n"
+            yield f"{text} Q0 {trec_word(label)} {rank} {score!r} {tag}\n"
 
 
 def jsonl_lines(batches: Iterator[pa.RecordBatch], cell: Cell) -> Iterator[str]:
@@ -114,7 +114,7 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _word(name: object) -> str:
+def trec_word(name: object) -> str:
     """An id within a line of words."""
     word = str(name)
     if not word or re.search(r"\s", word):

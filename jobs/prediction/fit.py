@@ -19,18 +19,27 @@ import pyarrow as pa
 from fusion import __version__
 from fusion.errors import ConfigError, OutputError
 from fusion.labels import ALL
-from fusion.models.calibration import Calibration, calibration_error, fit_calibration, reliability
+from fusion.models.calibration import (
+    Calibration,
+    Candidates,
+    calibration_error,
+    group_calibrations,
+    group_probabilities,
+    held_out_probabilities,
+    reliability,
+    scaled_scores,
+)
 from fusion.models.strategies import DEPLOYED
 from fusion.tuning.assignment import Aim, Assignment, choose_assignment, parse_aim
-from fusion.types import Array, Floats, Ints
 from jobs.datasets.prepared import PreparedDataset, open_prepared
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
-from jobs.evaluation.model_file import parsed_model
+from jobs.evaluation.model_file import ModelFile, parsed_model
 from jobs.evaluation.schemas import MODEL_FILE
 from jobs.inputs.bad_rows import refuse_bad_rows
 from jobs.inputs.labels import training_texts
+from jobs.inputs.lists import ListRows
 from jobs.inputs.sources import Sources
 from jobs.inputs.stages import with_stages
 from jobs.inputs.tables import InputTables
@@ -43,9 +52,10 @@ from jobs.storage.folders import read_object, read_text
 from jobs.storage.stages import stage_folder
 from jobs.storage.workspace import LABELS, TEST, TRAIN, VALIDATION, Workspace
 from jobs.tuning.tuner import Tuner
-from jobs.tuning.validation import Validation, load_validation
+from jobs.tuning.validation import load_validation
 from udfs.fuse import FusionPlan
-from udfs.prediction import CANDIDATES_SCHEMA, Assigning, candidate_scores, probabilities
+from udfs.prediction.candidates import CANDIDATES_SCHEMA, candidate_scores
+from udfs.prediction.model import Assigning
 from udfs.retrieval.folds import EVERY_TEXT
 from udfs.retrieval.retriever import Retriever, fold_folder
 from udfs.stores.cache import readable_folder
@@ -53,32 +63,15 @@ from udfs.tuning import TrainTexts
 
 FITTED = "fit"
 """The folder of what retrievers learn from all texts."""
-SPLIT_SEED = 0
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """The candidates of validation texts: fused scores, and which are relevant."""
+class Validation:
+    """The candidates of validation texts, and how many texts and relevant labels these have in all."""
 
-    text: Ints
-    group: Array
-    names: tuple[str, ...]
-    score: Array
-    relevant: Array
+    candidates: Candidates
     texts: int
     relevant_labels: int
-
-    def calibrated(self, curves: Mapping[str, Calibration]) -> Floats:
-        return probabilities(self.score, self.group, self.names, curves)
-
-    def some(self, rows: Array) -> Candidates:
-        return replace(
-            self,
-            text=self.text[rows],
-            group=self.group[rows],
-            score=self.score[rows],
-            relevant=self.relevant[rows],
-        )
 
 
 @job
@@ -97,10 +90,10 @@ def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
     fusion = chosen_fusion(tables, staged, place)
     model = parsed_model(fusion, MODEL_FILE)
     train_texts = training_texts(tables, config.evaluate.relevant_from) if model.reads_training else None
-    validation = load_validation(tables, config.evaluate, config.tune, False)
-    candidates = validation_candidates(validation, model, train_texts)
+    lists = load_validation(tables, config.evaluate, config.tune, False).lists
+    validation = validation_candidates(lists, model, train_texts)
     aim = parse_aim(config.fit.objective)
-    curves, assignment, figures = calibrated(candidates, aim)
+    curves, assignment, figures = calibrated(validation, aim)
     prepared = open_prepared(engine, place.prepared)
     fitted = fit_retrievers(engine, config, place, prepared)
     size = keep(
@@ -137,9 +130,8 @@ def chosen_fusion(tables: InputTables[Any], config: Config, place: Workspace) ->
     return Tuner.of(tables, cells).tune().model
 
 
-def validation_candidates(validation: Validation, model: Any, train_texts: TrainTexts | None) -> Candidates:
+def validation_candidates(lists: ListRows[Any], model: ModelFile, train_texts: TrainTexts | None) -> Validation:
     """The candidates of all validation texts under the fusion of the model."""
-    lists = validation.lists
     layout = lists.layout.of_read
     plan = FusionPlan(
         layout=layout,
@@ -158,46 +150,39 @@ def validation_candidates(validation: Validation, model: Any, train_texts: Train
     totals = found.filter(pa.compute.is_valid(found["texts"]))
     rows = found.filter(pa.compute.is_valid(found["score"]))
     columns = {name: rows[name].to_numpy() for name in ("text", "label_group", "score", "relevant")}
-    return Candidates(
+    candidates = Candidates(
         text=columns["text"],
         group=columns["label_group"],
         names=layout.group_names or (ALL,),
         score=columns["score"],
         relevant=columns["relevant"].astype(np.bool_),
+    )
+    return Validation(
+        candidates,
         texts=int(sum(totals["texts"].to_pylist())),
         relevant_labels=int(sum(totals["relevant_labels"].to_pylist())),
     )
 
 
-def calibrated(candidates: Candidates, aim: Aim) -> tuple[dict[str, Calibration], Assignment, dict[str, Any]]:
-    """The calibration of each label group, how many labels to assign, and how good the probabilities are: each half of
-    the validation texts is judged by the curves of the other half."""
-    texts = np.random.default_rng(SPLIT_SEED).permutation(np.unique(candidates.text))
-    first = np.isin(candidates.text, texts[::2])
-    held_out = np.empty(len(candidates.score))
-    for rows in (first, ~first):
-        held_out[rows] = candidates.some(rows).calibrated(_curves(candidates.some(~rows)))
-    table = reliability(held_out, candidates.relevant)
-    curves = _curves(candidates)
-    probability = candidates.calibrated(curves)
-    assignment = choose_assignment(probability, candidates.relevant, candidates.text, candidates.relevant_labels, aim)
+def calibrated(validation: Validation, aim: Aim) -> tuple[dict[str, Calibration], Assignment, dict[str, Any]]:
+    """The calibration of each label group, how many labels to assign, and how good both are on validation texts: each
+    half of these is judged by the calibrations of the other half."""
+    candidates = validation.candidates
+    text, group, names, score, relevant = candidates
+    probability = held_out_probabilities(candidates)
+    judged = np.isfinite(probability)
+    table = reliability(probability[judged], relevant[judged])
+    curves = group_calibrations(candidates)
+    fitted = group_probabilities(score, group, names, curves)
+    assignment = choose_assignment(fitted, relevant, text, validation.relevant_labels, aim)
     figures = {
-        "texts": candidates.texts,
+        "texts": validation.texts,
         "calibration_error": calibration_error(table),
-        "assignment": {**assignment._asdict(), "labels_per_text": assignment.assigned / max(candidates.texts, 1)},
+        "uncalibrated_error": calibration_error(reliability(scaled_scores(candidates), relevant)),
+        "assignment": {**assignment._asdict(), "labels_per_text": assignment.assigned / max(validation.texts, 1)},
         "reliability": [line._asdict() for line in table],
     }
     return curves, assignment, figures
-
-
-def _curves(candidates: Candidates) -> dict[str, Calibration]:
-    """A calibration for each label group that has candidates."""
-    inside = {name: candidates.group == number for number, name in enumerate(candidates.names)}
-    return {
-        name: fit_calibration(candidates.score[rows].astype(np.float64), candidates.relevant[rows])
-        for name, rows in inside.items()
-        if rows.any()
-    }
 
 
 def fit_retrievers(

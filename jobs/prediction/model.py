@@ -25,10 +25,11 @@ from jobs.evaluation.model_file import ModelFile, parsed_model
 from jobs.prediction.folder import MANIFEST, files_in, open_folder, read_manifest, write_model
 from udfs.fuse import FusionPlan
 from udfs.lists import LabelGroups, Layout
-from udfs.prediction import Assigning, Fuser, LabelNames, Model
+from udfs.prediction.fuser import Fuser
+from udfs.prediction.model import Assigning, Model
+from udfs.prediction.rows import LabelNames
 from udfs.retrieval.bm25 import Bm25
 from udfs.retrieval.linear import Linear
-from udfs.retrieval.pieces import MODULE, Pieces
 from udfs.retrieval.retriever import Retriever
 from udfs.retrieval.static import Static
 from udfs.retrieval.vectors import Dense
@@ -117,11 +118,7 @@ class KeptModel:
             raise InputError(f"{self.uri}/{MANIFEST}: a retriever cannot be read: {error}") from None
 
     def _retriever(self, described: dict[str, Any]) -> Retriever:
-        retriever: Any = TypeAdapter(KINDS[described.pop("kind")]).validate_python(described)
-        if isinstance(retriever, Static) and isinstance(retriever.encoding, Pieces):
-            # The tokenizer is in the model's folder, so the pretrained model is not needed any more.
-            start = replace(retriever.encoding.start, model=str(self.place / retriever.name / "model" / MODULE))
-            retriever = replace(retriever, encoding=Pieces(start))
+        retriever: Retriever = TypeAdapter(KINDS[described.pop("kind")]).validate_python(described)
         return retriever
 
     @cached_property

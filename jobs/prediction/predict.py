@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from itertools import groupby
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fusion.errors import ConfigError, InputError
 from jobs.datasets.readers import LineFiles
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
-from jobs.engines.local import LocalEngine
 from jobs.prediction.model import KeptModel, load
+from jobs.prediction.written import write_lines
 from jobs.runtime.log import Progress
 from jobs.settings.config import Config
 from jobs.settings.sections import PredictSettings
 from jobs.storage.folders import ResultFolder, check_output, result_folder, stage_line
+from udfs.columns import Column, Constant, Taken
 from udfs.json_records import parse_json
-from udfs.new_texts import TEXT, TEXT_ID, json_texts
-from udfs.prediction import Assigning, predict_rows
+from udfs.prediction.model import Assigning
+from udfs.prediction.rows import predict_rows, predictions_schema
+from udfs.prediction.texts import PLACE, SHOWN, TEXT, TEXT_ID, json_texts, texts_schema, unusable_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREDICTIONS = "predictions.parquet"
-LINES = "predictions.jsonl"
 JSON_LINES = (".jsonl", ".json", ".jsonl.gz")
 
 
@@ -41,8 +41,6 @@ def run(config: Config, spark: SparkSession | None = None) -> int:
     check_output(config.output)
     kept = load(settings.model)
     engine = choose_engine(config, [settings.texts], spark)
-    if settings.format == "jsonl" and not isinstance(engine, LocalEngine):
-        raise ConfigError("on Spark, predictions are a table: set predict.format to parquet")
     with stage_line("predict", config.output.path) as counts, result_folder(config.output, config) as folder:
         counts["labels"] = _write(engine, kept, settings, folder)
     return int(counts["labels"])
@@ -56,45 +54,75 @@ def assigning_of(kept: KeptModel, top: int | None, threshold: float | None) -> A
 
 
 def _write(engine: Engine[Any], kept: KeptModel, settings: PredictSettings, folder: ResultFolder) -> int:
-    texts, ids, count = new_texts(engine, str(settings.texts))
-    step = predict_rows(kept.model, kept.names, assigning_of(kept, settings.top, settings.threshold), ids)
-    with Progress("predict", count, "texts") as progress:
-        rows = engine.map(texts, step, progress.add)
-        if settings.format == "parquet":
-            place = f"{folder.uri}/{PREDICTIONS}"
-            engine.write(rows, place)
-            return int(engine.count(engine.read(place), [])["rows"][0].as_py())
-        written = _Counted()
-        folder.write_lines(LINES, written.lines(rows.stream()))
-        return written.labels
+    texts = new_texts(engine, str(settings.texts))
+    step = predict_rows(kept.model, kept.names, assigning_of(kept, settings.top, settings.threshold), texts.ids)
+    with Progress("predict", texts.count, "texts") as progress:
+        predictions = engine.map(texts.rows, step, progress.add)
+        if settings.format != "parquet":
+            return write_lines(engine, predictions, folder, settings.format)
+        place = f"{folder.uri}/{PREDICTIONS}"
+        columns = {field.name: Column(Taken(field.name), field.type) for field in predictions_schema(texts.ids)}
+        engine.write(engine.select(predictions, columns), place)
+        return int(engine.count(engine.read(place), [])["rows"][0].as_py())
 
 
-class _Counted:
-    """JSON lines of predictions, counted on their way."""
+@dataclass(frozen=True)
+class NewTexts:
+    """Texts to be labelled: rows of an engine with the columns of `texts_schema`."""
 
-    labels = 0
-
-    def lines(self, batches: Iterator[pa.RecordBatch]) -> Iterator[str]:
-        """One object per text that has a label, in the order of the texts."""
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for text_id, of_text in groupby(rows, key=lambda row: row[TEXT_ID]):
-            labels = [{name: row[name] for name in ("label", "name", "probability", "score")} for row in of_text]
-            self.labels += len(labels)
-            yield json.dumps({TEXT_ID: text_id, "labels": labels}, ensure_ascii=False) + "\n"
+    rows: Any
+    ids: pa.DataType
+    count: int
+    """0 where nobody has counted."""
 
 
-def new_texts(engine: Engine[Any], source: str) -> tuple[Any, pa.DataType, int]:
-    """Texts as rows (text_id, text), the type of the ids, and how many there are, 0 where nobody has counted."""
+def new_texts(engine: Engine[Any], source: str) -> NewTexts:
+    """The texts of JSON lines or of a table, after a look at their ids."""
     if source.endswith(JSON_LINES):
         lines = LineFiles.of(engine, [source], blank=False)
         ids = _id_type(lines.first_line())
-        return engine.files(lines.table, json_texts(ids)), ids or pa.int64(), lines.count
-    schema = engine.schema(engine.read(source))
+        texts = NewTexts(engine.files(lines.table, json_texts(ids)), ids or pa.int64(), lines.count)
+        if ids is None:
+            return texts
+    else:
+        texts = _of_table(engine, source)
+    _check_ids(engine, texts, source)
+    return texts
+
+
+def _of_table(engine: Engine[Any], source: str) -> NewTexts:
+    table = engine.read(source)
+    schema = engine.schema(table)
     for name in (TEXT_ID, TEXT):
         if name not in schema.names:
             raise InputError(f"{source}: missing column {name!r}; it has {', '.join(schema.names)}")
-    ids = schema.field(TEXT_ID).type
-    return engine.read(source, [TEXT_ID, TEXT]), pa.int64() if pa.types.is_integer(ids) else pa.string(), 0
+    if not _is_text(schema.field(TEXT).type):
+        raise InputError(f"{source}: column {TEXT!r} holds {schema.field(TEXT).type}, and texts are strings")
+    ids = pa.int64() if pa.types.is_integer(schema.field(TEXT_ID).type) else pa.string()
+    columns = {
+        field.name: Column(Constant(None) if field.name == PLACE else Taken(field.name), field.type)
+        for field in texts_schema(ids)
+    }
+    return NewTexts(engine.select(table, columns), ids, 0)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _check_ids(engine: Engine[Any], texts: NewTexts, source: str) -> None:
+    """Refuse ids that are missing or occur more than once."""
+    ids = engine.select(texts.rows, {TEXT_ID: Column(Taken(TEXT_ID), texts.ids)})
+    rows = engine.collect(engine.group(ids, [TEXT_ID], unusable_ids(texts.ids)))
+    missing, repeated = (pc.sum(rows[name]).as_py() or 0 for name in ("missing", "repeated"))
+    if missing:
+        raise InputError(f"{source}: {missing:,} texts have no {TEXT_ID}; give each text one")
+    if repeated:
+        first = sorted(text_id for of_batch in rows["first"].to_pylist() for text_id in of_batch)[:SHOWN]
+        raise InputError(
+            f"{source}: {repeated:,} values of {TEXT_ID} occur more than once, first: {', '.join(map(str, first))}; "
+            "predictions are found again by these ids, so give each text its own"
+        )
 
 
 def _id_type(line: str) -> pa.DataType | None:

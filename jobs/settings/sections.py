@@ -66,8 +66,8 @@ class PredictSettings(Section):
     texts: File | None = None
     """The texts: JSON lines ({"text_id": 1, "text": "..."}), Parquet, or a catalog table (table:NAME) with these
     columns."""
-    format: Literal["jsonl", "parquet"] = "jsonl"
-    """How predictions are written: jsonl, one line per text; parquet, one row per text and label."""
+    format: Literal["jsonl", "csv", "trec", "parquet"] = "jsonl"
+    """How predictions are written: jsonl, one line per text; csv, trec and parquet, one row per text and label."""
     top: int | None = Field(None, ge=1)
     """Labels per text, at most. Without top and threshold, both are those that the model chose on validation texts."""
     threshold: float | None = Field(None, ge=0, le=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import shutil
@@ -29,15 +30,16 @@ from jobs.retrievers.stages import Work
 from jobs.settings.config import load_config
 from jobs.storage.stages import stage_folder
 from jobs.storage.workspace import Workspace
-from tests.retrieval_data import TEXTS, make_data, read_lists, write_prepared
+from tests.models import RETRIEVERS, fitted
+from tests.retrieval_data import TEXTS, make_data, read_lists, tiny_bert, write_prepared
 from udfs.fuse import FusionPlan
 from udfs.lists import LabelGroups, Layout
-from udfs.prediction import Fuser, Model
+from udfs.prediction.fuser import Fuser
+from udfs.prediction.model import Model
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "data" / "debtags"
 CELL = Cell("zmuv", "combmnz")
-STATIC = {"train_batch": 32, "epochs": 3, "learning_rate": 0.02}
 QUESTION = "A fast mail client for the terminal, with IMAP and encryption"
 
 
@@ -83,6 +85,14 @@ def test_a_text_gets_the_same_labels_in_any_batch(model, records) -> None:
         assert [row["rank"] for row in rows] == [1, 2, 3, 4, 5]
     # Nothing is known of an empty text, nor of one without known words.
     assert not {1, len(texts) - 2} & set(table["text_id"].to_pylist())
+
+
+def test_a_text_of_a_megabyte_gets_labels(model) -> None:
+    """Those of its words, however often they are repeated; what counts are shares, not lengths."""
+    text = " ".join([QUESTION] * 20_000)
+    assert len(text) > 1_000_000
+    labels = model.predict(text, top=3)
+    assert {"protocol::imap", "mail::user-agent"} <= {label.label for label in labels}
 
 
 def test_threshold_and_the_models_own_choice(model, records) -> None:
@@ -185,7 +195,7 @@ def run(tmp_path_factory) -> Path:
 
 
 def settings_of(work: Path) -> dict[str, Any]:
-    return {"dataset": "made", "work.path": str(work), "retrievers": {"bm25": {}, "static": STATIC}}
+    return {"dataset": "made", "work.path": str(work), "retrievers": dict(RETRIEVERS)}
 
 
 def test_lists_and_fusion_are_those_of_a_run(run, tmp_path) -> None:
@@ -228,6 +238,73 @@ def test_lists_and_fusion_are_those_of_a_run(run, tmp_path) -> None:
 
 def of_fold(place: Workspace, name: str) -> list[tuple[Any, ...]]:
     return [row for row in read_lists(place.candidates(name)) if row[0] == 0]
+
+
+def test_a_missing_extra_is_named(tmp_path) -> None:
+    """A model with a transformer, on a machine without the packages that it needs."""
+    (tmp_path / "bert").mkdir()
+    dense = {"model": str(tiny_bert(tmp_path / "bert")), "max_length": 16, "batch_size": 8, "epochs": 1}
+    folder = fitted(tmp_path, retrievers={"bm25": {}, "dense": dense})
+    assert xf.load_model(str(folder)).predict(make_data()["texts"][0], top=1)[0].label
+    code = f"""
+import sys
+sys.modules["sentence_transformers"] = None
+import xmtc_fusion as xf
+try:
+    xf.load_model({str(folder)!r}).predict("w000 w001")
+except xf.SetupError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "needs the package 'sentence_transformers'" in done.stdout, done.stderr
+    assert "pip install" in done.stdout
+
+
+@pytest.fixture
+def predicted(folder, tmp_path) -> Any:
+    def run(texts: Any, kind: str, *, code: int = 0) -> Path:
+        if isinstance(texts, pa.Table):
+            pq.write_table(texts, tmp_path / "new.parquet")
+        place = tmp_path / ("new.parquet" if isinstance(texts, pa.Table) else "new.jsonl")
+        if not isinstance(texts, pa.Table):
+            place.write_text("".join(f"{json.dumps(text)}\n" for text in texts))
+        asked = ["--model", str(folder), "--texts", str(place), "--format", kind, "--top", "2"]
+        assert main(["predict", *asked, "--output", f"{tmp_path}/{kind}"]) == code
+        return tmp_path / kind
+
+    return run
+
+
+def test_formats(model, predicted) -> None:
+    texts = [{"text_id": "=b", "text": QUESTION}, {"text_id": "a", "text": ""}, {"text_id": "c", "text": QUESTION}]
+    first, second = model.predict(QUESTION, top=2)
+    rows = list(csv.DictReader((predicted(texts, "csv") / "predictions.csv").read_text().splitlines()))
+    # What a spreadsheet would run is text.
+    assert [(row["text_id"], row["rank"]) for row in rows] == [("'=b", "1"), ("'=b", "2"), ("c", "1"), ("c", "2")]
+    assert (rows[0]["label"], rows[0]["name"]) == (first.label, first.name)
+    assert float(rows[1]["probability"]) == second.probability
+    lines = [line.split() for line in (predicted(texts, "trec") / "predictions.trec").read_text().splitlines()]
+    assert lines[0] == ["=b", "Q0", first.label, "1", repr(first.score), "xmtc-fusion"]
+    assert [line[0] for line in lines] == ["=b", "=b", "c", "c"]
+    with_space = [{"text_id": "a b", "text": QUESTION}]
+    predicted(with_space, "trec", code=4)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ([{"text_id": 1, "text": "a"}, {"text_id": 2, "text": "b"}, {"text_id": 1, "text": "c"}], "twice"),
+        (pa.table({"text_id": ["a", "b", "a"], "text": ["x", "y", "z"]}), "twice"),
+        (pa.table({"text_id": ["a", None], "text": ["x", "y"]}), "new.parquet: 1 texts have no text_id"),
+        (pa.table({"text_id": [1], "body": ["x"]}), "missing column 'text'; it has text_id, body"),
+        (pa.table({"text_id": [1], "text": [2]}), "column 'text' holds int64, and texts are strings"),
+        ([{"text_id": 2**64, "text": "a"}], "which has more than 64 bits"),
+    ],
+)
+def test_unusable_texts(predicted, capsys, texts: Any, message: str) -> None:
+    predicted(texts, "jsonl", code=3)
+    said = capsys.readouterr().err
+    assert (message if message != "twice" else "1 values of text_id occur more than once, first: ") in said
 
 
 def test_fit_and_predict_as_commands(run, tmp_path, capsys) -> None:

@@ -1,0 +1,1 @@
+"""New texts in the workers: texts in, labels out."""

@@ -1,0 +1,82 @@
+"""Texts without labels: from JSON lines, and whether their ids are good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fusion.errors import InputError
+from udfs.json_records import json_kind, parse_json
+from udfs.splits import Lines, check_utf8, lines_step
+from udfs.steps import Batches, Step, key_starts, whole_keys
+
+TEXT, TEXT_ID, PLACE = "text", "text_id", "place"
+LARGEST = 2**63
+SHOWN = 5
+
+
+def texts_schema(ids: pa.DataType) -> pa.Schema:
+    """`place` is that of the text among all texts, from 0; null where they have no order."""
+    return pa.schema([(TEXT_ID, ids), (TEXT, pa.string()), (PLACE, pa.int64())])
+
+
+def json_texts(ids: pa.DataType | None) -> Step:
+    """Rows of lines `{"text_id": ..., "text": "..."}`; with None, texts are numbered from 0 instead."""
+    kind = pa.int64() if ids is None else ids
+
+    def parse(lines: Lines) -> pa.RecordBatch:
+        check_utf8(lines, lines.split.file)
+        rows = list(_texts(lines, ids))
+        schema = texts_schema(kind)
+        columns = [pa.array([row[n] for row in rows], field.type) for n, field in enumerate(schema)]
+        return pa.record_batch(columns, schema=schema)
+
+    return lines_step(parse, texts_schema(kind), blank=False)
+
+
+def _texts(lines: Lines, ids: pa.DataType | None) -> Iterator[tuple[Any, str, int]]:
+    for row, place, line in lines.rows():
+        try:
+            record = parse_json(line.decode())
+        except ValueError as error:
+            raise InputError(f"{lines.place(place)}: not JSON: {error}") from None
+        if not isinstance(record, dict) or not isinstance(record.get(TEXT), str | None):
+            raise InputError(f'{lines.place(place)}: expected {{"text_id": ..., "text": "..."}}, found {line[:80]!r}')
+        if TEXT not in record:
+            fields = ", ".join(map(repr, record)) or "none"
+            raise InputError(f"{lines.place(place)}: no field {TEXT!r}; there are {fields}")
+        yield (row if ids is None else _id(record.get(TEXT_ID), ids, lines, place)), record[TEXT] or "", row
+
+
+def _id(value: Any, ids: pa.DataType, lines: Lines, place: int) -> Any:
+    """An id as the first line has them: a whole number, or a string."""
+    if pa.types.is_integer(ids):
+        if isinstance(value, int) and not isinstance(value, bool):
+            if -LARGEST <= value < LARGEST:
+                return value
+            raise InputError(f"{lines.place(place)}: text_id is {value}, which has more than 64 bits; write it as text")
+        raise InputError(f"{lines.place(place)}: text_id is {json_kind(value)}, and the first line has a whole number")
+    if isinstance(value, str):
+        return value
+    raise InputError(f"{lines.place(place)}: text_id is {json_kind(value)}, and the first line has a string")
+
+
+def unusable_ids(kind: pa.DataType) -> Step:
+    """Of ids that are grouped: how many occur more than once, the first of them, and how many are missing."""
+    schema = pa.schema([("repeated", pa.int64()), ("first", pa.list_(kind)), ("missing", pa.int64())])
+
+    def run(batches: Batches) -> Batches:
+        for table in whole_keys(batches, [TEXT_ID]):
+            missing = table[TEXT_ID].null_count
+            ids = table.filter(table[TEXT_ID].is_valid())
+            starts = key_starts(ids, [TEXT_ID])
+            repeated = starts[np.diff(np.append(starts, len(ids))) > 1]
+            if len(repeated) or missing:
+                first = ids[TEXT_ID].take(pa.array(repeated[:SHOWN])).to_pylist()
+                row = {"repeated": len(repeated), "first": first, "missing": missing}
+                yield pa.RecordBatch.from_pylist([row], schema)
+
+    return Step(run, schema)
