@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from xmtc_fusion.api import tune as tune
     from xmtc_fusion.evaluation import Evaluation as Evaluation
     from xmtc_fusion.model import Label as Label
+    from xmtc_fusion.model import LabelExplanation as LabelExplanation
     from xmtc_fusion.model import Model as Model
     from xmtc_fusion.model import fit as fit
     from xmtc_fusion.model import load_model as load_model
@@ -64,6 +65,7 @@ MODULES = {
     "History": "jobs.nights.history",
     "InputError": "fusion.errors",
     "Label": "xmtc_fusion.model",
+    "LabelExplanation": "xmtc_fusion.model",
     "METRICS": "fusion",
     "Model": "xmtc_fusion.model",
     "NORMALIZATIONS": "fusion",

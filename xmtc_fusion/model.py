@@ -17,6 +17,7 @@ from fusion.labels import ALL
 from jobs.datasets import prepare
 from jobs.engines.local import LocalEngine
 from jobs.prediction import fit as fit_job
+from jobs.prediction.explain import ExplainedLabels, explain_labels
 from jobs.prediction.folder import MANIFEST
 from jobs.prediction.model import KeptModel, load
 from jobs.prediction.predict import assigning_of
@@ -39,6 +40,36 @@ class Label(NamedTuple):
     """The fused score, by which labels are ordered."""
     found_by: tuple[str, ...]
     """The retrievers whose lists hold the label."""
+
+
+class LabelExplanation:
+    """The labels that a text is given, with what every retriever had to do with it. Printed, it is a table."""
+
+    def __init__(self, explained: ExplainedLabels) -> None:
+        self._explained = explained
+
+    @property
+    def table(self) -> pa.Table:
+        """One row per label, best first: rank, label, name, score, probability, and per retriever NAME_rank, NAME_score
+        and NAME_normalized. A normalised score without a rank was imputed. Under a learned fusion, NAME_normalized is
+        what the retriever adds to the score."""
+        return self._explained.table
+
+    @property
+    def neighbours(self) -> pa.Table:
+        """For retrievers that compare with training texts, the nearest of those that carry a label: label, retriever,
+        text_id and score (BM25, or the cosine of two vectors)."""
+        return self._explained.neighbours
+
+    def __repr__(self) -> str:
+        from jobs.reporting.labels import terminal
+
+        return terminal(self._explained)
+
+    def _repr_html_(self) -> str:
+        from jobs.reporting.labels import notebook
+
+        return notebook(self._explained)
 
 
 class Model:
@@ -85,6 +116,11 @@ class Model:
         ids, strings = _texts(texts)
         labelled = self._kept.model.label(strings, assigning)
         return pa.Table.from_batches([prediction_rows(labelled, ids, self._kept.names)])
+
+    def explain(self, text: str, *, top: int | None = None, threshold: float | None = None) -> LabelExplanation:
+        """Why a text gets its labels: which retriever ranks each where, with which score, and the nearest training
+        texts that carry it. `top` and `threshold` as for `predict`."""
+        return LabelExplanation(explain_labels(self._kept, text, self._assigning(top, threshold)))
 
     def _assigning(self, top: int | None, threshold: float | None) -> Assigning:
         if top is not None and top < 1:

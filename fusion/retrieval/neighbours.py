@@ -18,6 +18,7 @@ Labels are ordered by score descending, then by label id ascending, and each lab
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -140,6 +141,20 @@ class TextLabels(NamedTuple):
 
     offset: Ints
     label: Int32s
+
+
+class Neighbours(NamedTuple):
+    """The training texts that one text resembles most, best first, with their scores, and the labels of all of them."""
+
+    text: Int32s
+    score: Singles
+    carried: TextLabels
+
+    def carrying(self, label: int, most: int) -> list[tuple[int, float]]:
+        """The best of those that carry a label, with their scores."""
+        offset, carried = self.carried
+        some = (n for n, text in enumerate(self.text) if label in carried[offset[text] : offset[text + 1]])
+        return [(int(self.text[n]), float(self.score[n])) for n in islice(some, most)]
 
 
 def label_scores(

@@ -56,7 +56,8 @@ from jobs.tuning.validation import load_validation
 from udfs.fuse import FusionPlan
 from udfs.prediction.candidates import CANDIDATES_SCHEMA, candidate_scores
 from udfs.prediction.model import Assigning
-from udfs.retrieval.folds import EVERY_TEXT
+from udfs.prediction.texts import TEXT_ID
+from udfs.retrieval.folds import EVERY_TEXT, FoldSource, role_texts
 from udfs.retrieval.retriever import Retriever, fold_folder
 from udfs.stores.cache import readable_folder
 from udfs.tuning import TrainTexts
@@ -102,6 +103,7 @@ def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
             retrievers=tuple(fitted),
             fusion=fusion,
             labels=_labels(engine, prepared),
+            texts=pa.table({TEXT_ID: role_texts(FoldSource(EVERY_TEXT, prepared.folder), TRAIN)}),
             calibrations=curves,
             assigning=Assigning(assignment.top, assignment.threshold),
             about={

@@ -28,6 +28,7 @@ from udfs.lists import LabelGroups, Layout
 from udfs.prediction.fuser import Fuser
 from udfs.prediction.model import Assigning, Model
 from udfs.prediction.rows import LabelNames
+from udfs.prediction.texts import TEXT_ID
 from udfs.retrieval.bm25 import Bm25
 from udfs.retrieval.linear import Linear
 from udfs.retrieval.retriever import Retriever
@@ -36,7 +37,7 @@ from udfs.retrieval.vectors import Dense
 from udfs.stores.addresses import absolute
 from udfs.tuning import TrainTexts
 
-LABELS, FUSION = "labels.parquet", "fusion.json"
+LABELS, TEXTS, FUSION = "labels.parquet", "texts.parquet", "fusion.json"
 LABEL_COLUMNS = ("label_id", "label", "name", "label_group", "frequency")
 KINDS: dict[str, type] = {"bm25": Bm25, "static": Static, "dense": Dense, "linear": Linear}
 """What a model can hold, by the name in the manifest."""
@@ -55,6 +56,8 @@ class Parts:
     """The text of a model file of `tune`, or of the same form."""
     labels: pa.Table
     """label_id, label, name, label_group and the number of training texts, by label_id."""
+    texts: pa.Table
+    """text_id of the training texts, ascending, as retrievers number them."""
     calibrations: Mapping[str, Calibration]
     assigning: Assigning
     about: Mapping[str, Any]
@@ -72,8 +75,9 @@ def keep(uri: str, parts: Parts, folders: Mapping[str, Path], overwrite: bool) -
     with TemporaryDirectory(prefix="xmtc-fusion-") as scratch:
         place = Path(scratch)
         pq.write_table(parts.labels.select(LABEL_COLUMNS), place / LABELS)
+        pq.write_table(parts.texts.select([TEXT_ID]), place / TEXTS)
         (place / FUSION).write_text(parts.fusion, encoding="utf-8")
-        files = {name: place / name for name in (LABELS, FUSION)}
+        files = {name: place / name for name in (LABELS, TEXTS, FUSION)}
         for name, folder in folders.items():
             files |= files_in(folder, name)
         return write_model(uri, files, about, overwrite)
@@ -101,6 +105,11 @@ class KeptModel:
     @cached_property
     def names(self) -> LabelNames:
         return LabelNames(*(self.labels[name].combine_chunks() for name in ("label", "name")))
+
+    @cached_property
+    def text_ids(self) -> pa.Array:
+        """The ids of the training texts, as retrievers number them."""
+        return pq.read_table(self.place / TEXTS)[TEXT_ID].combine_chunks()
 
     @cached_property
     def assigning(self) -> Assigning:

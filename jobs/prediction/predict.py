@@ -23,7 +23,7 @@ from udfs.columns import Column, Constant, Taken
 from udfs.json_records import parse_json
 from udfs.prediction.model import Assigning
 from udfs.prediction.rows import predict_rows, predictions_schema
-from udfs.prediction.texts import PLACE, SHOWN, TEXT, TEXT_ID, json_texts, texts_schema, unusable_ids
+from udfs.prediction.texts import PLACE, SHOWN, TEXT, TEXT_ID, counted_ids, json_texts, texts_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,6 @@ class NewTexts:
     rows: Any
     ids: pa.DataType
     count: int
-    """0 where nobody has counted."""
 
 
 def new_texts(engine: Engine[Any], source: str) -> NewTexts:
@@ -81,16 +80,15 @@ def new_texts(engine: Engine[Any], source: str) -> NewTexts:
     if source.endswith(JSON_LINES):
         lines = LineFiles.of(engine, [source], blank=False)
         ids = _id_type(lines.first_line())
-        texts = NewTexts(engine.files(lines.table, json_texts(ids)), ids or pa.int64(), lines.count)
+        rows = engine.files(lines.table, json_texts(ids))
         if ids is None:
-            return texts
+            return NewTexts(rows, pa.int64(), lines.count)
     else:
-        texts = _of_table(engine, source)
-    _check_ids(engine, texts, source)
-    return texts
+        rows, ids = _of_table(engine, source)
+    return NewTexts(rows, ids, _checked(engine, rows, ids, source))
 
 
-def _of_table(engine: Engine[Any], source: str) -> NewTexts:
+def _of_table(engine: Engine[Any], source: str) -> tuple[Any, pa.DataType]:
     table = engine.read(source)
     schema = engine.schema(table)
     for name in (TEXT_ID, TEXT):
@@ -103,18 +101,18 @@ def _of_table(engine: Engine[Any], source: str) -> NewTexts:
         field.name: Column(Constant(None) if field.name == PLACE else Taken(field.name), field.type)
         for field in texts_schema(ids)
     }
-    return NewTexts(engine.select(table, columns), ids, 0)
+    return engine.select(table, columns), ids
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _check_ids(engine: Engine[Any], texts: NewTexts, source: str) -> None:
-    """Refuse ids that are missing or occur more than once."""
-    ids = engine.select(texts.rows, {TEXT_ID: Column(Taken(TEXT_ID), texts.ids)})
-    rows = engine.collect(engine.group(ids, [TEXT_ID], unusable_ids(texts.ids)))
-    missing, repeated = (pc.sum(rows[name]).as_py() or 0 for name in ("missing", "repeated"))
+def _checked(engine: Engine[Any], texts: Any, kind: pa.DataType, source: str) -> int:
+    """How many texts there are; ids that are missing or occur more than once are refused."""
+    ids = engine.select(texts, {TEXT_ID: Column(Taken(TEXT_ID), kind)})
+    rows = engine.collect(engine.group(ids, [TEXT_ID], counted_ids(kind)))
+    count, missing, repeated = (pc.sum(rows[name]).as_py() or 0 for name in ("texts", "missing", "repeated"))
     if missing:
         raise InputError(f"{source}: {missing:,} texts have no {TEXT_ID}; give each text one")
     if repeated:
@@ -123,6 +121,7 @@ def _check_ids(engine: Engine[Any], texts: NewTexts, source: str) -> None:
             f"{source}: {repeated:,} values of {TEXT_ID} occur more than once, first: {', '.join(map(str, first))}; "
             "predictions are found again by these ids, so give each text its own"
         )
+    return int(count)
 
 
 def _id_type(line: str) -> pa.DataType | None:

@@ -135,9 +135,9 @@ def terminal(explained: ExplainedText, rows: int) -> str:
     """The lists, the formulas and the first candidates, as text."""
     shown = list(_candidate_lines(explained, rows))
     parts = [
-        "\n".join([visible(title(explained)), *([_wrapped(f'"{explained.excerpt}"')] if explained.excerpt else [])]),
+        "\n".join([visible(title(explained)), *([wrapped(f'"{explained.excerpt}"')] if explained.excerpt else [])]),
         as_table(_LIST_HEADER, _list_lines(explained)),
-        "\n".join(map(_wrapped, formulas(explained))),
+        "\n".join(map(wrapped, formulas(explained.cell, explained.how))),
         as_table(_header(explained), shown) if shown else "No list has a candidate.",
         "\n".join(map(visible, notes(explained, rows))),
     ]
@@ -146,18 +146,22 @@ def terminal(explained: ExplainedText, rows: int) -> str:
 
 def notebook(explained: ExplainedText, rows: int) -> str:
     """The same as HTML."""
-    paragraphs = [title(explained), *([explained.excerpt] if explained.excerpt else []), *formulas(explained)]
+    paragraphs = [
+        title(explained),
+        *([explained.excerpt] if explained.excerpt else []),
+        *formulas(explained.cell, explained.how),
+    ]
     return "".join(
         [
             *(f"<p>{escape(line)}</p>" for line in paragraphs),
-            _html_table("The lists, as the normalisation reads them", _LIST_HEADER, _list_lines(explained)),
-            _html_table("Candidates in the fused order", _header(explained), _candidate_lines(explained, rows)),
+            html_table("The lists, as the normalisation reads them", _LIST_HEADER, _list_lines(explained)),
+            html_table("Candidates in the fused order", _header(explained), _candidate_lines(explained, rows)),
             *(f"<p>{escape(line)}</p>" for line in notes(explained, rows)),
         ]
     )
 
 
-def _wrapped(text: str) -> str:
+def wrapped(text: str) -> str:
     return fill(one_line(text), LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
@@ -168,11 +172,11 @@ def title(explained: ExplainedText) -> str:
     return f"Text {explained.text_id}{fold}, {explained.label_group} labels, {explained.cell}"
 
 
-def formulas(explained: ExplainedText) -> list[str]:
-    """What the cell computes, as the registry says it, or what the model does."""
-    if explained.how:
-        return [f"{explained.how}; part: what a retriever adds to the score, other: what none of them adds"]
-    normalization, fusion = NORMALIZATIONS[explained.cell.scaling], FUSIONS[explained.cell.fusion]
+def formulas(cell: Cell | None, how: str) -> list[str]:
+    """What the cell computes, as the registry says it, or how a model makes scores."""
+    if how or cell is None:
+        return [f"{how}; part: what a retriever adds to the score, other: what none of them adds"]
+    normalization, fusion = NORMALIZATIONS[cell.scaling], FUSIONS[cell.fusion]
     unread = fusion.reads == "ranks"
     ending = f" (not read by {fusion.name}, which sees ranks only)" if unread else ""
     return [f"{normalization.name}: x = {normalization.formula}{ending}", f"{fusion.name}: {fusion.formula}", LETTERS]
@@ -199,7 +203,7 @@ _LIST_HEADER = ["list", "", "size", "min", "max", "mean", "std"]
 
 def _list_lines(explained: ExplainedText) -> Iterator[list[str]]:
     for row in explained.lists.to_pylist():
-        yield [row["retriever"], "", str(row["size"]), *(_number(row[key]) for key in ("min", "max", "mean", "std"))]
+        yield [row["retriever"], "", str(row["size"]), *(number(row[key]) for key in ("min", "max", "mean", "std"))]
 
 
 def _header(explained: ExplainedText) -> list[str]:
@@ -212,15 +216,15 @@ def _header(explained: ExplainedText) -> list[str]:
 def _candidate_lines(explained: ExplainedText, rows: int) -> Iterator[list[str]]:
     named = _has_names(explained)
     for row in explained.table.slice(0, rows).to_pylist():
-        name = [_shortened(row["name"] or "")] if named else []
+        name = [shortened(row["name"] or "")] if named else []
         relevant = "?" if row["relevant"] is None else RELEVANT if row["relevant"] else ""
-        line = [str(row["rank"]), str(row["label_id"]), *name, relevant, _number(row["fused"])]
+        line = [str(row["rank"]), str(row["label_id"]), *name, relevant, number(row["fused"])]
         for retriever in explained.retrievers:
             rank, score, normalized = (row[column] for column in column_names(retriever))
-            value = _number(normalized)
+            value = number(normalized)
             imputed = _imputed(explained, row, retriever)
-            line += ["" if rank is None else str(rank), _number(score), f"({value})" if imputed else value]
-        yield [*line, _number(row[OTHER])] if _has_other(explained) else line
+            line += ["" if rank is None else str(rank), number(score), f"({value})" if imputed else value]
+        yield [*line, number(row[OTHER])] if _has_other(explained) else line
 
 
 def _imputed(explained: ExplainedText, row: dict[str, Any], retriever: str) -> bool:
@@ -236,18 +240,18 @@ def _has_names(explained: ExplainedText) -> bool:
     return explained.table["name"].null_count < len(explained.table)
 
 
-def _shortened(name: str) -> str:
+def shortened(name: str) -> str:
     return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     """Four decimals, which tell most scores apart; tiny ones keep their digits."""
     if value is None:
         return ""
     return f"{value:.4f}" if value == 0 or abs(value) >= 0.001 else f"{value:.2e}"
 
 
-def _html_table(caption: str, header: list[str], lines: Iterator[list[str]]) -> str:
+def html_table(caption: str, header: list[str], lines: Iterator[list[str]]) -> str:
     head = "".join(f"<th>{escape(word)}</th>" for word in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(word)}</td>" for word in line) + "</tr>" for line in lines)
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -95,6 +95,32 @@ def test_a_text_of_a_megabyte_gets_labels(model) -> None:
     assert {"protocol::imap", "mail::user-agent"} <= {label.label for label in labels}
 
 
+def test_why_a_text_gets_its_labels(model, records) -> None:
+    explained, labels = model.explain(QUESTION, top=5), model.predict(QUESTION, top=5)
+    rows = explained.table.to_pylist()
+    assert [(row["label"], row["probability"], row["score"]) for row in rows] == [
+        (label.label, label.probability, label.score) for label in labels
+    ]
+    for row, label in zip(rows, labels, strict=True):
+        assert tuple(name for name in ("bm25", "static") if row[f"{name}_rank"]) == label.found_by
+        assert (row["bm25_score"] is None) == ("bm25" not in label.found_by)
+    near = explained.neighbours.to_pylist()
+    # BM25 compares with training texts, of which the label is one of the labels; their best score is that of the label.
+    assert {row["retriever"] for row in near} == {"bm25"}
+    for row in near:
+        assert row["label"] in records[row["text_id"]]["labels"]
+    for row in rows:
+        scores = [one["score"] for one in near if one["label"] == row["label"]]
+        assert scores == sorted(scores, reverse=True) and len(scores) <= 3
+    shown = repr(explained)
+    assert QUESTION in shown and "bm25 normalised" in shown and "IMAP" in shown
+    assert f"bm25: {near[0]['text_id']} (" in shown
+    assert "<table>" in explained._repr_html_()
+    nothing = model.explain("")
+    assert not len(nothing.table) and "The text gets no label." in repr(nothing)
+    assert "no label" in nothing._repr_html_()
+
+
 def test_threshold_and_the_models_own_choice(model, records) -> None:
     texts = [row["text"] for row in records[:100]]
     likely = model.predict(texts, threshold=0.5)

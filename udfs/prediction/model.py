@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from fusion.labels import ALL
 from fusion.models.calibration import Calibration, group_probabilities
+from fusion.retrieval.neighbours import Neighbours
 from fusion.retrieval.ranked import Ranked
 from fusion.types import Array, Floats, Ints
 from udfs.prediction.fuser import Fuser
 from udfs.retrieval.encode import MODEL_FOLDER
 from udfs.retrieval.pieces import MODULE, Pieces
-from udfs.retrieval.retriever import Encoding, Retriever
+from udfs.retrieval.retriever import ComparesTexts, Encoding, Retriever
 from udfs.retrieval.retriever import Model as RetrieverModel
 from udfs.stores.cache import readable_folder
 
@@ -66,6 +67,15 @@ class Model:
         ranking = opened(self.folder, self.fingerprint, self.retrievers)
         encoded = {encoding: encoding(list(texts)) for encoding in dict.fromkeys(encoding for encoding, _ in ranking)}
         return [model.rank(encoded[encoding]) for encoding, model in ranking]
+
+    def neighbours(self, text: str) -> dict[str, Neighbours]:
+        """By retriever, the training texts that a text resembles, where labels are found by them."""
+        ranking = opened(self.folder, self.fingerprint, self.retrievers)
+        near = {
+            retriever.name: model.neighbours(encoding([text])) if isinstance(model, ComparesTexts) else None
+            for retriever, (encoding, model) in zip(self.retrievers, ranking, strict=True)
+        }
+        return {name: texts for name, texts in near.items() if texts is not None}
 
     def assigned(self, fused: pa.Table, assigning: Assigning) -> Labelled:
         """From fused lists to labels with probabilities. The order is that of the fused scores."""

@@ -64,9 +64,11 @@ def _id(value: Any, ids: pa.DataType, lines: Lines, place: int) -> Any:
     raise InputError(f"{lines.place(place)}: text_id is {json_kind(value)}, and the first line has a string")
 
 
-def unusable_ids(kind: pa.DataType) -> Step:
-    """Of ids that are grouped: how many occur more than once, the first of them, and how many are missing."""
-    schema = pa.schema([("repeated", pa.int64()), ("first", pa.list_(kind)), ("missing", pa.int64())])
+def counted_ids(kind: pa.DataType) -> Step:
+    """Of ids that are grouped: how many texts there are, how many have none, how many ids occur more than once,
+    and the first of these."""
+    counts = [(name, pa.int64()) for name in ("texts", "missing", "repeated")]
+    schema = pa.schema([*counts, ("first", pa.list_(kind))])
 
     def run(batches: Batches) -> Batches:
         for table in whole_keys(batches, [TEXT_ID]):
@@ -74,9 +76,8 @@ def unusable_ids(kind: pa.DataType) -> Step:
             ids = table.filter(table[TEXT_ID].is_valid())
             starts = key_starts(ids, [TEXT_ID])
             repeated = starts[np.diff(np.append(starts, len(ids))) > 1]
-            if len(repeated) or missing:
-                first = ids[TEXT_ID].take(pa.array(repeated[:SHOWN])).to_pylist()
-                row = {"repeated": len(repeated), "first": first, "missing": missing}
-                yield pa.RecordBatch.from_pylist([row], schema)
+            first = ids[TEXT_ID].take(pa.array(repeated[:SHOWN])).to_pylist()
+            row = {"texts": len(table), "missing": missing, "repeated": len(repeated), "first": first}
+            yield pa.RecordBatch.from_pylist([row], schema)
 
     return Step(run, schema)

@@ -21,7 +21,7 @@ from fusion.errors import InputError
 from fusion.retrieval.bags import Bags, numbered
 from fusion.retrieval.bm25 import Figures, label_documents, postings
 from fusion.retrieval.contrastive import LabelSets
-from fusion.retrieval.neighbours import Postings, TextLabels, label_scores, nearest
+from fusion.retrieval.neighbours import Neighbours, Postings, TextLabels, label_scores, nearest
 from fusion.retrieval.ranked import Ranked, merged
 from fusion.types import Array, Ints
 from udfs.retrieval.folds import FoldSource, label_sets, read_label_groups, role_texts
@@ -191,9 +191,12 @@ class Index:
         """The best labels of each text and label group."""
         if self.carried is None:
             return self.nearest(texts, self.label_group, groups, scoring.top)
-        together = np.zeros(self.edges[-1], np.int8)
-        neighbours = self.nearest(texts, together, 1, scoring.neighbours)
+        neighbours = self.nearest_texts(texts, scoring)
         return label_scores(neighbours, self.carried, self.label_group, groups, scoring.aggregation, scoring.top)
+
+    def nearest_texts(self, texts: Bags, scoring: Scoring) -> Ranked:
+        """The best training texts of each text, where documents are texts."""
+        return self.nearest(texts, np.zeros(self.edges[-1], np.int8), 1, scoring.neighbours)
 
 
 @dataclass(frozen=True)
@@ -206,3 +209,9 @@ class BoundIndex:
 
     def rank(self, rows: pa.RecordBatch) -> Ranked:
         return self.index.rank(bags_of(rows), self.groups, self.scoring)
+
+    def neighbours(self, row: pa.RecordBatch) -> Neighbours | None:
+        if self.index.carried is None:
+            return None
+        _, text, score = self.index.nearest_texts(bags_of(row), self.scoring)
+        return Neighbours(text, score, self.index.carried)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from fusion.errors import XmtcError
-from fusion.retrieval.neighbours import Aggregation
+from fusion.retrieval.neighbours import Aggregation, Neighbours
 from fusion.retrieval.ranked import Ranked
 from fusion.types import Array
 from udfs.lists import list_rows, lists_schema
@@ -40,6 +40,14 @@ class Model(Protocol):
 
     def rank(self, rows: pa.RecordBatch) -> Ranked:
         """The ranked labels of encoded texts: list number text * len(groups) + group."""
+
+
+@runtime_checkable
+class ComparesTexts(Protocol):
+    """A model that may find labels by the training texts that a text resembles."""
+
+    def neighbours(self, row: pa.RecordBatch) -> Neighbours | None:
+        """These texts, for one encoded text; None where labels are found in another way."""
 
 
 class Retriever(Protocol):

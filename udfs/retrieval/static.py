@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from fusion.retrieval.bags import Bags, numbered
+from fusion.retrieval.neighbours import Neighbours
 from fusion.retrieval.ranked import Ranked, interleaved
 from fusion.retrieval.static import (
     Labelled,
@@ -127,9 +128,7 @@ class FoldModel:
 
     def rank(self, rows: pa.RecordBatch) -> Ranked:
         """The ranked labels of texts, by text and group. A text without a token that has a vector has no list."""
-        bags, groups, scoring = bags_of(rows), len(self.retriever.groups), self.retriever.scoring
-        if self.words is not None:
-            bags = numbered(bags, self.words)
+        bags, groups, scoring = self._bags(rows), len(self.retriever.groups), self.retriever.scoring
         filled = np.diff(bags.offset) > 0
         queries = self.model.texts(Bags(bags.offset[np.append(filled, True)], bags.token, bags.times))
         if self.texts is not None:
@@ -140,3 +139,16 @@ class FoldModel:
         sizes = np.zeros((len(filled), groups), np.int64)
         sizes[filled] = np.diff(lists.offset).reshape(-1, groups)
         return lists._replace(offset=np.concatenate(([0], np.cumsum(sizes))))
+
+    def neighbours(self, row: pa.RecordBatch) -> Neighbours | None:
+        """The nearest training texts of one text; none if no token of it has a vector."""
+        if self.texts is None:
+            return None
+        bags = self._bags(row)
+        if not len(bags.token):
+            return Neighbours(np.empty(0, np.int32), np.empty(0, np.float32), self.texts.carried)
+        return self.texts.neighbours(self.model.texts(bags), self.retriever.scoring)
+
+    def _bags(self, rows: pa.RecordBatch) -> Bags:
+        bags = bags_of(rows)
+        return bags if self.words is None else numbered(bags, self.words)

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 from fusion.errors import InputError
 from fusion.retrieval.contrastive import LabelSets, Training, dense_package
 from fusion.retrieval.exact import greatest_products
-from fusion.retrieval.neighbours import TextLabels, label_scores
+from fusion.retrieval.neighbours import Neighbours, TextLabels, label_scores
 from fusion.retrieval.projection import Examples, Head, LabelParts, combined, described, rank_rows, train_heads
 from fusion.retrieval.ranked import Ranked, interleaved
 from fusion.types import Array, Ints, Singles
@@ -133,6 +133,11 @@ class TextIndex:
         """The labels of the nearest training texts, by query and group."""
         neighbours = self.texts.search(queries, scoring.neighbours)
         return label_scores(neighbours, self.carried, self.group, groups, scoring.aggregation, scoring.top)
+
+    def neighbours(self, query: Singles, scoring: Scoring) -> Neighbours:
+        """The nearest training texts of one query."""
+        _, text, score = self.texts.search(query, scoring.neighbours)
+        return Neighbours(text, score, self.carried)
 
 
 HEADS_FILE = "heads.npz"
@@ -292,12 +297,17 @@ class DenseModel:
     texts: TextIndex | None
 
     def rank(self, rows: pa.RecordBatch) -> Ranked:
-        vectors = matrix(rows["vector"])
-        queries = np.ascontiguousarray(vectors if self.head is None else self.head(vectors))
-        scoring = self.retriever.scoring
+        queries, scoring = self._queries(rows), self.retriever.scoring
         if self.texts is not None:
             return self.texts.lists(queries, len(self.retriever.groups), scoring)
         return interleaved([index.search(queries, scoring.top) for index in self.labels])
+
+    def neighbours(self, row: pa.RecordBatch) -> Neighbours | None:
+        return None if self.texts is None else self.texts.neighbours(self._queries(row), self.retriever.scoring)
+
+    def _queries(self, rows: pa.RecordBatch) -> Singles:
+        vectors = matrix(rows["vector"])
+        return np.ascontiguousarray(vectors if self.head is None else self.head(vectors))
 
 
 def found_share(retriever: Dense, models: str, fingerprint: str, texts: int) -> Callable[[FoldSource], dict[str, Any]]:
