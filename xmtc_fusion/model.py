@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, overload
 
@@ -12,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fusion.errors import ConfigError, InputError, OutputError
+from fusion.errors import ConfigError, InputError
 from fusion.labels import ALL
 from jobs.datasets import prepare
 from jobs.engines.local import LocalEngine
 from jobs.prediction import fit as fit_job
 from jobs.prediction.explain import ExplainedLabels, explain_labels
-from jobs.prediction.folder import MANIFEST
-from jobs.prediction.model import KeptModel, load
+from jobs.prediction.model import KeptModel, copy_model, load
 from jobs.prediction.predict import assigning_of
 from jobs.retrievers import driver
 from jobs.settings.config import Config, load_config, with_settings
@@ -142,14 +139,23 @@ class Model:
         ]
 
     def save(self, path: str, overwrite: bool = False) -> None:
-        """Copy the model's folder, which can be moved and loaded elsewhere."""
-        target = Path(path)
-        if target.exists() and any(target.iterdir()) and not overwrite:
-            raise OutputError(f"{path} is not empty: choose another folder, or say overwrite=True")
-        source = Path(self._kept.uri)
-        shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MANIFEST))
-        # Last, so that half a copy is no model.
-        shutil.copy2(source / MANIFEST, target / MANIFEST)
+        """Write the model to a folder or a store, where `load_model` reads it."""
+        copy_model(self._kept, path, overwrite)
+
+    def log_to_mlflow(self, name: str = "model", *, registered: str | None = None) -> str:
+        """Log the model in the active MLflow run, or in a new one. Needs the extra [mlflow].
+
+        Args:
+            name: what the run calls it.
+            registered: the registered model of which it becomes a version.
+
+        Returns:
+            The address for `mlflow.pyfunc.load_model` and `mlflow.pyfunc.spark_udf`, which take a column `text` and
+            give lists of labels, names and probabilities per text.
+        """
+        from jobs.prediction.tracking import log_model
+
+        return log_model(self._kept, name, registered)
 
     def __repr__(self) -> str:
         names = ", ".join(retriever.name for retriever in self._kept.retrievers)

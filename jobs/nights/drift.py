@@ -1,5 +1,5 @@
 """What moved in the data since the baseline: which labels are frequent, how retrievers agree, how many lists are
-empty."""
+empty. What new texts are assigned is watched in the same table."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ from udfs.plan import EMPTY_LISTS, JUDGED, per_retriever, split_key
 OVERLAP, LABEL_FREQUENCIES = "overlap", "label_frequencies"
 """How far two retrievers agree, and which labels are frequent. The share of empty lists may drift as well."""
 
+LABELS_PER_TEXT, UNLABELLED_TEXTS, GROUP_SHARE = "labels_per_text", "texts_without_label", "group_share"
+ASSIGNED_WORDS = {
+    LABELS_PER_TEXT: "mean number of labels of new texts",
+    UNLABELLED_TEXTS: "share of new texts without a label",
+    GROUP_SHARE: "share of {} labels among those of new texts",
+}
+"""What is watched of the labels that new texts are assigned, with the label group in it."""
+
 
 class Quantity(NamedTuple):
     """Something about the data that may drift. What does not apply to its kind is empty."""
@@ -35,7 +43,7 @@ class Quantity(NamedTuple):
             return f"overlap of {self.retriever} and {self.other} ({self.label_group} labels)"
         if self.kind == EMPTY_LISTS:
             return f"share of {input_count_text(per_retriever(self.kind, self.retriever))}"
-        return self.kind.replace("_", " ")
+        return ASSIGNED_WORDS.get(self.kind, self.kind.replace("_", " ")).format(self.label_group)
 
 
 class Movement(NamedTuple):
@@ -69,7 +77,9 @@ def drift(
     rows = before.to_pylist() if before is not None else []
     # A night that was accepted without a retriever is a baseline without it.
     then = {
-        Quantity(*(row[name] for name in Quantity._fields)): row["value"] for row in rows if row["value"] is not None
+        Quantity(*(row[name] for name in Quantity._fields)): row["value"]
+        for row in rows
+        if row["value"] is not None and row["kind"] not in ASSIGNED_WORDS
     }
     movements = [
         Movement(quantity, value, abs(value - then[quantity]) if quantity in then else None, most)

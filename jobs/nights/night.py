@@ -13,6 +13,7 @@ from jobs.nights.checks import Check, InputCounts
 from jobs.nights.datasets import DatasetResults, OtherChoice
 from jobs.nights.drift import Movement
 from jobs.nights.history import Row
+from jobs.nights.labelled import LabelledTexts
 from jobs.reporting.formats import count, joined, plain
 from jobs.settings.config import Config
 from jobs.storage.folders import one_line
@@ -58,6 +59,8 @@ class DatasetNight:
     checks: tuple[Check, ...] = ()
     costs: tuple[Check, ...] = ()
     movements: tuple[Movement, ...] = ()
+    labelled: LabelledTexts | None = None
+    """New texts with their labels, if the night had any to label and raised no alarm before."""
     other_choices: tuple[OtherChoice, ...] = ()
     """Where tonight's data would choose another fusion than the baseline's did; no alarm."""
     next_steps: tuple[str, ...] = ()
@@ -159,6 +162,8 @@ class DatasetNight:
             compared = f"against {self.against}, changed since: {', '.join(self.changed_words) or 'nothing'}"
         work = "evaluated" if self.results.built else "nothing to do, figures kept"
         yield f"{self.name}: {self.verdict}; {compared}; {work}"
+        if self.labelled is not None:
+            yield f"  {count(self.labelled.texts, 'new text')} labelled: {count(len(self.labelled.rows), 'label')}"
         alarms = [*self.not_compared, *self.breaches, *self.fallen, *self.moved]
         for line in (*alarms, *self.lower_without_alarm, *self.other_choices, *self.next_steps):
             yield f"  {line}"

@@ -32,6 +32,7 @@ from jobs.nights.costs import cost_checks, measured
 from jobs.nights.datasets import DatasetResults, OtherChoice, other_choices, prepare_inputs, reevaluate
 from jobs.nights.drift import Movement, drift, idle_drift
 from jobs.nights.history import ACCEPT, PIN, History, Row, attempt_of
+from jobs.nights.labelled import assigned_drift, label_new_texts
 from jobs.nights.lease import Lease, held_lease
 from jobs.nights.next_steps import next_steps
 from jobs.nights.night import (
@@ -167,7 +168,10 @@ def _night(spark: SparkSession | None, config: Config, request: Request) -> Nigh
         names = {one.name for one in made if isinstance(one, DatasetNight)}
         made.append(_dataset_night(spark, request, path, resolved, compared, names))
     problems: list[str] = []
-    datasets = with_alarms([one for one in made if isinstance(one, DatasetNight)])
+    datasets = [
+        _labelled(spark, history, dataset, problems)
+        for dataset in with_alarms([one for one in made if isinstance(one, DatasetNight)])
+    ]
     night = Night(
         run_id,
         started,
@@ -323,6 +327,23 @@ def _idle_guards(results: DatasetResults, movements: Sequence[Movement]) -> list
     unknown = [unknown_name("label group", name, groups) for name in settings.watch.unknown_groups(groups)]
     lines = [f"nightly.watch.label_groups: {error}" for error in unknown]
     return [*lines, *idle_drift(movements, results, settings.drift)]
+
+
+def _labelled(spark: SparkSession | None, history: History, dataset: DatasetNight, problems: list[str]) -> DatasetNight:
+    """The same with the labels of new texts, and what moved in them, if there is no alarm so far."""
+    if dataset.verdict != OK:
+        return dataset
+    try:
+        labelled = label_new_texts(spark, dataset.config)
+        if labelled is None:
+            return dataset
+        before = None if dataset.baseline is None else history.read_attempts("drift", {attempt_of(dataset.baseline)})
+        moved = assigned_drift(before, labelled, dataset.config.nightly.drift.assigned)
+    except Exception as error:
+        problems.append(f"{dataset.name}: new texts are not labelled: {_reason(error)}")
+        log(one_line(problems[-1]))
+        return dataset
+    return replace(dataset, labelled=labelled, movements=(*dataset.movements, *moved))
 
 
 def _explained(

@@ -21,6 +21,8 @@ from jobs.nights.pages import night_report
 from jobs.nights.summary import summary
 from jobs.nights.tables import typed
 from jobs.nights.trend import trend_page
+from jobs.prediction.model import load
+from jobs.prediction.tracking import is_registered, log_model
 from jobs.reporting import report
 from jobs.runtime.log import log, log_context, log_fields
 from jobs.runtime.origin import commit
@@ -62,6 +64,7 @@ def _tables(dataset: DatasetNight) -> dict[str, pa.Table]:
         "drift": typed("drift", [movement.as_row() for movement in dataset.movements]),
         "choices": typed("choices", results.choices()),
         "checks": typed("checks", check_rows(checks, dataset.counts)),
+        "predictions": typed("predictions", []) if dataset.labelled is None else dataset.labelled.rows,
     }
 
 
@@ -159,6 +162,24 @@ def track(address: str, run_id: str, facts: dict[str, Any], config: str) -> None
         mlflow.log_text(config, "config.yaml")
 
 
+def register(address: str, night: Night) -> None:
+    """The models in use become versions of the registered models that the settings name, unless they are already. Only
+    of a night without an alarm."""
+    import mlflow
+
+    chosen = [dataset.config.nightly.predict for dataset in night.datasets]
+    wanted = [(one.model, one.registered) for one in chosen if one.model is not None and one.registered is not None]
+    if night.exit_code or not wanted:
+        return
+    mlflow.set_tracking_uri(address)
+    for place, name in wanted:
+        kept = load(place)
+        if not is_registered(kept, name):
+            with mlflow.start_run(run_name=f"{night.run_id} {name}"):
+                log_model(kept, "model", name)
+            log(f"night {night.run_id}: the model {place} is a new version of {name} in MLflow")
+
+
 SUMMARY, TREND = "summary.json", "trend.html"
 
 
@@ -169,9 +190,10 @@ def publish(history: History, config: Config, night: Night, problems: list[str])
         facts = summary(replace(night, problems=tuple(problems)))
         try:
             track(config.nightly.mlflow.reveal(), night.run_id, facts, config.to_yaml())
+            register(config.nightly.mlflow.reveal(), night)
         # MLflow raises whatever its many kinds of stores raise, with an address that may hold a password.
         except Exception as error:
-            problems.append(f"MLflow did not take the summary: {type(error).__name__}")
+            problems.append(f"MLflow did not take the summary and the models: {type(error).__name__}")
             log(problems[-1])
     results = [dataset.results.path for dataset in night.datasets]
     shown = config.model_copy(update={"report": config.report.model_copy(update={"results": results})})

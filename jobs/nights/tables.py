@@ -51,6 +51,7 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
     "label_counts": _columns("label", texts=pa.int64()),
     "query_figures": {},
     "judged": _columns("text_id", judgement=pa.int64()),
+    "predictions": _columns("model text_id label", probability=pa.float64()),
     "run_log": _columns(
         "stage details",
         seconds=pa.float64(),
@@ -67,7 +68,7 @@ EVENTS: dict[str, dict[str, pa.DataType]] = {
     ),
 }
 """What happens to nights later on: nothing is ever replaced here."""
-PARTITIONED = ("metrics", "label_counts", "query_figures", "judged")
+PARTITIONED = ("metrics", "label_counts", "query_figures", "judged", "predictions")
 """Tables of which one or two nights are read at a time; each night has files of its own. The others are read whole."""
 TABLES = tuple(COLUMNS)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from udfs.stores.objects import children, delete_folder, exists, files_below, pu
 
 MANIFEST = "model.json"
 KIND, FORMAT = "xmtc-fusion model", 1
+CONTENT = re.compile("[0-9a-f]{16}")
+"""The name of the folder with the files, which follows from their content."""
+OF_FOLDER = ("kind", "format", "folder", "files")
+"""What the manifest says of the folder; all else is about the model."""
 
 
 def write_model(uri: str, files: Mapping[str, Path], about: Mapping[str, Any], replace: bool) -> int:
@@ -27,10 +32,12 @@ def write_model(uri: str, files: Mapping[str, Path], about: Mapping[str, Any], r
     A model that is there is replaced only if the caller says so, and stays readable until the new one is whole.
     """
     present = children(uri) if exists(uri) else []
-    if present and MANIFEST not in present:
+    # Content without a manifest is what a writer has left that was killed.
+    ours = [name for name in present if CONTENT.fullmatch(name)]
+    if len(ours) < len(present) and MANIFEST not in present:
         raise OutputError(f"{uri} is not empty and holds no model: choose another folder for the model")
-    if present and not replace:
-        raise OutputError(f"{uri} holds a model already: choose another folder, or set output.mode to overwrite")
+    if MANIFEST in present and not replace:
+        raise OutputError(f"{uri} holds a model already: choose another folder, or replace it (--mode overwrite)")
     digests: dict[str, tuple[int, str]] = {}
     for name, path in sorted(files.items()):
         digests[name] = path.stat().st_size, _digest(path)
@@ -39,8 +46,8 @@ def write_model(uri: str, files: Mapping[str, Path], about: Mapping[str, Any], r
         send_file(path, f"{uri}/{content}/{name}")
     manifest = {"kind": KIND, "format": FORMAT, **about, "folder": content, "files": digests}
     put(f"{uri}/{MANIFEST}", (json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode())
-    for name in present:
-        if name not in (MANIFEST, content):
+    for name in ours:
+        if name != content:
             delete_folder(f"{uri}/{name}")
     return sum(size for size, _ in digests.values())
 

@@ -22,7 +22,7 @@ from fusion.labels import ALL
 from fusion.models.calibration import Calibration, calibration_from_json
 from fusion.models.strategies import DEPLOYED
 from jobs.evaluation.model_file import ModelFile, parsed_model
-from jobs.prediction.folder import MANIFEST, files_in, open_folder, read_manifest, write_model
+from jobs.prediction.folder import MANIFEST, OF_FOLDER, files_in, open_folder, read_manifest, write_model
 from udfs.fuse import FusionPlan
 from udfs.lists import LabelGroups, Layout
 from udfs.prediction.fuser import Fuser
@@ -98,6 +98,11 @@ class KeptModel:
     manifest: Mapping[str, Any]
     place: Path
 
+    @property
+    def fingerprint(self) -> str:
+        """That of all that the model is made of."""
+        return str(self.manifest["folder"])
+
     @cached_property
     def labels(self) -> pa.Table:
         return pq.read_table(self.place / LABELS).sort_by("label_id")
@@ -149,8 +154,8 @@ class KeptModel:
         )
         calibrations = {name: calibration_from_json(it) for name, it in self.manifest["calibration"].items()}
         return Model(
-            folder=f"{absolute(self.uri)}/{self.manifest['folder']}",
-            fingerprint=str(self.manifest["folder"]),
+            folder=f"{absolute(self.uri)}/{self.fingerprint}",
+            fingerprint=self.fingerprint,
             retrievers=self.retrievers,
             fuser=Fuser(plan, self._train_texts()),
             calibrations=calibrations,
@@ -177,3 +182,10 @@ def load(uri: str) -> KeptModel:
     """A model, after a look at all of its files."""
     manifest = read_manifest(uri)
     return KeptModel(uri, manifest, open_folder(uri, manifest))
+
+
+def copy_model(kept: KeptModel, uri: str, overwrite: bool) -> int:
+    """Write a model to another address; the size in bytes."""
+    files = {name: kept.place / name for name in kept.manifest["files"]}
+    about = {name: value for name, value in kept.manifest.items() if name not in OF_FOLDER}
+    return write_model(uri, files, about, overwrite)

@@ -104,6 +104,22 @@ class DriftSettings(Section):
     """Change of the overlap of two retrievers' candidates."""
     empty_lists: float | None = Field(0.02, ge=0, le=1)
     """Change of the share of texts that a retriever returned nothing for."""
+    assigned: float | None = Field(0.2, ge=0, le=1)
+    """Change of what new texts are assigned (nightly.predict): the mean number of labels, by its ratio; the share of
+    texts without a label, and of each label group, by their difference."""
+
+
+class NewTextsSettings(Section):
+    """New texts that a night labels with the model in use, if it finds nothing wrong. The labels are in the table
+    `predictions` of the history."""
+
+    model: Folder | None = None
+    """The folder of the model, as `fit` writes it."""
+    texts: File | None = None
+    """The texts, as for `predict`: JSON lines, Parquet, or a catalog table (table:NAME)."""
+    registered: str | None = None
+    """The registered model in MLflow (nightly.mlflow) of which the model becomes a version after a night without an
+    alarm."""
 
 
 class CheckSettings(Section):
@@ -169,6 +185,7 @@ class NightlySettings(Section):
     checks: CheckSettings = CheckSettings()
     drift: DriftSettings = DriftSettings()
     cost: CostSettings = CostSettings()
+    predict: NewTextsSettings = NewTextsSettings()
     keep: int = Field(0, ge=0)
     """Nights that are kept; 0: all. The baseline is never removed."""
     wait: float = Field(0, ge=0)

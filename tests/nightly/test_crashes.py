@@ -77,8 +77,8 @@ def contents(site: Site) -> dict[str, list[str]]:
     for name in TABLES:
         table = history.read(name)
         if table is None:
-            # Nights without tuned fusions choose nothing.
-            assert name == "choices"
+            # Nights without tuned fusions choose nothing, and these have no new texts.
+            assert name in ("choices", "predictions")
             continue
         kept = table.drop_columns([column for column in table.column_names if column in CHANGING])
         if name == "checks":

@@ -61,7 +61,7 @@ def test_a_rerun_is_a_further_attempt(site: Site) -> None:
     after = site.history().attempts()
     assert [row for row in after if row["attempt"] != night.attempt] == before
     # Of every table, the rows of one attempt count.
-    for name in set(TABLES) - {"runs", "choices"}:
+    for name in set(TABLES) - {"runs", "choices", "predictions"}:
         both = [site.history().read(name, [run_id]) for run_id in ("night-1", "night-2")]
         counts = [len(rows) for rows in both if rows is not None]
         assert len(counts) == 2
@@ -281,7 +281,7 @@ def test_old_runs_are_removed_but_never_the_baseline(tmp_path: Path, texts: Text
     site.run("3", nightly__keep=1, nightly__baseline="1")
     assert [run_id for run_id, _, _ in site.verdicts()] == ["1", "3"]
     assert sorted(path.name for path in (site.work / "nightly").iterdir()) == ["1", "3"]
-    for name in set(TABLES) - {"choices"}:  # nothing is tuned here
+    for name in set(TABLES) - {"choices", "predictions"}:  # nothing is tuned or labelled here
         rows = site.history().storage.read(name)
         assert rows is not None and set(rows["run_id"].to_pylist()) == {"1", "3"}
 

@@ -65,3 +65,21 @@ def test_ids_that_occur_twice_are_refused(spark, model, tmp_path) -> None:
     with pytest.raises(xf.InputError, match=r"new.jsonl: 1 values of text_id occur more than once, first: 7;"):
         labelled(tmp_path / "out", model, texts, "jsonl", spark)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_logged_model_as_a_function_of_spark(spark, model, tmp_path, monkeypatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="the extra mlflow is not installed")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
+    try:
+        here = xf.load_model(str(model))
+        label = mlflow.pyfunc.spark_udf(spark, here.log_to_mlflow(), env_manager="local")
+        texts = new_texts()[:20]
+        rows = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "text_id long, text string")
+        answer = rows.withColumn("found", label("text")).selectExpr("text_id", "found.*").orderBy("text_id").collect()
+        for row, text in zip(answer, texts, strict=True):
+            expected = here.predict(text)
+            assert row["labels"] == [label.label for label in expected]
+            assert row["probabilities"] == [label.probability for label in expected]
+    finally:
+        mlflow.set_tracking_uri("")

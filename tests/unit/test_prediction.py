@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -148,8 +149,13 @@ def test_a_moved_model_says_the_same(model, folder, tmp_path) -> None:
     shutil.copytree(folder, place)
     shutil.rmtree(tmp_path / "nothing", ignore_errors=True)
     assert xf.load_model(str(place)).predict(QUESTION, top=7) == model.predict(QUESTION, top=7)
-    with pytest.raises(OutputError, match="not empty"):
+    with pytest.raises(OutputError, match="holds a model already"):
         model.save(str(place))
+    model.save(str(place), overwrite=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match="not empty and holds no model"):
+        model.save(str(tmp_path / "other"), overwrite=True)
 
 
 def _damaged(folder: Path, tmp_path: Path, spoil: Any) -> str:
@@ -188,6 +194,32 @@ def _flip(place: Path, manifest: dict[str, Any]) -> None:
 def test_a_folder_that_is_no_whole_model_is_refused(folder, tmp_path, spoil, message) -> None:
     with pytest.raises(InputError, match=message):
         xf.load_model(_damaged(folder, tmp_path, spoil))
+
+
+def test_a_writer_that_is_killed_leaves_no_model_and_is_no_obstacle(folder, tmp_path) -> None:
+    """Killed when all files are there but the manifest: nothing can be read, and the next one goes on."""
+    place = tmp_path / "model"
+    code = f"""
+import os, signal
+import xmtc_fusion as xf
+from jobs.prediction import folder
+folder.put = lambda *manifest: os.kill(os.getpid(), signal.SIGKILL)
+xf.load_model({str(folder)!r}).save({str(place)!r})
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (content,) = place.iterdir()
+    assert any(content.rglob("*.npy"))
+    with pytest.raises(InputError, match="holds no model"):
+        xf.load_model(str(place))
+    (place / "0123456789abcdef").mkdir()
+    xf.load_model(str(folder)).save(str(place))
+    assert {path.name for path in place.iterdir()} == {content.name, "model.json"}
+    assert xf.load_model(str(place)).predict(QUESTION, top=3) == xf.load_model(str(folder)).predict(QUESTION, top=3)
+    # What others have put there stays.
+    (place / "notes.txt").write_text("mine")
+    xf.load_model(str(folder)).save(str(place), overwrite=True)
+    assert (place / "notes.txt").exists()
 
 
 def test_wrong_texts_are_refused() -> None:
