@@ -7,6 +7,7 @@ retriever learns once more, from all texts, with the median of the epochs that t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +44,7 @@ from jobs.inputs.lists import ListRows
 from jobs.inputs.sources import Sources
 from jobs.inputs.stages import with_stages
 from jobs.inputs.tables import InputTables
+from jobs.prediction.folder import check_place
 from jobs.prediction.model import LABEL_COLUMNS, LONGEST, Parts, keep
 from jobs.retrievers.driver import BUILT_IN
 from jobs.retrievers.stages import Work, fit_stage
@@ -60,6 +62,7 @@ from udfs.prediction.texts import TEXT_ID
 from udfs.retrieval.folds import EVERY_TEXT, FoldSource, role_texts
 from udfs.retrieval.retriever import Retriever, fold_folder
 from udfs.stores.cache import readable_folder
+from udfs.stores.objects import put
 from udfs.tuning import TrainTexts
 
 FITTED = "fit"
@@ -80,6 +83,8 @@ def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
     """Fit, and write the model; what its manifest says of it."""
     if config.output.path is None:
         raise OutputError("no place for the model: give --output FOLDER, or set output.path")
+    replaced = config.output.mode == "overwrite"
+    check_place(config.output.path, replaced)
     for entry in config.retrievers.entries():
         if entry.learn is not None:
             raise ConfigError(f"the retriever {entry.name} is a function of yours, which a model cannot hold yet")
@@ -115,8 +120,9 @@ def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
             },
         ),
         {retriever.name: folder for retriever, folder in fitted.items()},
-        config.output.mode == "overwrite",
+        replaced,
     )
+    put(place.fitted, json.dumps(figures).encode())
     log(f"fit: the model is in {config.output.path} ({size / 1e6:,.1f} MB); {_words(figures)}")
     return figures
 

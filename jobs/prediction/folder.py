@@ -31,13 +31,7 @@ def write_model(uri: str, files: Mapping[str, Path], about: Mapping[str, Any], r
 
     A model that is there is replaced only if the caller says so, and stays readable until the new one is whole.
     """
-    present = children(uri) if exists(uri) else []
-    # Content without a manifest is what a writer has left that was killed.
-    ours = [name for name in present if CONTENT.fullmatch(name)]
-    if len(ours) < len(present) and MANIFEST not in present:
-        raise OutputError(f"{uri} is not empty and holds no model: choose another folder for the model")
-    if MANIFEST in present and not replace:
-        raise OutputError(f"{uri} holds a model already: choose another folder, or replace it (--mode overwrite)")
+    left = check_place(uri, replace)
     digests: dict[str, tuple[int, str]] = {}
     for name, path in sorted(files.items()):
         digests[name] = path.stat().st_size, _digest(path)
@@ -46,10 +40,22 @@ def write_model(uri: str, files: Mapping[str, Path], about: Mapping[str, Any], r
         send_file(path, f"{uri}/{content}/{name}")
     manifest = {"kind": KIND, "format": FORMAT, **about, "folder": content, "files": digests}
     put(f"{uri}/{MANIFEST}", (json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode())
-    for name in ours:
+    for name in left:
         if name != content:
             delete_folder(f"{uri}/{name}")
     return sum(size for size, _ in digests.values())
+
+
+def check_place(uri: str, replace: bool) -> list[str]:
+    """Refuse a place that holds something else, or a model that is not to be replaced; folders of content that are
+    there: an earlier model's, and what a writer that was killed has left."""
+    present = children(uri) if exists(uri) else []
+    ours = [name for name in present if CONTENT.fullmatch(name)]
+    if len(ours) < len(present) and MANIFEST not in present:
+        raise OutputError(f"{uri} is not empty and holds no model: choose another folder for the model")
+    if MANIFEST in present and not replace:
+        raise OutputError(f"{uri} holds a model already: choose another folder, or replace it (--mode overwrite)")
+    return ours
 
 
 def read_manifest(uri: str) -> dict[str, Any]:

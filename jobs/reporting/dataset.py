@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,8 @@ class DatasetReport:
     alpha: float
     look_at: str = ""
     """On a night with an alarm, what to look at: it is in place of a recommendation."""
+    fitted: Mapping[str, Any] = field(default_factory=dict)
+    """How the model that was last fitted on the dataset did on validation texts; empty if none was."""
 
     @cached_property
     def name(self) -> str:

@@ -32,6 +32,7 @@ from jobs.reporting.examples import EXAMPLES_TITLE, SIGN, example_lists, example
 from jobs.reporting.findings import Example
 from jobs.reporting.formats import aspect_name, cell_name, count, figure, full_metric_name, input_count_text, percent
 from jobs.reporting.model import Standing
+from jobs.reporting.next_step import NEXT_TITLE, labelling_parts
 from jobs.reporting.night import NightBanner
 from jobs.reporting.parts import (
     Article,
@@ -120,8 +121,9 @@ def document(report: Report, charts: Mapping[str, str] | None = None, *, example
         Section("charts", "Charts", intro=[Script("charts")]),
         Section("reading", "How to read this", intro=[Facts(how_to_read(report))]),
         Section("run", "What was run", _articles(sets, _run)),
+        Section("next", NEXT_TITLE, _articles(sets, labelling_parts)),
     ]
-    needed = ("additions", "labels", "examples", "strategies", "published")
+    needed = ("additions", "labels", "examples", "strategies", "published", "next")
     return [section for section in sections if section.articles or section.name not in needed]
 
 

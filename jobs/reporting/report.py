@@ -19,7 +19,7 @@ from jobs.reporting.tables import file_names
 from jobs.settings.base import OutputSettings
 from jobs.settings.config import Config
 from jobs.settings.sections import ReportSettings
-from jobs.storage.folders import ResultFolder, check_output, result_folder, stage_line
+from jobs.storage.folders import ResultFolder, check_output, read_object, result_folder, stage_line
 from jobs.storage.workspace import Workspace
 
 PAGE = "index.html"
@@ -80,7 +80,10 @@ def assembled(config: Config) -> Report:
     """All that the configured results have to show."""
     settings = config.report
     every = read_results(settings.results or [Workspace.of(config).results])
-    datasets = tuple(DatasetReport(result, settings.test, settings.alpha) for result in every)
+    datasets = tuple(
+        DatasetReport(result, settings.test, settings.alpha, fitted=read_object(Workspace.of(result.config).fitted))
+        for result in every
+    )
     return Report(settings.title, datasets, settings.test, settings.alpha, __version__)
 
 

@@ -9,6 +9,7 @@ Stages and results are folders with versions (jobs/storage/versions.py); the pat
                  dense/trained       what was trained for each fold
                  <name>/model        what a retriever has learned from each fold: fold=N has all that ranks texts
                  fit/<name>/model    what it has learned from all texts, for the model that labels new ones
+                 fitted.json         how that model did on validation texts
                  candidates/<name>   the lists of a retriever, all folds together, in one folder per role of texts
                  results             the figures of `run`
                  tuned               the figures of `tune`, and its model file
@@ -150,6 +151,11 @@ class Workspace:
     @property
     def report(self) -> str:
         return f"{self.folder}/report"
+
+    @property
+    def fitted(self) -> str:
+        """How the model that was last fitted did on validation texts."""
+        return f"{self.folder}/fitted.json"
 
     @property
     def nightly_results(self) -> str:

@@ -73,8 +73,8 @@ def test_at_most_ten_cells_and_a_chart(path: Path) -> None:
 
 
 def test_all_notebooks_are_tried() -> None:
-    named = ["01_explore_dataset", "02_fuse_and_compare", "03_bring_your_own_runs", "04_nightly_review"]
-    assert [path.stem for path in NOTEBOOKS] == named
+    named = ["explore_dataset", "fuse_and_compare", "bring_your_own_runs", "nightly_review", "label_new_texts"]
+    assert [path.stem for path in NOTEBOOKS] == [f"{number:02}_{name}" for number, name in enumerate(named, start=1)]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -196,3 +196,15 @@ def test_nightly_review(run: Any, pictures: list[Any], capsys: pytest.CaptureFix
     assert set(left["failed"].query("quantity == 'gone_texts'").run_id) == {"2026-03-05"}
     assert left["losses"].cell[0] == "single+first" and left["losses"].change[0] < -10
     assert "fell from" in capsys.readouterr().out
+
+
+def test_label_new_texts(run: Any, work: Path, pictures: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    left = run("05_label_new_texts")
+    assert len(pictures) == 1 and pictures[0].axes[0].get_xlabel() == "candidates"
+    assert left["figures"]["texts"] > TEXTS / 20
+    assert set(left["labelled"].text_id) <= {"mail", "chess", "solver"}
+    assert left["labelled"].probability.between(0, 1).all()
+    assert len(left["explanation"].table) == 5
+    printed = capsys.readouterr().out
+    assert "calibration error" in printed and "static rank" in printed
+    assert (work / "labelling/model/model.json").exists()
