@@ -57,8 +57,9 @@ def _signature() -> Any:
     from mlflow.types.schema import Array, ColSpec, DataType, Schema
 
     columns = {"labels": DataType.string, "names": DataType.string, "probabilities": DataType.double}
-    outputs = [ColSpec(Array(kind), name) for name, kind in columns.items()]
-    return ModelSignature(Schema([ColSpec(DataType.string, "text")]), Schema(outputs))
+    inputs: list[Any] = [ColSpec(DataType.string, "text")]
+    outputs: list[Any] = [ColSpec(Array(kind), name) for name, kind in columns.items()]
+    return ModelSignature(Schema(inputs), Schema(outputs))
 
 
 def _example() -> Any:

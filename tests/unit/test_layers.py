@@ -43,7 +43,7 @@ LADDER = (
 ROOMS = {
     "fusion": {"normalizations", "fusions", "metrics", "kernel", "grid", "models", "statistics", "retrieval", "tuning"},
     "jobs": set(LADDER),
-    "udfs": {"stores", "datasets", "retrieval"},
+    "udfs": {"stores", "datasets", "prediction", "retrieval"},
 }
 LONGEST = 60
 HOUSEKEEPING = {"code_cache.py"}
