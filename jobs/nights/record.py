@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -187,14 +188,17 @@ def publish(history: History, config: Config, night: Night, problems: list[str])
     """Write the pages and the summary into the night's folder, and pass the summary to MLflow. Problems are added as
     they come, since the summary has them all."""
     if config.nightly.mlflow is not None:
-        facts = summary(replace(night, problems=tuple(problems)))
-        try:
-            track(config.nightly.mlflow.reveal(), night.run_id, facts, config.to_yaml())
-            register(config.nightly.mlflow.reveal(), night)
-        # MLflow raises whatever its many kinds of stores raise, with an address that may hold a password.
-        except Exception as error:
-            problems.append(f"MLflow did not take the summary and the models: {type(error).__name__}")
-            log(problems[-1])
+        address, facts = config.nightly.mlflow.reveal(), summary(replace(night, problems=tuple(problems)))
+        for what, send in (
+            ("the summary", partial(track, address, night.run_id, facts, config.to_yaml())),
+            ("the model", partial(register, address, night)),
+        ):
+            try:
+                send()
+            # MLflow raises whatever its many kinds of stores raise, with an address that may hold a password.
+            except Exception as error:
+                problems.append(f"MLflow did not take {what}: {type(error).__name__}")
+                log(problems[-1])
     results = [dataset.results.path for dataset in night.datasets]
     shown = config.model_copy(update={"report": config.report.model_copy(update={"results": results})})
     place = Workspace.of(config).night(night.run_id)
