@@ -127,13 +127,13 @@ def _of_source(spark: SparkSession | None, config: Config, source: Any) -> Any:
     if not isinstance(source, str) or source in ("auto", "pareto", "none"):
         return source
     kind, path = source_format(source)
-    if kind != "table" and locate(path).kind in AT_HAND:
+    if kind not in ("table", "parquet") or (kind == "parquet" and locate(path).kind in AT_HAND):
         return stage_fingerprint(path.rpartition("/")[0]) or input_fingerprint(path)
     from jobs.engines.session import get_session
     from jobs.inputs.spark import read_table
 
     session = spark or get_session(config.spark)
-    return rows_fingerprint(session.read.text(path) if kind == "trec" else read_table(session, source))
+    return rows_fingerprint(read_table(session, source))
 
 
 def rows_fingerprint(rows: DataFrame) -> list[Any]:

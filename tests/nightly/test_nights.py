@@ -17,9 +17,11 @@ from fusion.errors import ConfigError, OutputError
 from jobs.cli import main
 from jobs.evaluation import evaluate
 from jobs.nights import nightly, record
+from jobs.nights.datasets import inputs_of
 from jobs.nights.delta import DeltaTables
 from jobs.nights.lease import held_lease
 from jobs.nights.tables import TABLES
+from jobs.settings.config import load_config
 from tests.nights import TEXTS, Site, Texts, good_texts
 from tests.receivers import Inbox, http_receiver
 
@@ -387,6 +389,20 @@ def test_the_pinned_run_can_be_run_again(site: Site) -> None:
     night = site.run("night-1", nightly__baseline="night-1")
     assert night.exit_code == 0
     assert night["sample"].baseline is None
+
+
+def test_text_files_in_any_store_are_looked_at_without_spark() -> None:
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    files = {"a": "memory://night/a.jsonl", "b": "memory://night/b.trec", "q": "memory://night/q.qrels"}
+    config = load_config(
+        None, {"inputs.candidates": {name: files[name] for name in "ab"}, "inputs.judgements": files["q"]}
+    )
+    found = []
+    for content in (b"one", b"two, longer"):
+        for name, address in files.items():
+            store.pipe(address.removeprefix("memory:/"), content if name == "a" else b"the same")
+        found.append(inputs_of(None, config))
+    assert {name for name, value in found[0].items() if value != found[1][name]} == {"a"}
 
 
 def test_two_at_once(site: Site) -> None:

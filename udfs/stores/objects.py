@@ -149,7 +149,14 @@ def files_below(uri: str) -> list[Listed]:
         return list(_local_files(Path(place.path)))
     client = file_system(place)
     selector = fs.FileSelector(place.path, recursive=True, allow_not_found=True)
-    listed = retried(place, "list", lambda: client.get_file_info(selector))
+
+    def listing() -> list[fs.FileInfo]:
+        # What some stores say of a file.
+        with suppress(NotADirectoryError):
+            return list(client.get_file_info(selector))
+        return []
+
+    listed = retried(place, "list", listing)
     if not listed:
         listed = [retried(place, "look at", lambda: client.get_file_info(place.path))]
     prefix = place.path.rstrip("/")
