@@ -67,16 +67,20 @@ def key_starts(table: pa.Table, keys: Sequence[str]) -> Ints:
     return np.concatenate(([0], np.flatnonzero(change) + 1))
 
 
+AS_SPARK_READS_UINT64 = pa.decimal128(20)
+
+
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """One type for the many ways in which Arrow can hold strings, lists and small numbers."""
+    """One type for the many ways in which Arrow can hold strings, lists and whole numbers. Unsigned numbers of 64 bits,
+    such as hashes that serve as ids, are strings: no whole number of Spark's holds them."""
     if pa.types.is_dictionary(kind):
         return plain_type(kind.value_type)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(plain_type(kind.value_type))
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
-    if pa.types.is_uint64(kind):
-        return pa.decimal128(20)
+    if pa.types.is_uint64(kind) or kind == AS_SPARK_READS_UINT64:
+        return pa.string()
     if pa.types.is_integer(kind):
         return pa.int32() if kind.bit_width < 32 or kind == pa.int32() else pa.int64()
     return pa.float32() if pa.types.is_float16(kind) else kind

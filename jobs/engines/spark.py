@@ -19,7 +19,7 @@ from jobs.engines.engine import Done
 from jobs.engines.errors import SPARK_ERRORS, spark_reason
 from jobs.storage.versions import resolve
 from udfs.columns import Among, Band, Columns, Constant, Place, Single, Value
-from udfs.steps import Batches, Step, plain_types, spark_schema, spark_type
+from udfs.steps import AS_SPARK_READS_UINT64, Batches, Step, plain_type, plain_types, spark_schema, spark_type
 from udfs.stores.addresses import for_spark
 
 VERIFIED = {
@@ -63,6 +63,8 @@ class SparkEngine:
         else:
             # Spark lists the files and starts a job that reads a schema, which once is enough.
             table = self._read[source] = self._table(source)
+        if unsigned := dict(_unsigned(table)):
+            table = table.withColumns({name: F.col(f"`{name}`").cast(kind) for name, kind in unsigned.items()})
         return table if columns is None else table.select(*(f"`{name}`" for name in columns))
 
     def _table(self, source: str) -> DataFrame:
@@ -121,6 +123,14 @@ class SparkEngine:
     def write(self, rows: DataFrame, folder: str) -> None:
         with step_errors():
             rows.write.parquet(for_spark(folder))
+
+
+def _unsigned(table: DataFrame) -> Iterator[tuple[str, str]]:
+    """The columns of unsigned numbers of 64 bits, or of lists of them, with the types that they get."""
+    decimal = spark_type(AS_SPARK_READS_UINT64)
+    for name, kind in table.dtypes:
+        if kind in (decimal, f"array<{decimal}>"):
+            yield name, kind.replace(decimal, spark_type(plain_type(AS_SPARK_READS_UINT64)))
 
 
 def _sql(value: Value) -> Column:

@@ -43,8 +43,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "role": NAMES,
 }
 """The types of columns, as Spark calls them; of the elements, for the columns that hold lists."""
-UNSIGNED = "decimal(20,0)"
-"""What Spark makes of unsigned numbers of 64 bits, which no whole number of Spark's holds."""
 LIST_COLUMNS = ("label_ids", "scores", "grades")
 LONG_RUN, LIST_RUN = ("text_id", "label_id", "score"), ("text_id", "label_ids", "scores")
 
@@ -184,9 +182,7 @@ def require(columns: Mapping[str, str], source: str, wanted: Sequence[str]) -> N
         kind = columns[column]
         if (element_type(kind) if column in LIST_COLUMNS else kind) not in ALLOWED[column]:
             array = "an array of " if column in LIST_COLUMNS else ""
-            unsigned = " (an unsigned 64-bit number)" if element_type(kind) == UNSIGNED else ""
-            expected = f"{array}{' or '.join(ALLOWED[column])}"
-            raise InputError(f"{source}: column {column!r} is {kind}{unsigned}, expected {expected}")
+            raise InputError(f"{source}: column {column!r} is {kind}, expected {array}{' or '.join(ALLOWED[column])}")
 
 
 def check_columns(names: Iterable[str], source: str) -> None:

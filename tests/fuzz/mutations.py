@@ -271,8 +271,11 @@ def _null(values: list[Any]) -> None:
 
 TABLE, LISTS = "eval table", ("run lists", "judgements lists")
 ID_TYPES = {
-    TAKEN: (pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.int32(), pa.int16(), pa.uint32()),
-    EITHER: (pa.decimal128(20, 0), pa.binary(), pa.float64(), pa.uint8(), pa.uint64(), pa.string_view()),
+    TAKEN: (
+        *(pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.int32(), pa.int16()),
+        *(pa.uint32(), pa.uint64(), pa.decimal128(20, 0)),
+    ),
+    EITHER: (pa.decimal128(12, 0), pa.binary(), pa.float64(), pa.uint8(), pa.string_view()),
 }
 VALUE_TYPES = {
     TAKEN: (pa.float32(), pa.float64()),
@@ -297,7 +300,7 @@ for _role, _outcome in {"test": TAKEN, None: TAKEN, "Test": REFUSED, "test ": RE
     )
 
 
-@mutation("labels from 2^63 on", "table", EITHER, TABLE)
+@mutation("labels from 2^63 on", "table", TAKEN, TABLE)
 def _(case: Case, table: pa.Table) -> pa.Table | None:
     if "label_id" not in case.rows[0] or not case.row["label_id"].isdigit():
         return None
@@ -328,6 +331,13 @@ add(
     REFUSED,
     TABLE,
     lambda case, t: (lambda n: _again(t, n, n))(case.rng.choice(_needed(case))),
+)
+add(
+    "a text's column twice",
+    "table",
+    REFUSED,
+    "texts table",
+    lambda case, t: _again(t, t.column_names[-1], t.column_names[-1]),
 )
 add("another in capitals", "table", EITHER, TABLE, lambda case, t: _again(t, (n := t.column_names[0]), n.upper()))
 add(

@@ -374,15 +374,12 @@ def test_keys_that_later_lines_add(tables: InputTables[Any], tmp_path: Path) -> 
     assert tables.engine.collect(run.rows)["role"].to_pylist() == [None, "validation"]
 
 
-@pytest.mark.parametrize(
-    ("tables", "name"),
-    [("local", "a.json"), ("local", "a.trec"), ("local", "a.jsonl"), ("arrays", "a.json")],
-    indirect=["tables"],
-)
-def test_packed_files_unpack_within_limits(refusal: Refusal, tmp_path: Path, name: str) -> None:
-    """Spark reads files of lines one by one, whatever their size."""
+@pytest.mark.parametrize("name", ["a.json", "a.trec", "a.jsonl", "a.qrels"])
+def test_packed_files_unpack_within_limits(tables: InputTables[Any], tmp_path: Path, name: str) -> None:
     path = written(tmp_path, name, b" " * (100 << 20), packed=True)
-    assert re.search(r"has [0-9,]+ bytes and unpacks to more than [0-9,]+: unpack it first", refusal(path))
+    read = tables.judged if name == "a.qrels" else tables.run
+    with pytest.raises(InputError, match=r"has [0-9,]+ bytes and unpacks to more than [0-9,]+: unpack it first"):
+        tables.engine.collect(read(path, path).rows)
 
 
 def parquet_file(folder: Path, columns: list[pa.Array], names: list[str]) -> str:
@@ -397,13 +394,15 @@ def test_a_column_twice(refusal: Refusal, tmp_path: Path, again: str) -> None:
     assert message.startswith("cannot read ") and "score" in message.lower(), message
 
 
-@pytest.mark.parametrize("column", ["text_id", "label_ids"])
-def test_unsigned_ids(refusal: Refusal, tmp_path: Path, column: str) -> None:
-    large = {"text_id": pa.array([2**63], pa.uint64()), "label_ids": pa.array([[2**63]], pa.list_(pa.uint64()))}
-    columns = {"text_id": pa.array(["t"]), "label_ids": pa.array([["a"]]), "scores": pa.array([[1.0]])}
-    columns[column] = large[column]
-    message = refusal(parquet_file(tmp_path, list(columns.values()), list(columns)))
-    assert f"column {column!r} is " in message and "decimal(20,0)" in message and "unsigned 64-bit number" in message
+def test_unsigned_ids_are_the_ids_that_they_are(engine: dict[str, Any], tmp_path: Path) -> None:
+    """Hashes, for instance, half of which no signed number of 64 bits holds."""
+    texts, labels = pa.array([7, 2**63 + 5], pa.uint64()), pa.array([[1], [2**64 - 1]], pa.list_(pa.uint64()))
+    lists = parquet_file(tmp_path, [texts, labels, pa.array([[1.0], [1.0]])], ["text_id", "label_ids", "scores"])
+    long = pa.table({"text_id": texts, "label_id": labels.flatten().take(pa.array([1, 0])), "score": [1.0, 1.0]})
+    judged = {"7": ["1"], str(2**63 + 5): [str(2**64 - 1)]}
+    result = xf.evaluate(judged, {"a": lists, "b": long}, cells=["zmuv+combsum"], metrics="precision@1", **engine)
+    values = {row["fusion"]: row["value"] for row in result.metrics.to_pylist() if row["label_group"] == "all"}
+    assert (values["a"], values["b"]) == (1, 0)
 
 
 def test_unknown_roles(spark: SparkSession, settings: dict[str, object], tmp_path: Path) -> None:
