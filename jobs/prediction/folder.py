@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fusion.errors import InputError, OutputError
+from udfs.json_records import parse_json
 from udfs.stores.addresses import absolute
 from udfs.stores.cache import readable_folder
 from udfs.stores.objects import children, delete_folder, exists, files_below, put, read_bytes, send_file
@@ -35,7 +36,9 @@ def write_model(uri: str, files: Mapping[str, Path], about: Mapping[str, Any], r
     digests: dict[str, tuple[int, str]] = {}
     for name, path in sorted(files.items()):
         digests[name] = path.stat().st_size, _digest(path)
-    content = hashlib.sha256(json.dumps([digests, about], sort_keys=True).encode()).hexdigest()[:16]
+    # As it will be read: keys become strings.
+    about = json.loads(json.dumps(dict(about)))
+    content = _content(digests, about)
     for name, path in files.items():
         send_file(path, f"{uri}/{content}/{name}")
     manifest = {"kind": KIND, "format": FORMAT, **about, "folder": content, "files": digests}
@@ -67,16 +70,19 @@ def read_manifest(uri: str) -> dict[str, Any]:
         raise InputError(f"cannot read the model {place}: {error}") from None
     if content is None:
         raise InputError(f"{uri} holds no model: there is no {MANIFEST} (fit writes it last, when the model is whole)")
+    damaged = f"{place} is damaged: {{}}; fit the model again, or copy it again"
     try:
-        manifest = json.loads(content)
+        manifest = parse_json(content.decode())
         kind, number = manifest["kind"], manifest["format"]
-        files, folder = dict(manifest["files"]), str(manifest["folder"])
+        files, folder = manifest["files"], manifest["folder"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{place} is damaged: {error!r}; fit the model again, or copy it again") from None
-    if kind != KIND or not isinstance(number, int):
+        raise InputError(damaged.format(repr(error))) from None
+    if kind != KIND or type(number) is not int:
         raise InputError(f"{place} describes no model of this program: its kind is {kind!r}")
     if number > FORMAT:
         raise InputError(f"{place} has format {number}, which a newer version wrote; this one reads up to {FORMAT}")
+    if folder != _content(files, {name: value for name, value in manifest.items() if name not in OF_FOLDER}):
+        raise InputError(damaged.format("it does not say what was written"))
     sizes = {listed.name: listed.size for listed in files_below(f"{uri}/{folder}")}
     for name, (size, _) in sorted(files.items()):
         if name not in sizes:
@@ -86,6 +92,11 @@ def read_manifest(uri: str) -> dict[str, Any]:
                 f"the model {uri} is damaged: {folder}/{name} has {sizes[name]:,} bytes and was written with {size:,}"
             )
     return dict(manifest)
+
+
+def _content(digests: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    """The name of the folder with the files of a model."""
+    return hashlib.sha256(json.dumps([digests, about], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def files_in(folder: Path, name: str) -> dict[str, Path]:

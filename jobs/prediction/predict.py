@@ -13,6 +13,7 @@ from jobs.datasets.readers import LineFiles
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
+from jobs.inputs.sources import check_columns
 from jobs.prediction.model import KeptModel, load
 from jobs.prediction.written import write_lines
 from jobs.runtime.log import Progress
@@ -91,12 +92,16 @@ def new_texts(engine: Engine[Any], source: str) -> NewTexts:
 def _of_table(engine: Engine[Any], source: str) -> tuple[Any, pa.DataType]:
     table = engine.read(source)
     schema = engine.schema(table)
+    check_columns(schema.names, source)
     for name in (TEXT_ID, TEXT):
         if name not in schema.names:
             raise InputError(f"{source}: missing column {name!r}; it has {', '.join(schema.names)}")
     if not _is_text(schema.field(TEXT).type):
         raise InputError(f"{source}: column {TEXT!r} holds {schema.field(TEXT).type}, and texts are strings")
-    ids = pa.int64() if pa.types.is_integer(schema.field(TEXT_ID).type) else pa.string()
+    kind = schema.field(TEXT_ID).type
+    if not (pa.types.is_integer(kind) or _is_text(kind)):
+        raise InputError(f"{source}: column {TEXT_ID!r} holds {kind}, and ids are whole numbers or strings")
+    ids = pa.int64() if pa.types.is_integer(kind) else pa.string()
     columns = {
         field.name: Column(Constant(None) if field.name == PLACE else Taken(field.name), field.type)
         for field in texts_schema(ids)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import random
 import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from fusion.models.strategies import DEPLOYED, Strategy
 from jobs.cli import main
 from jobs.datasets.prepared import open_prepared
 from jobs.engines.local import LocalEngine
+from jobs.prediction.folder import read_manifest
 from jobs.retrievers import driver
 from jobs.retrievers.stages import Work
 from jobs.settings.config import load_config
@@ -166,7 +169,11 @@ def _damaged(folder: Path, tmp_path: Path, spoil: Any) -> str:
 
 
 def _with(**values: Any) -> Any:
-    return lambda place, manifest: (place / "model.json").write_text(json.dumps({**manifest, **values}))
+    def spoil(place: Path, manifest: dict[str, Any]) -> None:
+        deep = "[" * 100_000 + "]" * 100_000
+        (place / "model.json").write_text(json.dumps({**manifest, **values}).replace('"DEEP"', deep))
+
+    return spoil
 
 
 def _flip(place: Path, manifest: dict[str, Any]) -> None:
@@ -189,11 +196,33 @@ def _flip(place: Path, manifest: dict[str, Any]) -> None:
         (lambda place, m: (place / "model.json").write_text("{"), "model.json is damaged"),
         (_with(format=99), "format 99, which a newer version wrote; this one reads up to 1"),
         (_with(kind="cake"), "its kind is 'cake'"),
+        (_with(format=True), "describes no model of this program"),
+        (_with(assignment={"top": 1, "threshold": 0.0}), "model.json is damaged: it does not say what was written"),
+        (_with(files={}), "model.json is damaged: it does not say what was written"),
+        (_with(deep="DEEP"), "JSON with too many lists"),
+        (_with(half="\ud800"), "half of a character"),
+        (_with(**{"kind ": 1}), "it does not say what was written"),
     ],
 )
 def test_a_folder_that_is_no_whole_model_is_refused(folder, tmp_path, spoil, message) -> None:
     with pytest.raises(InputError, match=message):
         xf.load_model(_damaged(folder, tmp_path, spoil))
+
+
+def test_no_byte_of_a_manifest_may_change(folder, tmp_path) -> None:
+    """It decides how many labels are assigned, and no other file would show that it is not the one that was written."""
+    place, rng = tmp_path / "model", random.Random(1)
+    shutil.copytree(folder, place)
+    whole, written = (folder / "model.json").read_bytes(), read_manifest(str(folder))
+    read = 0
+    for at in rng.sample(range(len(whole)), 300):
+        flipped = bytes([whole[at] ^ (1 << rng.randrange(7))])
+        (place / "model.json").write_bytes(whole[:at] + flipped + whole[at + 1 :])
+        with suppress(InputError):
+            # White space may become other white space.
+            assert read_manifest(str(place)) == written
+            read += 1
+    assert read < 30
 
 
 def test_a_writer_that_is_killed_leaves_no_model_and_is_no_obstacle(folder, tmp_path) -> None:
@@ -357,6 +386,11 @@ def test_formats(model, predicted) -> None:
         (pa.table({"text_id": [1], "body": ["x"]}), "missing column 'text'; it has text_id, body"),
         (pa.table({"text_id": [1], "text": [2]}), "column 'text' holds int64, and texts are strings"),
         ([{"text_id": 2**64, "text": "a"}], "which has more than 64 bits"),
+        ([{"text": "a"}, {"text_id": "b", "text": "c"}], "line 2: there is a text_id, and the first line has none"),
+        (pa.table({"text_id": [1.0], "text": ["x"]}), "column 'text_id' holds double, and ids are whole numbers or"),
+        (pa.table({"text_id": [b"\xff"], "text": ["x"]}), "column 'text_id' holds binary"),
+        (pa.table({"text_id": [[1]], "text": ["x"]}), "column 'text_id' holds list"),
+        (pa.table({"text_id": [1], "text": ["x"], "Text": ["y"]}), "the column 'Text' is there twice"),
     ],
 )
 def test_unusable_texts(predicted, capsys, texts: Any, message: str) -> None:

@@ -48,7 +48,10 @@ def _texts(lines: Lines, ids: pa.DataType | None) -> Iterator[tuple[Any, str, in
         if TEXT not in record:
             fields = ", ".join(map(repr, record)) or "none"
             raise InputError(f"{lines.place(place)}: no field {TEXT!r}; there are {fields}")
-        yield (row if ids is None else _id(record.get(TEXT_ID), ids, lines, place)), record[TEXT] or "", row
+        given = record.get(TEXT_ID)
+        if ids is None and given is not None:
+            raise InputError(f"{lines.place(place)}: there is a {TEXT_ID}, and the first line has none")
+        yield (row if ids is None else _id(given, ids, lines, place)), record[TEXT] or "", row
 
 
 def _id(value: Any, ids: pa.DataType, lines: Lines, place: int) -> Any:
