@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fusion.errors import InputError
 from udfs.datasets.separated import DELIMITERS, records
-from udfs.json_records import json_kind
+from udfs.json_records import json_kind, parse_json
 from udfs.splits import File, files_of, parquet_file
 from udfs.text_files import LOOKED_AT, PARQUET, check_head, opened, unpacked
 
@@ -88,10 +87,10 @@ def _json_lines(file: str, text: str, whole: bool) -> Head:
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     for number, line in lines[:ROWS]:
         try:
-            value = json.loads(line)
+            value = parse_json(line)
         except ValueError as error:
             hint = "; a record must stand on one line" if line.strip() == "{" else ""
-            raise InputError(f"{file} line {number}: broken JSON ({error}){hint}") from None
+            raise InputError(f"{file} line {number}: {error}{hint}") from None
         if not isinstance(value, dict):
             raise InputError(f"{file} line {number}: {json_kind(value)}, expected a JSON object")
         rows.append(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -75,7 +76,7 @@ def separated_records(engine: Engine[Any], asked: Asked) -> Records:
             names = header_of(file.name, asked.delimiter, asked.encoding)
         except ValueError as error:
             raise InputError(f"{file.name} {error}") from None
-        _check_columns(dict.fromkeys(names, pa.string()), file.name, asked.columns.fields)
+        _check_columns([(name, pa.string()) for name in names], file.name, asked.columns.fields)
     whole = table_of([Split(file.name, 0, None) for file in files])
     counted = engine.collect(engine.files(whole, count_separated_step(asked.delimiter, asked.encoding)))
     splits = numbered(splits_of(iter(counted.to_batches())))
@@ -94,13 +95,14 @@ def parquet_records(engine: Engine[Any], asked: Asked) -> Records:
     if any(path.startswith(TABLE) for path in asked.paths):
         table = engine.read(asked.paths[0])
         schema = engine.schema(table)
-        _check_columns({field.name: field.type for field in schema}, source, fields)
+        _check_columns([(field.name, field.type) for field in schema], source, fields)
         read = engine.read(asked.paths[0], [name for name in fields.names if name in schema.names])
         return Records(engine.map(read, table_step(fields, asked.columns, asked.form, source)), 0, source)
     files = files_of(asked.paths, REMEDY)
     splits, schema = parquet_splits(files, engine.workers)
-    folders = dict.fromkeys(partition_values(files[0].name), pa.string())
-    _check_columns({**folders, **{field.name: field.type for field in schema}}, source, fields)
+    columns = [(field.name, field.type) for field in schema]
+    folders = [(name, pa.string()) for name in partition_values(files[0].name) if name not in schema.names]
+    _check_columns([*folders, *columns], source, fields)
     total = sum(split.rows or 0 for split in splits)
     if not total:
         raise InputError(f"{source} is empty")
@@ -108,8 +110,13 @@ def parquet_records(engine: Engine[Any], asked: Asked) -> Records:
     return Records(rows, total, source)
 
 
-def _check_columns(kinds: dict[str, pa.DataType], source: str, fields: Fields) -> None:
-    """Refuse a table that lacks a column, or where one is a list and should not be, or the other way round."""
+def _check_columns(columns: Sequence[tuple[str, pa.DataType]], source: str, fields: Fields) -> None:
+    """Refuse a table that lacks a column or has it twice, or where one is a list and should not be, or the other way
+    round."""
+    kinds, counts = dict(columns), Counter(name for name, _ in columns)
+    twice = next((name for name in fields.names if counts[name] > 1), None)
+    if twice is not None:
+        raise InputError(f"{source}: the column {twice!r} is there {counts[twice]} times; keep one")
     missing = list(dict.fromkeys(name for name in (*fields.required, *fields.any_of) if name not in kinds))
     if missing:
         raise InputError(

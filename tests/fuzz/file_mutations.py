@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 import random
 import re
@@ -91,6 +93,7 @@ add("two objects on a line", "text", REFUSED, "jsonl", _first(r"\}\n", "} "))
 add("an object on two lines", "text", REFUSED, "jsonl", _first(r", ", ",\n"))
 add("a list of objects", "text", REFUSED, "eval json", lambda case, text: f"[{','.join(text.splitlines())}]")
 add("half of it", "text", REFUSED, "json", lambda case, text: text[: text.rindex('"') - 1])
+add("an id less", "text", REFUSED, "new jsonl", _first(r'"text_id": "[^"]*", ', ""))
 add("a bad escape", "text", REFUSED, "json", _first(r'"(t|l|\d)', r'"\\q\1'))
 add("a raw control character", "text", REFUSED, "json", _first(r'": ', '\x01": '))
 add("a lone surrogate", "text", REFUSED, "json", _first(r'"(l|t|\d)(\d+)"', r'"\\ud800\1"'))
@@ -170,6 +173,16 @@ for _mark in ("\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r", "\t", "\ufeff", "\
         ["texts lines", "texts records"],
         _text(f"a {_mark} b"),
     )
+
+
+@mutation("a CSV column twice", "text", REFUSED, "csv")
+def _(case: Case, text: str) -> str:
+    made = io.StringIO()
+    rows = csv.reader(io.StringIO(text, newline=""))
+    csv.writer(made, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([row[-1], *row] for row in rows)
+    return made.getvalue()
+
+
 add("blank lines of CSV", "text", TAKEN, "csv", lambda case, text: text.replace('"\n"', '"\n\n"'))
 add("a quote that stays open", "text", REFUSED, "csv", lambda case, text: f'{text}"l1')
 add("a field too many", "text", REFUSED, "csv", lambda case, text: f'{text}"a","l1","b"\n')
@@ -209,7 +222,16 @@ for _wrong in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xe9", b"\xf5\x80\x80\x8
     add(f"bytes {_wrong.hex()}", "bytes", REFUSED, ["trec", "json", "yaml"], _first(rb"(?<=[tl\d])(?=\d)", _wrong))
 add("NULs at the end", "bytes", EITHER, "text", _after(b"\x00" * 64))
 add("NULs", "bytes", REFUSED, "eval", lambda case, content: b"\x00" * len(content))
-add("Control-Z at the end", "bytes", EITHER, "text", _after(b"\x1a"))
+# At the end of a line of text, or of a name, it belongs to it.
+add(
+    "Control-Z at the end",
+    "bytes",
+    EITHER,
+    "text",
+    lambda case, content: (
+        content + b"\x1a" if content.endswith(b"\n") or case.form.kind not in ("texts", "names") else None
+    ),
+)
 add("nothing at all", "bytes", REFUSED, "table", lambda case, content: b"")
 add("cut", "bytes", REFUSED, "table", lambda case, content: content[: case.rng.randrange(len(content))])
 add("cut anywhere", "bytes", AGREED, "text", lambda case, content: content[: case.rng.randrange(1, len(content))])

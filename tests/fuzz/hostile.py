@@ -38,6 +38,7 @@ from jobs.engines.spark import SparkEngine
 from jobs.evaluation import evaluate
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import InputTables
+from jobs.prediction.predict import new_texts
 from jobs.settings.base import SparkSettings
 from jobs.settings.config import Config, load_config
 from jobs.settings.prepare import PrepareSettings
@@ -160,6 +161,8 @@ def meaning(made: Input) -> Meaning:
     """What is to be read, by what the mutations say about themselves."""
     if made.form.kind == "config":
         return SETTINGS
+    if "new" in made.form.words:
+        return {f"t{n}": row["text"] for n, row in enumerate(made.case.truth.texts)}
     if "prepare" in made.form.words:
         return {
             n: (row["text"], [f"l{label}" for label in row["labels"]]) for n, row in enumerate(made.case.truth.texts)
@@ -209,12 +212,15 @@ def configured(path: str) -> Outcome:
     config = load_config(path)
     found = {name: attrgetter(name)(config) for name in SETTINGS}
     # Places in a file start at that file, unless it lies with results.
-    runs = {name: Path(run).name for name, run in found[RUNS].items()}
+    runs = {name: Path(run).name for name, run in (found[RUNS] or {}).items()}
     return Outcome({**found, RUNS: runs})
 
 
 def prepared(made: Input, path: Path, engine: Engine[Any]) -> Outcome:
-    """The texts as `prepare` reads them, labels by their names."""
+    """The texts as `predict` or `prepare` reads them, labels by their names."""
+    if "new" in made.form.words:
+        rows = engine.collect(new_texts(engine, str(path)).rows).to_pylist()
+        return Outcome({row["text_id"]: row["text"] for row in rows})
     others = {form.file: form for form in FORMS if "prepare" in form.words and form.kind != made.form.kind}
     for name, form in others.items():
         if not name.endswith(".gz"):

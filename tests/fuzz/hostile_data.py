@@ -246,6 +246,11 @@ def texts_table(rows: list[Row]) -> pa.Table:
     return pa.table({"text": [row["text"] for row in rows], "labels": [_names(row) for row in rows]})
 
 
+def new_texts(rows: list[Row]) -> list[Row]:
+    """Texts without labels, for `predict`."""
+    return [{"text_id": f"t{n}", "text": row["text"]} for n, row in enumerate(rows)]
+
+
 def sparse(rows: list[Row]) -> str:
     return _lines([f"{len(rows)} 9 6", *(f"{','.join(map(str, row['labels']))} 0:1.5 8:2" for row in rows)])
 
@@ -297,6 +302,8 @@ WRITERS: dict[str, Callable[[list[Row]], str | bytes | pa.Table]] = {
     "lists": list_table,
     "yaml": lambda rows: YAML,
     "texts-jsonl": lambda rows: _lines(_record(text=row["text"], labels=_names(row)) for row in rows),
+    "new-jsonl": lambda rows: _lines(_record(**row) for row in new_texts(rows)),
+    "new-table": lambda rows: pa.Table.from_pylist(new_texts(rows)),
     "texts-csv": texts_csv,
     "texts-table": texts_table,
     "texts-lines": lambda rows: _lines(row["text"] for row in rows),
@@ -343,6 +350,9 @@ FORMS = [
     _form("config", "yaml", "config.yaml", "text"),
     _form("texts", "texts-jsonl", "texts.jsonl", "prepare", "text", "json", "jsonl", "records"),
     _form("texts", "texts-jsonl", "texts.jsonl.gz", "prepare", "text", "json", "jsonl", "records"),
+    _form("texts", "new-jsonl", "new.jsonl", "prepare", "new", "text", "json", "jsonl", "records"),
+    _form("texts", "new-jsonl", "new.jsonl.gz", "prepare", "new", "text", "json", "jsonl", "records"),
+    _form("texts", "new-table", "new.parquet", "prepare", "new", "table", "records"),
     _form("texts", "texts-csv", "texts.csv", "prepare", "text", "records", "csv"),
     _form("texts", "texts-table", "texts.parquet", "prepare", "table", "records"),
     _form("texts", "texts-lines", "X.txt", "prepare", "text", "lines"),

@@ -159,6 +159,8 @@ def test_what_the_user_says_counts(tmp_path) -> None:
         ('[{"text": "a", "labels": ["x"]}]', "holds one JSON list; one object per line is needed"),
         ('{\n"text": "a"\n}\n', "line 1: broken JSON .*; a record must stand on one line"),
         ('{"text": "a", "labels": []}\n', "column 'labels' holds no label"),
+        ('{"text": "a", "text": "b", "labels": ["x"]}\n', "line 1: the key 'text' occurs 2 times"),
+        (f'{{"text": {"[" * 100_000}', "line 1: JSON with too many lists"),
         ("only one\ncolumn\n", "neither JSON lines nor Parquet nor values separated by"),
         ("text,text\na,b\n", "line 1 must name the columns, each once"),
         ("", "is empty"),

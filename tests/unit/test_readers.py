@@ -373,6 +373,10 @@ def test_parquet_columns(engine, tmp_path) -> None:
         read(engine, tmp_path, "parquet", parts=parts)
     with pytest.raises(InputError, match="missing column 'body'; it has text, labels"):
         read(engine, tmp_path, "parquet", parts=parts, columns={"text": "body"})
+    twice = pa.table([pa.array(["a"]), pa.array([["x"]]), pa.array(["b"])], names=["text", "labels", "text"])
+    pq.write_table(twice, tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t.parquet: the column 'text' is there 2 times; keep one"):
+        read(engine, tmp_path, "parquet", parts=parts)
 
 
 @pytest.mark.parametrize("format", ["lines-ids", "jsonl", "parquet"])
@@ -452,6 +456,11 @@ def test_csv_problems(engine, tmp_path) -> None:
     write(tmp_path, "t.csv", ["txt,labels", "a,x"])
     with pytest.raises(InputError, match=r"t.csv: missing column 'text'; it has txt, labels"):
         read(engine, tmp_path, "csv", parts=parts)
+    write(tmp_path, "t.csv", ["text,labels,labels", "a,x,y"])
+    with pytest.raises(InputError, match=r"t.csv: the column 'labels' is there 2 times; keep one"):
+        read(engine, tmp_path, "csv", parts=parts)
+    write(tmp_path, "t.csv", ["text,labels,,", "a,x,,"])
+    assert texts_of(engine, read(engine, tmp_path, "csv", parts=parts)) == {0: ("a", ["x"])}
     write(tmp_path, "t.csv", ["text,labels"])
     with pytest.raises(InputError, match=r"t.csv is empty"):
         read(engine, tmp_path, "csv", parts=parts)
