@@ -44,7 +44,8 @@ RESULTS = ["output.path", "output.mode"]
 COLUMNS = [f"prepare.columns.{name}" for name in ("text_id", "text", "labels")]
 INPUTS = ["inputs.candidates", "inputs.judgements", "inputs.label_groups", "inputs.folds"]
 ENGINE = ["grid.scope", "grid.engine"]
-FUSION = [*INPUTS, "grid.normalizations", "grid.fusions", "grid.cells", *ENGINE, *RESULTS, "spark.master"]
+CELLS = ["grid.normalizations", "grid.fusions", "grid.cells"]
+FUSION = [*INPUTS, *CELLS, *ENGINE, "work.path", *RESULTS, "spark.master"]
 TUNE = [
     "tune.strategies",
     "tune.objective",
