@@ -5,12 +5,21 @@
 # MAGIC Before anything is retrieved or fused: what are the texts, what are the labels, how uneven are they, and how are
 # MAGIC the texts divided into folds? The shipped data are descriptions of Debian packages, with their tags as labels.
 # MAGIC
-# MAGIC On Databricks the fields above the notebook choose the dataset, its files (a folder of a volume), the folder for
-# MAGIC results, and how many texts are taken (empty: all). Elsewhere, set `XMTC_CONFIG`, `XMTC_FOLDER`, `XMTC_WORK`,
-# MAGIC `XMTC_LIMIT`.
+# MAGIC On Databricks the fields above the notebook choose the dataset, its files (a folder of a volume; empty: as the
+# MAGIC configuration says), the folder for results, and how many texts are taken (empty: all). Elsewhere, set
+# MAGIC `XMTC_CONFIG`, `XMTC_FOLDER`, `XMTC_WORK`, `XMTC_LIMIT`. The next two cells are for Databricks alone: they
+# MAGIC install the wheel from the volume.
 # MAGIC
 # MAGIC `prepare` reads the published files, writes three tables, `samples` (the texts), `labels` and `folds`, and
 # MAGIC returns their statistics. It does so once: run the cell again and it finds its work done.
+
+# COMMAND ----------
+
+# MAGIC %pip install --find-links /Volumes/main/xmtc_fusion_dev/files/dist xmtc-fusion[report]
+
+# COMMAND ----------
+
+# MAGIC %restart_python
 
 # COMMAND ----------
 
@@ -18,15 +27,17 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 import xmtc_fusion as xf
-from xmtc_fusion.notebook import beside, chart, session, show, widget
+from xmtc_fusion.notebook import chart, files_folder, session, show, widget, work_folder
 
+work = work_folder()
+dataset = widget("config", "conf/datasets/debtags.yaml", "Dataset")
 config = xf.load_config(
-    beside(widget("config", "conf/datasets/debtags.yaml", "Dataset")),
+    dataset,
     {
-        "prepare.folder": beside(widget("folder", "data/debtags", "Folder of the dataset's files")),
+        "prepare.folder": files_folder(dataset, work),
         "prepare.limit": int(widget("limit", "1000", "Number of texts") or 0) or None,
         "prepare.folds": 3,
-        "work.path": widget("work", "work/notebooks", "Folder for results"),
+        "work.path": work,
     },
 )
 spark = session()

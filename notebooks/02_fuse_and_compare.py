@@ -12,18 +12,28 @@
 
 # COMMAND ----------
 
+# MAGIC %pip install --find-links /Volumes/main/xmtc_fusion_dev/files/dist xmtc-fusion[report]
+
+# COMMAND ----------
+
+# MAGIC %restart_python
+
+# COMMAND ----------
+
 import xmtc_fusion as xf
-from xmtc_fusion.notebook import beside, session, show, show_figure, widget
+from xmtc_fusion.notebook import files_folder, session, show, show_figure, widget, work_folder
 
 second = widget("second", "bm25-labels", "Second retriever, such as bm25-labels or dense")
 group = widget("group", "all", "Labels to look at: all, head or tail")
+work = work_folder()
+dataset = widget("config", "conf/datasets/debtags.yaml", "Dataset")
 config = xf.load_config(
-    beside(widget("config", "conf/datasets/debtags.yaml", "Dataset")),
+    dataset,
     {
-        "prepare.folder": beside(widget("folder", "data/debtags", "Folder of the dataset's files")),
+        "prepare.folder": files_folder(dataset, work),
         "prepare.limit": int(widget("limit", "1000", "Number of texts") or 0) or None,
         "prepare.folds": 3,
-        "work.path": widget("work", "work/notebooks", "Folder for results"),
+        "work.path": work,
         "retrievers": ["bm25", second],
     },
 )

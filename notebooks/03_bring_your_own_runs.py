@@ -12,17 +12,25 @@
 
 # COMMAND ----------
 
+# MAGIC %pip install --find-links /Volumes/main/xmtc_fusion_dev/files/dist xmtc-fusion[report]
+
+# COMMAND ----------
+
+# MAGIC %restart_python
+
+# COMMAND ----------
+
 from pathlib import Path
 
 import pandas as pd
 
 import xmtc_fusion as xf
-from xmtc_fusion.notebook import beside, show, show_figure, show_page, widget
+from xmtc_fusion.notebook import files_folder, show, show_figure, show_page, widget, work_folder
 
 runs = dict(run.split("=") for run in widget("runs", "", "Runs: name=source,...").split(",") if run)
 judgements = widget("qrels", "", "Judgements: a TREC qrels file or a table")
-work = f"{widget('work', 'work/notebooks', 'Folder for results')}/own"
-examples = beside(widget("folder", "data/debtags", "Folder of the example's texts"))
+work = f"{work_folder()}/own"
+examples = files_folder("conf/datasets/debtags.yaml", work)
 Path(work).mkdir(parents=True, exist_ok=True)
 
 # COMMAND ----------

@@ -11,19 +11,28 @@
 
 # COMMAND ----------
 
+# MAGIC %pip install --find-links /Volumes/main/xmtc_fusion_dev/files/dist xmtc-fusion[report,nightly]
+
+# COMMAND ----------
+
+# MAGIC %restart_python
+
+# COMMAND ----------
+
 import json
-import shutil
+import tempfile
 from pathlib import Path
 
 import pandas as pd
 
 import xmtc_fusion as xf
-from xmtc_fusion.notebook import beside, chart, session, show, show_page, widget
+from xmtc_fusion.notebook import chart, files_folder, session, show, show_page, widget
 
 place = widget("nightly", "", "work.path of the nightly job")
 history = widget("history", "", "Its history, if not <work.path>/history; on Databricks table:CATALOG.SCHEMA.nightly")
-work = f"{widget('work', 'work/notebooks', 'Folder for results')}/nightly"
-examples = beside(widget("folder", "data/debtags", "Folder of the example's texts"))
+# The made-up nights are small and stay on this machine.
+work = tempfile.mkdtemp()
+examples = files_folder("conf/datasets/debtags.yaml", work)
 made_up = not place
 
 # COMMAND ----------
@@ -59,15 +68,12 @@ def write_lists(chosen: str, skill: float) -> None:
 def night(run_id: str, **settings: str) -> None:
     """Job `nightly`; in production, `xmtc-fusion nightly --config conf/nightly.yaml`."""
     asked = {"datasets": [f"{work}/packages.yaml"], "run_id": run_id, **settings}
-    config = {"work.path": work, **{f"nightly.{name}": asked[name] for name in asked}}
+    config = {"work.path": work, "grid.engine": "local", **{f"nightly.{name}": asked[name] for name in asked}}
     nights.append(xf.nightly(xf.load_config(settings=config)))
     print(nights[-1])
 
 
 if made_up:
-    # A history from its first night on, however often this is run.
-    shutil.rmtree(work, ignore_errors=True)
-    Path(work).mkdir(parents=True)
     runs = {name: f"{work}/{name}.parquet" for name in ("first", "second")}
     inputs = {"candidates": runs, "judgements": f"{work}/judgements.parquet", "label_groups": "pareto"}
     packages = {"dataset": "packages", "inputs": inputs, "evaluate": {"metrics": ["ndcg@10"], "randomizations": 0}}

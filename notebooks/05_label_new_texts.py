@@ -10,21 +10,30 @@
 
 # COMMAND ----------
 
+# MAGIC %pip install --find-links /Volumes/main/xmtc_fusion_dev/files/dist xmtc-fusion[report]
+
+# COMMAND ----------
+
+# MAGIC %restart_python
+
+# COMMAND ----------
+
 import pandas as pd
 
 import xmtc_fusion as xf
-from xmtc_fusion.notebook import beside, chart, show, widget
+from xmtc_fusion.notebook import chart, files_folder, show, widget, work_folder
 
-work = widget("work", "work/notebooks", "Folder for results")
+work = work_folder()
+dataset = widget("config", "conf/datasets/debtags.yaml", "Dataset")
 settings = {
-    "prepare.folder": beside(widget("folder", "data/debtags", "Folder of the dataset's files")),
+    "prepare.folder": files_folder(dataset, work),
     "prepare.limit": int(widget("limit", "2000", "Number of texts") or 0) or None,
     "prepare.folds": 3,
     "work.path": f"{work}/labelling",
     "retrievers": ["bm25", "static"],
     "retrievers.static.model": "words",
 }
-config = xf.load_config(beside(widget("config", "conf/datasets/debtags.yaml", "Dataset")), settings)
+config = xf.load_config(dataset, settings)
 model = xf.fit(config=config, objective=widget("objective", "f1", "f1, precision=0.8 or recall=0.9"))
 print(model)
 

@@ -12,6 +12,7 @@ from jobs.engines.session import get_session
 from jobs.runtime.log import configure_log
 from jobs.settings.base import SparkSettings
 from jobs.settings.sections import LogSettings
+from tests.packaged import Package, packed
 from tests.servers import QUICK
 
 # As the command does: tests read its lines.
@@ -26,3 +27,9 @@ def spark() -> Iterator[SparkSession]:
     session = get_session(SparkSettings(master="local[2]", conf={"spark.sql.shuffle.partitions": 2}))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    """The wheel in an environment of its own, as an archive and unpacked."""
+    return packed(tmp_path_factory.mktemp("package"))

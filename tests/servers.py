@@ -63,6 +63,24 @@ def server(command: list[str], ready: str, log: Path, environment: Mapping[str, 
             process.wait()
 
 
+@contextmanager
+def connect_server(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """A Spark Connect server with a folder of its own; its address."""
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": 0,
+        "spark.driver.extraJavaOptions": QUICK,
+        "spark.sql.shuffle.partitions": 2,
+        "spark.ui.enabled": "false",
+    }
+    conf = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    name = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    command = [str(SPARK_HOME / "bin/spark-submit"), "--class", name, "--master", "local[2]", *conf]
+    ready = r"(?<=Spark Connect server started at: )\S+"
+    with server(command, ready, folder / "server.log", environment) as running:
+        yield f"sc://{running.said}"
+
+
 def _end_with_the_tests() -> None:
     """Ask Linux to end this process with its parent, since tests that are killed cannot."""
     death_signal = 1

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from jobs.inputs.sources import kind_of
+from udfs.stores.addresses import absolute
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import SparkSession
 
 
+VOLUME = "/Volumes/main/xmtc_fusion_dev/files/work/notebooks"
+"""A folder of the volume that the bundle makes in its target dev."""
 LONG_NAME = 12
 """Names of more characters are written at an angle below a chart."""
 
@@ -39,10 +43,23 @@ def session() -> SparkSession:
     return get_session(SparkSettings())
 
 
-def beside(path: str) -> str:
-    """A path of the repository, found from its folder and from that of the notebooks, where notebooks run."""
-    above = Path("..", path)
-    return str(above.resolve()) if above.exists() and not Path(path).exists() else path
+def work_folder() -> str:
+    """The folder for results, from the field `work`. By default it is in the bundle's volume on Databricks, and in the
+    working folder elsewhere."""
+    default = "work/notebooks" if _given("dbutils") is None else VOLUME
+    return absolute(widget("work", default, "Folder for results"))
+
+
+def files_folder(dataset: str, work: str) -> str:
+    """Where the files of a dataset are: the field `folder`, or what its configuration says. Files that come with the
+    package are copied below `work`, since Spark's machines may not see the folder of the package."""
+    from jobs.settings.config import load_config
+
+    given = widget("folder", "", "Folder of the dataset's files")
+    folder = given or load_config(dataset).prepare.folder or ""
+    if not Path(folder).is_relative_to(Path(__file__).parent):
+        return absolute(folder)
+    return shutil.copytree(folder, f"{work}/data/{Path(folder).name}", dirs_exist_ok=True)
 
 
 def show(table: Any, rows: int = 20) -> None:

@@ -1,13 +1,7 @@
-"""A real cluster for the tests: a master and two workers on loopback, and the code packed as users ship it."""
+"""A real cluster for the tests: a master and two workers on loopback."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-import sysconfig
-import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,9 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.servers import SPARK_HOME, server, spark_environment
-from tests.steps import ROOT
-
-BIN = Path(sys.executable).parent
 
 
 @dataclass(frozen=True)
@@ -28,43 +19,6 @@ class Cluster:
     url: str
     workers: tuple[int, ...]
     logs: Path
-
-
-@dataclass(frozen=True)
-class Package:
-    """The packed environment, and the same one unpacked for the driver."""
-
-    archive: Path
-    unpacked: Path
-
-    @property
-    def code(self) -> Path:
-        return next(self.unpacked.glob("lib/python*/site-packages"))
-
-
-@pytest.fixture(scope="session")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
-    """What `make package` makes, but for the dependencies: those are found in the tests' own environment, since
-    packing and unpacking them takes minutes."""
-    folder = tmp_path_factory.mktemp("package")
-    # Built from a copy: the build leaves files behind.
-    for name in ("setup.py", "pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, folder)
-    for name in ("conf", "fusion", "jobs", "udfs", "xmtc_fusion"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    environment, unpacked, archive = folder / "made", folder / "environment", folder / "environment.tar.gz"
-    _call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder / "dist", folder)
-    _call(sys.executable, "-m", "venv", "--without-pip", environment)
-    (wheel,) = folder.glob("dist/*.whl")
-    _call(sys.executable, "-m", "pip", "--python", environment / "bin/python", "install", "--quiet", "--no-deps", wheel)
-    found = next(environment.glob("lib/python*/site-packages"))
-    # Searched after the packages of the environment; the .pth file of this project's own install does not count there.
-    places = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
-    (found / "dependencies.pth").write_text(f"import sys; sys.path.extend({places})\n")
-    _call(BIN / "venv-pack", "--quiet", "--prefix", environment, "--output", archive)
-    with tarfile.open(archive) as packed:
-        packed.extractall(unpacked)
-    return Package(archive, unpacked)
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +52,3 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             for n in range(2)
         ]
         yield Cluster(master.said, tuple(worker.pid for worker in workers), logs)
-
-
-def _call(*command: str | Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run([str(part) for part in command], env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr

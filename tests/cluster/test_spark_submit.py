@@ -22,7 +22,8 @@ from benchmarks.data import write_data
 from jobs.evaluation import evaluate
 from jobs.settings.config import load_config
 from tests import steps
-from tests.cluster.conftest import Cluster, Package
+from tests.cluster.conftest import Cluster
+from tests.packaged import Package
 from tests.servers import QUICK, SPARK_HOME, spark_environment
 
 TEXTS, PARTITIONS = 24_000, 32

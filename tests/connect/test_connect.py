@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests import steps
-from tests.servers import QUICK, SPARK_HOME, server, spark_environment
+from tests.servers import connect_server, spark_environment
 
 pytest.importorskip("grpc", reason="needs the extra [connect]")
 
@@ -19,19 +19,8 @@ pytest.importorskip("grpc", reason="needs the extra [connect]")
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Spark Connect server. Its Python workers have this package, as those of users' servers must."""
-    settings = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": 0,
-        "spark.driver.extraJavaOptions": QUICK,
-        "spark.sql.shuffle.partitions": 2,
-        "spark.ui.enabled": "false",
-    }
-    conf = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
-    name = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    command = [str(SPARK_HOME / "bin/spark-submit"), "--class", name, "--master", "local[2]", *conf]
-    log = tmp_path_factory.mktemp("connect") / "server.log"
-    with server(command, r"(?<=Spark Connect server started at: )\S+", log, spark_environment()) as running:
-        yield f"sc://{running.said}"
+    with connect_server(tmp_path_factory.mktemp("connect"), spark_environment()) as address:
+        yield address
 
 
 def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -30,8 +31,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(work: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Execute a notebook where notebooks run, in their own folder; its variables."""
-    monkeypatch.chdir(FOLDER)
+    """Execute a notebook in an empty folder; its variables."""
+    monkeypatch.chdir(work)
     monkeypatch.setenv("XMTC_WORK", str(work))
     monkeypatch.setenv("XMTC_LIMIT", str(TEXTS))
     return lambda name: runpy.run_path(str(FOLDER / f"{name}.py"))
@@ -61,15 +62,26 @@ def test_source_form(path: Path) -> None:
         lines = cell.strip().split("\n")
         magic = [line.startswith("# MAGIC") for line in lines]
         assert any(lines) and all(magic) == any(magic)
-        assert not magic[0] or (lines[0] == "# MAGIC %md" and len(lines) > 1)
+        assert not magic[0] or re.match("# MAGIC %(md$|pip install |restart_python$)", lines[0])
         assert all(line == "# MAGIC" or line.startswith("# MAGIC ") for line in lines if magic[0])
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_at_most_ten_cells_and_a_chart(path: Path) -> None:
+def test_few_cells_and_a_chart(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert text.count("# COMMAND ----------") + 1 <= 10
+    assert text.count("# COMMAND ----------") + 1 <= 12
     assert "chart(" in text or "show_figure(" in text
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_cell_installs_the_wheel(path: Path) -> None:
+    """From where docs/databricks.md copies it, with extras that the package has."""
+    cell = r"^# MAGIC %pip install --find-links (\S+) xmtc-fusion\[(.+)]$"
+    (line,) = re.findall(cell, path.read_text(encoding="utf-8"), re.MULTILINE)
+    copied = (FOLDER.parent / "docs/databricks.md").read_text(encoding="utf-8")
+    assert f"databricks fs cp -r ../../dist dbfs:{line[0]}" in " ".join(copied.split())
+    known = re.findall(r'^    "(\w+)": \[', (FOLDER.parent / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(line[1].split(",")) <= set(known)
 
 
 def test_all_notebooks_are_tried() -> None:
