@@ -93,6 +93,8 @@ def _speed() -> dict[str, str]:
         "small.ours": matched(r"^. `xmtc-fusion evaluate`, with all tests . [\d.]+ . ([\d.]+)", small) + " s",
         "small.ours_cold": matched(r"^. `xmtc-fusion evaluate`, with all tests . ([\d.]+)", small) + " s",
         "small.ranx": matched(r"^. ranx . [\d.]+ . ([\d.]+)", small) + " s",
+        "bm25.ours": matched(r"^. ours: nearest 64 documents . ([\d,]+)", RESULTS / "bm25.md"),
+        "bm25.bm25s": matched(r"^. bm25s, numba backend: nearest 64 documents . ([\d,]+)", RESULTS / "bm25.md"),
         "bm25.times": matched(r"Met, with (\d+) times", RESULTS / "bm25.md"),
         "times.demo": matched(r"^. `make demo` . ([^|]+?) .$", times),
         "times.test": matched(r"^. `make test` . ([^|]+?) .$", times),

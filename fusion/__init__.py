@@ -8,5 +8,5 @@ from __future__ import annotations
 from fusion import fusions, metrics, normalizations
 from fusion.registry import FUSIONS, METRICS, NORMALIZATIONS
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["FUSIONS", "METRICS", "NORMALIZATIONS", "__version__", "fusions", "metrics", "normalizations"]

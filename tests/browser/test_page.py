@@ -49,6 +49,13 @@ def opened(page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
 
 
+def test_equal_figures_are_drawn_once(page):
+    """nDCG@1 is P@1."""
+    rows = [{"values": [{"mean": 0.1}, {"mean": 0.2}, {"mean": 0.1}]}]
+    shown = page.evaluate("rows => differing({ rows }, [0, 1, 2].map((index) => ({ index })))", rows)
+    assert [aspect["index"] for aspect in shown] == [0, 1]
+
+
 def test_formats_are_pythons(page):
     """One rule in two languages: every number comes out the same."""
     shares = [0, -0.0, 0.515, 0.0004, -0.0004, 0.99949, -0.12345, 1, None]

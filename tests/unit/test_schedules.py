@@ -1,16 +1,25 @@
-"""The examples of schedules: what they call exists, and takes what it is given."""
+"""The examples of schedules: each is executed, from another folder, as cron or Airflow would.
+
+Airflow's runs on a cluster: tests/cluster/test_schedules.py.
+"""
 
 from __future__ import annotations
 
-import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
-from jobs.cli import settings_of
-from jobs.help import make_parser
 from jobs.settings.config import load_config
+from tests.installed import PLACE, install, the_night
 
 ROOT = Path(__file__).parents[2]
+COMMAND = f"""#!{sys.executable}
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from jobs.cli import command
+command()
+"""
 
 
 def test_the_nightly_configuration() -> None:
@@ -18,26 +27,22 @@ def test_the_nightly_configuration() -> None:
     assert all(Path(path).exists() for path in config.nightly.datasets)
 
 
-def test_crontab() -> None:
-    [line] = [line for line in (ROOT / "conf/schedules/crontab").read_text().splitlines() if re.match(r"\d", line)]
-    command = line.split("xmtc-fusion nightly ")[1].split(" >>")[0].split()
-    arguments = make_parser().parse_args(["nightly", *command])
-    assert (ROOT / arguments.config).exists()
-    assert len(line.split("cd ")[0].split()) == 5
-
-
-def test_airflow() -> None:
-    """Airflow is no dependency of this project: the file is read, not run."""
-    tree = ast.parse((ROOT / "conf/schedules/airflow_dag.py").read_text())
-    calls = {
-        node.func.id: {word.arg: word.value for word in node.keywords}
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    submitted = calls["SparkSubmitOperator"]
-    assert (ROOT / ast.literal_eval(submitted["application"]).removeprefix("/opt/xmtc-fusion/")).exists()
-    given = eval(ast.unparse(submitted["application_args"]))
-    assert settings_of(make_parser().parse_args(["nightly", *given])) == {
-        "work.path": "/opt/xmtc-fusion/work",
-        "nightly.run_id": "{{ ds }}",
-    }
+def test_the_line_of_the_crontab(tmp_path: Path) -> None:
+    """With the shell, the folder and the few variables that cron gives."""
+    lines = (ROOT / "conf/schedules/crontab").read_text(encoding="utf-8").splitlines()
+    (line,) = [line for line in lines if re.match(r"\d", line)]
+    *when, command = line.split(maxsplit=5)
+    assert when == ["30", "2", "*", "*", "*"] and "%" not in command
+    installed, home = install(tmp_path / "opt"), tmp_path / "home"
+    script = installed / ".venv/bin/xmtc-fusion"
+    for folder in (home, script.parent):
+        folder.mkdir(parents=True)
+    script.write_text(COMMAND)
+    script.chmod(0o755)
+    environment = {"HOME": str(home), "LOGNAME": "someone", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+    words = ["/bin/sh", "-c", command.replace(PLACE, str(installed))]
+    done = subprocess.run(words, cwd=home, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "debtags: ok" in (installed / "nightly.log").read_text()
+    assert the_night(installed)["exit_code"] == 0
+    assert not list(home.glob("[!.]*"))

@@ -59,10 +59,16 @@ function rowChart(width, rows, low, high, unit, title, tickText = (tick) => tick
   return [bottom + 40, [scale, lines, named]];
 }
 
+/** Of the aspects in which all rows have the same figures, the first: nDCG@1 is P@1. */
+function differing(set, aspects) {
+  const figures = aspects.map(({ index }) => JSON.stringify(set.rows.map((row) => row.values[index]?.mean ?? null)));
+  return aspects.filter((_, i) => figures.indexOf(figures[i]) === i);
+}
+
 /** A heading for each group, then a row for each of its metrics. */
 function rowsByGroup(set, row) {
   return GROUPS.flatMap((group, i) => {
-    const rows = aspectsOf(set, [group]).map((aspect) => row(aspect, i)).filter(Boolean);
+    const rows = differing(set, aspectsOf(set, [group])).map((aspect) => row(aspect, i)).filter(Boolean);
     return rows.length ? [{ head: `${group} labels` }, ...rows] : [];
   });
 }
