@@ -81,6 +81,7 @@ def fuse_lists(plan: FusionPlan) -> Work:
 
 def _fused(batch: Batch, plan: FusionPlan, grid: Grid, problems: Problems) -> Iterator[pa.RecordBatch]:
     nothing = np.zeros(len(batch.texts), np.int64)
+    wanted = {grid.column_of[cell] for cell in grid.cells}
     batch.texts.relevant = Relevant(nothing, nothing, np.empty(0, np.int32))
     for first, block in batch.texts.blocks():
         for shared in pool_views(block, plan.views, plan.layout.group_names, plan.scope, keep_all=True):
@@ -88,7 +89,7 @@ def _fused(batch: Batch, plan: FusionPlan, grid: Grid, problems: Problems) -> It
             if len(pools.repeated):
                 report_repeated(batch, pools.repeated + first, plan.layout, problems)
                 return
-            for column, fused in grid.fused(pools, shared[0].normalized):
+            for column, fused in grid.fused(pools, shared[0].normalized, only=wanted):
                 for pool_view in shared:
                     lists = _lists(batch, first, pool_view, fused, plan.top)
                     for cell in (cell for cell in grid.cells if grid.column_of[cell] == column):
