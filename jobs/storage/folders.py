@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -89,6 +90,8 @@ def code_span(text: str) -> str:
 
 CONFIG_FILE = "config.yaml"
 """The resolved configuration of a job's results."""
+LINES_AT_ONCE = 1_000
+"""Lines of a text file that are written in one call."""
 READING_TIME = 3600.0
 """Seconds for which a version that was replaced stays, for those who are reading it."""
 LEFT_AFTER = 2 * 86_400.0
@@ -129,9 +132,10 @@ class ResultFolder:
     def write_lines(self, name: str, lines: Iterable[str]) -> None:
         """A text file, written as the lines come."""
         client, path = client_of(f"{self._path}/{name}")
+        rest = iter(lines)
         with client.open_output_stream(path) as stream:
-            for line in lines:
-                stream.write(line.encode("utf-8"))
+            while block := "".join(islice(rest, LINES_AT_ONCE)):
+                stream.write(block.encode("utf-8"))
 
     def partitions(self, name: str) -> list[tuple[str, ...]]:
         """The values that name the folders (`column=value/column=value`) of a table that Spark wrote here."""
