@@ -17,11 +17,12 @@ from jobs.engines.local import LocalEngine
 from jobs.prediction import fit as fit_job
 from jobs.prediction.explain import ExplainedLabels, explain_labels
 from jobs.prediction.model import KeptModel, copy_model, load
-from jobs.prediction.predict import assigning_of
+from jobs.prediction.predict import assigning_of, is_text
 from jobs.retrievers import driver
 from jobs.settings.config import Config, load_config, with_settings
 from udfs.prediction.model import Assigning, Labelled
-from udfs.prediction.rows import prediction_rows
+from udfs.prediction.rows import predict_rows, prediction_rows
+from udfs.prediction.texts import PLACE, TEXT, TEXT_ID
 
 SCRATCH = "texts"
 """The dataset of texts that are given in memory."""
@@ -109,10 +110,11 @@ class Model:
         """
         assigning = self._assigning(top, threshold)
         if isinstance(texts, str):
-            return self._one(texts, assigning)
-        ids, strings = _texts(texts)
-        labelled = self._kept.model.label(strings, assigning)
-        return pa.Table.from_batches([prediction_rows(labelled, ids, self._kept.names)])
+            return self._one(*_strings([texts]).to_pylist(), assigning)
+        rows = _texts(texts)
+        engine = LocalEngine()
+        step = predict_rows(self._kept.model, self._kept.names, assigning, rows.schema.field(TEXT_ID).type)
+        return engine.collect(engine.map(engine.read(rows), step)).drop_columns([PLACE])
 
     def explain(self, text: str, *, top: int | None = None, threshold: float | None = None) -> LabelExplanation:
         """Why a text gets its labels: which retriever ranks each where, with which score, and the nearest training
@@ -122,6 +124,8 @@ class Model:
     def _assigning(self, top: int | None, threshold: float | None) -> Assigning:
         if top is not None and top < 1:
             raise ConfigError(f"top is {top}, and a text gets at least one label")
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ConfigError(f"threshold is {threshold}, and probabilities are from 0 to 1")
         return assigning_of(self._kept, top, threshold)
 
     def _one(self, text: str, assigning: Assigning) -> list[Label]:
@@ -236,16 +240,28 @@ def _given(
     return settings
 
 
-def _texts(given: Any) -> tuple[pa.Array, list[str]]:
-    """Ids and texts of what `predict` takes."""
-    if isinstance(given, list | tuple):
-        return pa.array(np.arange(len(given))), [text or "" for text in given]
+def _texts(given: Any) -> pa.Table:
+    """What `predict` takes as rows of text_id, text and place."""
+    if isinstance(given, list | tuple) or hasattr(given, "tolist"):
+        given = pa.table({TEXT: _strings(list(given))})
     table = given if isinstance(given, pa.Table) else pa.table(given) if hasattr(given, "__arrow_c_stream__") else None
     if table is None:
         raise InputError(f"expected a string, a list of strings or a table, found {type(given).__name__}")
-    if "text" not in table.column_names:
+    if TEXT not in table.column_names:
         raise InputError(f"the table has no column 'text'; it has {', '.join(table.column_names)}")
-    ids = table["text_id"].combine_chunks() if "text_id" in table.column_names else pa.array(np.arange(len(table)))
+    if not is_text(table[TEXT].type):
+        raise InputError(f"the column 'text' holds {table[TEXT].type}, and texts are strings")
+    places = pa.array(np.arange(len(table)))
+    ids = table[TEXT_ID] if TEXT_ID in table.column_names else places
+    if ids.null_count:
+        raise InputError(f"{ids.null_count:,} texts of the table have no text_id; give each text one")
     if len(ids.unique()) < len(ids):
         raise InputError("a text_id occurs more than once in the table of texts: ids must be unique")
-    return ids, [text or "" for text in table["text"].to_pylist()]
+    return pa.table({TEXT_ID: ids, TEXT: table[TEXT], PLACE: places})
+
+
+def _strings(texts: list[Any]) -> pa.Array:
+    try:
+        return pa.array(texts, pa.string())
+    except (pa.ArrowException, UnicodeError, TypeError) as error:
+        raise InputError(f"texts are strings, and None for an empty one: {error}") from None

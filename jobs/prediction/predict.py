@@ -96,7 +96,7 @@ def _of_table(engine: Engine[Any], source: str) -> tuple[Any, pa.DataType]:
     for name in (TEXT_ID, TEXT):
         if name not in schema.names:
             raise InputError(f"{source}: missing column {name!r}; it has {', '.join(schema.names)}")
-    if not _is_text(schema.field(TEXT).type):
+    if not is_text(schema.field(TEXT).type):
         raise InputError(f"{source}: column {TEXT!r} holds {schema.field(TEXT).type}, and texts are strings")
     kind = schema.field(TEXT_ID).type
     if not (pa.types.is_integer(kind) or _is_text(kind)):
@@ -109,7 +109,8 @@ def _of_table(engine: Engine[Any], source: str) -> tuple[Any, pa.DataType]:
     return engine.select(table, columns), ids
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds strings."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 

@@ -20,30 +20,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import xmtc_fusion as xf
-from fusion.cells import ANY_FOLD, Cell
 from fusion.errors import ConfigError, InputError, OutputError
-from fusion.labels import ALL
-from fusion.models.models import ChosenCell
-from fusion.models.strategies import DEPLOYED, Strategy
 from jobs.cli import main
-from jobs.datasets.prepared import open_prepared
 from jobs.engines.local import LocalEngine
 from jobs.prediction.folder import read_manifest
 from jobs.retrievers import driver
-from jobs.retrievers.stages import Work
 from jobs.settings.config import load_config
-from jobs.storage.stages import stage_folder
-from jobs.storage.workspace import Workspace
 from tests.models import RETRIEVERS, fitted
-from tests.retrieval_data import TEXTS, make_data, read_lists, tiny_bert, write_prepared
-from udfs.fuse import FusionPlan
-from udfs.lists import LabelGroups, Layout
-from udfs.prediction.fuser import Fuser
-from udfs.prediction.model import Model
+from tests.retrieval_data import make_data, tiny_bert, write_prepared
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "data" / "debtags"
-CELL = Cell("zmuv", "combmnz")
 QUESTION = "A fast mail client for the terminal, with IMAP and encryption"
 
 
@@ -143,8 +130,30 @@ def test_tables_keep_their_ids(model) -> None:
         model.predict(pa.table({"body": ["x"]}))
     with pytest.raises(InputError, match="more than once"):
         model.predict(pa.table({"text_id": [1, 1], "text": ["x", "y"]}))
+    with pytest.raises(InputError, match="1 texts of the table have no text_id"):
+        model.predict(pa.table({"text_id": ["a", None], "text": ["x", "y"]}))
+    with pytest.raises(InputError, match="'text' holds int64, and texts are strings"):
+        model.predict(pa.table({"text": [1]}))
     with pytest.raises(ConfigError, match="top is 0"):
         model.predict(QUESTION, top=0)
+    with pytest.raises(ConfigError, match=r"threshold is 1\.5"):
+        model.predict(QUESTION, threshold=1.5)
+
+
+@pytest.mark.parametrize("texts", [[1], ["\ud800"], "\ud800", np.array([1.5])])
+def test_what_is_no_text_is_refused(model, texts: Any) -> None:
+    with pytest.raises(InputError, match="texts are strings"):
+        model.predict(texts)
+
+
+@pytest.mark.parametrize("kind", [tuple, np.array, pa.array])
+def test_sequences_of_texts(model, kind: Any) -> None:
+    """More of them than are labelled in one call."""
+    texts = [QUESTION, "A chess program with a board"] * 600
+    table = model.predict(kind(texts), top=2)
+    assert table["text_id"].to_pylist() == [number for number in range(1200) for _ in range(2)]
+    labels = table["label"].to_pylist()
+    assert labels == labels[:4] * 600
 
 
 def test_a_moved_model_says_the_same(model, folder, tmp_path) -> None:
@@ -283,48 +292,6 @@ def run(tmp_path_factory) -> Path:
 
 def settings_of(work: Path) -> dict[str, Any]:
     return {"dataset": "made", "work.path": str(work), "retrievers": dict(RETRIEVERS)}
-
-
-def test_lists_and_fusion_are_those_of_a_run(run, tmp_path) -> None:
-    """The models of fold 0 rank its test texts as the run did, and the lists are fused to the same bytes."""
-    config = load_config(None, settings_of(run))
-    place, engine = Workspace.of(config), LocalEngine()
-    work = Work(engine, open_prepared(engine, place.prepared), place)
-    retrievers = []
-    for entry in config.retrievers.entries():
-        settings = config.retrievers.settings(entry.name, entry.settings)
-        retrievers.append(driver.BUILT_IN[entry.name].job(work, entry.name, settings).retriever)
-        models = stage_folder(place.retriever_stage(entry.name, "model")).removeprefix("file://")
-        (tmp_path / entry.name).symlink_to(f"{models}/fold=0")
-    labels = pq.read_table(f"{stage_folder(place.prepared).removeprefix('file://')}/labels.parquet").sort_by("label_id")
-    groups = retrievers[0].groups
-    codes = np.searchsorted(np.array(groups), np.array(labels["label_group"].to_pylist())).astype(np.int8)
-    ids = labels["label_id"].combine_chunks().cast(pa.int32())
-    layout = Layout(("bm25", "static"), groups, LabelGroups(groups, ids, codes))
-    strategies = {DEPLOYED: Strategy({ALL: {ANY_FOLD: ChosenCell(CELL)}})}
-    plan = FusionPlan(layout, (), (ALL,), "group", 64, pa.int64(), pa.int32(), strategies=strategies)
-    model = Model(str(tmp_path), "fold 0", tuple(retrievers), Fuser(plan), {})
-    data = make_data()
-    tests = [text for text in range(TEXTS) if data["roles"][0][text] == "test"]
-    lists = model.lists([data["texts"][text] for text in tests])
-    for retriever, ranked in zip(retrievers, lists, strict=True):
-        expected = {(row[2], row[3]): (list(row[4]), list(row[5])) for row in of_fold(place, retriever.name)}
-        found = {}
-        for number in np.flatnonzero(np.diff(ranked.offset)):
-            some = slice(ranked.offset[number], ranked.offset[number + 1])
-            key = tests[number // len(groups)], groups[number % len(groups)]
-            found[key] = ranked.item[some].tolist(), ranked.score[some].tolist()
-        assert found == expected
-    fused = {row["text_id"]: row for row in model.fuser(lists, len(tests)).to_pylist()}
-    runs = {name: pq.read_table(f"{place.candidate_lists(name)}/role=test") for name in ("bm25", "static")}
-    again = {row["text_id"]: row for row in xf.fuse(runs, str(CELL)).to_pylist()}
-    for number, text in enumerate(tests):
-        assert fused[number]["label_ids"] == again[text]["label_ids"]
-        assert fused[number]["scores"] == again[text]["scores"]
-
-
-def of_fold(place: Workspace, name: str) -> list[tuple[Any, ...]]:
-    return [row for row in read_lists(place.candidates(name)) if row[0] == 0]
 
 
 def test_a_missing_extra_is_named(tmp_path) -> None:
