@@ -218,10 +218,10 @@ class Counter:
             yield _row(NO_FOLD, HITS, *_NOTHING, self.problems)
             return
         for fold, tally in self.tallies.items():
-            yield _row(fold, HITS, *tally.packed())
+            yield _row(fold, HITS, *_packed(tally.counts))
         yield from self.packed_labels()
         if self.evaluation.details is not None:
-            yield _row(NO_FOLD, COVERAGE, *self.coverage.packed())
+            yield _row(NO_FOLD, COVERAGE, *_packed(self.coverage.counts))
             for part, counts in self.sums.packed():
                 yield _row(NO_FOLD, part, *_packed(counts))
             for view, lengths in self.lengths.items():

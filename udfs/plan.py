@@ -254,14 +254,9 @@ class EvaluationPlan:
         singles = {Cell(SINGLE, name): len(grid.columns) + r for r, name in enumerate(self.layout.retrievers)}
         return {**grid.column_of, **singles}
 
-    @property
-    def count_keys(self) -> list[str]:
-        """What is counted about the input beside the hits."""
-        return count_keys(self.layout.retrievers)
-
     def new_tally(self) -> Tally:
         counted = metric_parts(self.further_metrics)
-        return Tally(self.views, self._width, self.k, len(self.count_keys), counted)
+        return Tally(self.views, self._width, self.k, len(count_keys(self.layout.retrievers)), counted)
 
     def new_coverage(self) -> Coverage:
         assert self.details is not None

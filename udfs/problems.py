@@ -128,8 +128,6 @@ class ListProblems:
 
     def report_repeated(self, flags: Array) -> None:
         """What is seen only once lists are sorted."""
-        if not (flags & REPEATED).any():
-            return
         again = np.append(False, (self._label[1:] == self._label[:-1]) & (self._score[1:] == self._score[:-1]))
         self._rows.report((flags & REPEATED) > 0, "label_ids", REPEATED_LABEL, self._at(again))
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.kernel.pools import Relevant
-from fusion.kernel.ranking import UNSORTED, check_lists, divide_lists, list_order
+from fusion.kernel.ranking import REPEATED, UNSORTED, check_lists, divide_lists, list_order
 from fusion.kernel.texts import Judged, TextBlock
 from fusion.labels import ALL
 from fusion.statistics.watchers import UNKNOWN
@@ -328,14 +328,16 @@ def _sorted(lists: ListArrays, rows: Rows) -> tuple[ListArrays, Array, Floats] |
     flags = check_lists(offset, lists.label, score, group, expected)
     if not flags.any():
         return lists, group, grade
-    ListProblems(rows, offset, lists.label, score, lists.decode).report(flags, group, expected)
+    if ((flags != 0) & (flags != UNSORTED)).any():
+        ListProblems(rows, offset, lists.label, score, lists.decode).report(flags, group, expected)
     if (flags & UNSORTED).any():
         order = list_order(offset, (flags & UNSORTED) > 0, lists.label, score)
         lists = lists.entries(order, offset)
         group = group[order] if len(group) else group
         grade = grade[order] if len(grade) else grade
         flags = check_lists(offset, lists.label, lists.score, group, expected)
-    ListProblems(rows, offset, lists.label, lists.score, lists.decode).report_repeated(flags)
+    if (flags & REPEATED).any():
+        ListProblems(rows, offset, lists.label, lists.score, lists.decode).report_repeated(flags)
     return None if rows.problems else (lists, group, grade)
 
 

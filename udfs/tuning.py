@@ -326,7 +326,7 @@ def leaving_out(work: Work, share: float) -> Work:
     def run(batches: Iterator[Batch], problems: Problems) -> Iterator[pa.RecordBatch]:
         return work((batch.only(~set_apart(batch.text_id, share)) for batch in batches), problems)
 
-    return run if share else work
+    return run
 
 
 def count_evidence(training: Training) -> Work:

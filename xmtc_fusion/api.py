@@ -83,16 +83,16 @@ def evaluate(
         spark: the session to use. Without one, small data needs none, and for large data one is made.
     """
     chosen = {
-        "evaluate.metrics": _listed(metrics),
-        "grid.normalizations": _listed(normalizations),
-        "grid.fusions": _listed(fusions),
+        "evaluate.metrics": metrics,
+        "grid.normalizations": normalizations,
+        "grid.fusions": fusions,
         "grid.cells": None if cells is None else list(cells),
         "grid.scope": scope,
         "grid.engine": engine,
         "evaluate.per_query": per_query,
         "dataset": dataset,
     }
-    resolved = _configured(config, {**_given(chosen), **(settings or {})})
+    resolved = _configured(config, settings, chosen)
     sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
     return _evaluated(spark, resolved, sources)
 
@@ -104,36 +104,28 @@ def _evaluated(spark: SparkSession | None, config: Config, sources: Sources) -> 
         return Evaluation(detailed(), config)
     # The figures alone take a fraction of the time; what the tables need is counted when somebody asks for them.
     figures = config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"details": False})})
-    return Evaluation(evaluate_job.evaluated(tables, figures), config, detailed)
+    return Evaluation(evaluate_job.counted(tables, figures), config, detailed)
 
 
 def _sources_of(config: Config, judgements: Any, runs: Any, label_groups: Any, folds: Any, training: Any) -> Sources:
     """What users hold in memory, or name, as the sources of a job."""
     return Sources(
-        runs_source(runs),
-        judgements_source(judgements),
-        groups_source(label_groups),
-        folds_source(folds),
-        config.inputs.head_share,
-        None if training is None else judgements_source(training),
-        config.inputs.distances,
+        candidates=runs_source(runs),
+        judgements=judgements_source(judgements),
+        label_groups=groups_source(label_groups),
+        folds=folds_source(folds),
+        head_share=config.inputs.head_share,
+        training=judgements_source(training),
+        distances=config.inputs.distances,
     )
 
 
-def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """What was chosen, without what was left open."""
-    return {key: value for key, value in chosen.items() if value is not None}
-
-
-def _configured(config: Config | str | None, settings: Mapping[str, Any]) -> Config:
-    """A configuration with settings laid over it."""
-    if isinstance(config, Config):
-        return with_settings(config, settings)
-    return load_config(config, settings)
-
-
-def _listed(names: Names | None) -> str | list[str] | None:
-    return names if names is None or isinstance(names, str) else list(names)
+def _configured(
+    config: Config | str | None, settings: Mapping[str, Any] | None, chosen: Mapping[str, Any] | None = None
+) -> Config:
+    """A configuration with what was chosen, where it was not left open, and then settings laid over it."""
+    over = {name: value for name, value in (chosen or {}).items() if value is not None} | dict(settings or {})
+    return with_settings(config, over) if isinstance(config, Config) else load_config(config, over)
 
 
 def fuse(
@@ -164,18 +156,15 @@ def fuse(
         spark: the session to use, if there is one.
     """
     names = [cells] if isinstance(cells, str) else list(cells)
-    chosen = {"grid.cells": names, "fuse.top": top, "fuse.label_groups": [ALL], **(settings or {})}
-    if engine is not None:
-        chosen["grid.engine"] = engine
-    if model is not None:
-        chosen["fuse.model"] = model
-    resolved = _configured(config, chosen)
-    sources = Sources(
-        runs_source(runs),
-        label_groups="auto",
-        training=None if training is None else judgements_source(training),
-        distances=resolved.inputs.distances,
-    )
+    chosen = {
+        "grid.cells": names,
+        "fuse.top": top,
+        "fuse.label_groups": [ALL],
+        "grid.engine": engine,
+        "fuse.model": model,
+    }
+    resolved = _configured(config, settings, chosen)
+    sources = _sources_of(resolved, None, runs, "auto", None, training)
     fused = fuse_job.fused_rows(spark, resolved, sources)
     first = next(iter(runs.values())) if isinstance(runs, Mapping) else runs
     kind, long = kind_of(first), _is_long(first)
@@ -322,17 +311,8 @@ def explain(
         "grid.scope": scope,
         "grid.engine": engine,
     }
-    given = {key: value for key, value in chosen.items() if value is not None}
-    resolved = _configured(config, {**given, **(settings or {})})
-    sources = Sources(
-        runs_source(runs),
-        None if judgements is None else judgements_source(judgements),
-        groups_source(label_groups),
-        folds_source(folds),
-        resolved.inputs.head_share,
-        training=None if training is None else judgements_source(training),
-        distances=resolved.inputs.distances,
-    )
+    resolved = _configured(config, settings, chosen)
+    sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
     return Explanation(explain_job.run(spark, resolved, sources), resolved.explain.rows)
 
 
@@ -402,13 +382,13 @@ def tune(
         spark: the session to use, if there is one.
     """
     chosen = {
-        "tune.strategies": _listed(strategies),
+        "tune.strategies": strategies,
         "tune.objective": objective,
-        "evaluate.metrics": _listed(metrics),
+        "evaluate.metrics": metrics,
         "grid.engine": engine,
         "dataset": dataset,
     }
-    resolved = _configured(config, {**_given(chosen), **(settings or {})})
+    resolved = _configured(config, settings, chosen)
     sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
     return Tuned(tune_job.compute(spark, resolved, sources), resolved)
 
@@ -423,7 +403,7 @@ def prepare(
     from jobs.datasets import prepare as job
     from jobs.datasets.engine import dataset_engine
 
-    resolved = _configured(config, settings or {})
+    resolved = _configured(config, settings)
     return job.run(dataset_engine(resolved, spark), resolved)
 
 
@@ -434,7 +414,7 @@ def retrieve(
     from jobs.datasets.engine import prepared_engine
     from jobs.retrievers import driver as job
 
-    resolved = _configured(config, settings or {})
+    resolved = _configured(config, settings)
     return job.run(prepared_engine(resolved, spark), resolved)
 
 
@@ -443,7 +423,7 @@ def run(config: Config | str, settings: Settings | None = None, spark: SparkSess
     from jobs.evaluation import pipeline as job
     from jobs.reporting import report as report_job
 
-    resolved = _configured(config, settings or {})
+    resolved = _configured(config, settings)
     result = job.run(spark, resolved)
     report_job.run(job.reported(resolved))
     return Evaluation(result, job.with_results(resolved))
@@ -464,18 +444,18 @@ def report(
         if not isinstance(results, str):
             raise ConfigError(f"only one folder of results can be compared with another, not {len(results)}")
         chosen = {"report.compare": [compare, results]}
-    return job.run(_configured(None, {**chosen, "output.path": output, **(settings or {})}))
+    return job.run(_configured(None, settings, {**chosen, "output.path": output}))
 
 
 def nightly(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Night:
     """Evaluate datasets again and compare them with the baseline. Returns how the night went."""
     from jobs.nights import nightly as job
 
-    return job.run(spark, _configured(config, settings or {}))
+    return job.run(spark, _configured(config, settings))
 
 
 def doctor(config: Config | str | None = None, settings: Settings | None = None) -> int:
     """Print what is wrong with an installation. Returns the number of problems."""
     from jobs.engines import doctor as job
 
-    return job.run(_configured(config, settings or {}))
+    return job.run(_configured(config, settings))

@@ -13,7 +13,7 @@ from fusion import __version__
 from fusion.cells import SINGLE, Cell
 from fusion.errors import unknown_name
 from fusion.labels import ALL
-from fusion.metrics import Metric, parse_metrics
+from fusion.metrics import Metric, decisive_aspect, parse_metrics
 from fusion.statistics.significance import best_of, mean_std
 from jobs.evaluation.result import Result
 from jobs.settings.base import OutputSettings
@@ -197,9 +197,7 @@ class Evaluation:
             raise unknown_name("label group", label_group, list(groups))
         aspects = [aspect for aspect in self._figures.figures if aspect.label_group == label_group]
         if metric is None:
-            from jobs.reporting.model import decisive
-
-            return decisive(aspects)
+            return decisive_aspect(aspects)
         wanted: Metric = parse_metrics(metric)[0]
         for aspect in aspects:
             if aspect.metric_at_k == wanted and aspect.ideal == ALL:

@@ -134,6 +134,10 @@ class Grid:
         if self._names_retrievers and not self.retrievers:
             raise ValueError("cells name retrievers, but the grid does not know them")
         strategies = {cell: s for cell, s in self.strategies.items() if only is None or self.column_of[cell] in only}
+        if not strategies:
+            numbers = [n for n in range(len(self._fixed)) if only is None or n in only]
+            yield from self._fixed_scores(pools, normalized or {}, precision, numbers)
+            return
         chosen = ChosenScores(strategies, self._place_of, self.retrievers, pools)
         computed = [n for n in range(len(self._fixed)) if only is None or n in only or n in chosen.columns]
         for column, fused in self._fixed_scores(pools, normalized or {}, precision, computed):

@@ -126,6 +126,11 @@ def decisive(metrics: Iterable[Metric]) -> Metric:
     return max(metrics, key=decisiveness)
 
 
+def decisive_aspect(aspects: Iterable[Aspect]) -> Aspect:
+    """The aspect that ranks the cells where one has to do: the deepest nDCG, by the paper's protocol."""
+    return max(aspects, key=lambda aspect: (aspect.ideal == ALL, *decisiveness(aspect.metric_at_k)))
+
+
 def metric_names() -> dict[str, str]:
     """Every name that people may type, and the metric behind it."""
     names = {entry.name: entry.name for entry in METRICS}

@@ -30,13 +30,8 @@ class Counts:
         for (name, shape), part in zip(shapes.items(), np.split(self.counts, np.cumsum(sizes)[:-1]), strict=True):
             setattr(self, name, part.reshape(shape))
 
-    def packed(self) -> tuple[Ints, Ints]:
-        """The counts that are not zero: where, and how many."""
-        where = np.flatnonzero(self.counts)
-        return where, self.counts[where]
-
     def unpack(self, where: Ints, counts: Ints) -> None:
-        """Add packed counts."""
+        """Add packed counts: where, and how many."""
         np.add.at(self.counts, where, counts)
 
 

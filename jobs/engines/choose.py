@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from fusion.errors import ConfigError, InputError
 from jobs.engines.engine import Engine
 from jobs.engines.local import LocalEngine
@@ -33,7 +31,7 @@ SUBMITTED = {
 
 def choose_engine(config: Config, sources: Sequence[Any], spark: SparkSession | None = None) -> Engine[Any]:
     """The engine that `grid.engine` names; `auto` takes this process where nothing asks for Spark. `sources` are what
-    it is to read: paths, names of catalog tables after `table:`, Arrow tables and DataFrames."""
+    it is to read: paths, names of catalog tables after `table:`, and DataFrames."""
     name = config.grid.engine
     reason = why_spark(config, sources, spark)
     if name == LOCAL and (unreadable := next(filter(None, map(_not_local, sources)), None)):
@@ -72,8 +70,6 @@ def why_spark(config: Config, sources: Sequence[Any], spark: SparkSession | None
 
 def _not_local(source: Any) -> str | None:
     """Why this process cannot read a source, None if it can."""
-    if isinstance(source, pa.Table):
-        return None
     if not isinstance(source, str):
         return "an input is a Spark DataFrame"
     return f"{source} is a catalog table" if source.startswith("table:") else None

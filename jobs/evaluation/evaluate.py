@@ -66,6 +66,7 @@ from udfs.plan import (
     Details,
     EvaluationPlan,
     Ranking,
+    count_keys,
     counted_labels,
 )
 from udfs.texts import Work
@@ -151,8 +152,16 @@ def compute(spark: SparkSession | None, config: Config, sources: Sources | None 
 
 
 def evaluated(tables: InputTables[Any], config: Config, tuning: Tuning = NOTHING_TUNED) -> Result:
-    """The figures of every chosen cell, and of what was tuned and learned."""
-    settings, begin = config.evaluate, time.monotonic()
+    """The figures of every chosen cell, and of what was tuned and learned, with what made them."""
+    begin = time.monotonic()
+    result = counted(tables, config, tuning)
+    result.made = provenance(tables.engine, config, tables.sources.places(), time.monotonic() - begin)
+    return result
+
+
+def counted(tables: InputTables[Any], config: Config, tuning: Tuning = NOTHING_TUNED) -> Result:
+    """The figures alone."""
+    settings = config.evaluate
     nonrelevant = any(map(needs_nonrelevant, settings.parsed_metrics))
     by_label = settings.details or bool(label_metrics(settings.parsed_metrics))
     lists = load_lists(tables, True, settings.relevant_from, nonrelevant, count_labels=by_label)
@@ -161,14 +170,15 @@ def evaluated(tables: InputTables[Any], config: Config, tuning: Tuning = NOTHING
 
     def on_texts(work: Work) -> Work:
         """The work on the texts that are evaluated, with what tuned cells need to know of them."""
-        return leaving_out(prepared(work, tuning.parting, tuning.train_texts), share)
+        if tuning is not NOTHING_TUNED:
+            work = prepared(work, tuning.parting, tuning.train_texts)
+        return leaving_out(work, share) if share else work
 
     result = result_of(count(lists, plan, on_texts(count_hits(plan))), plan, tables, config, lists)
     if settings.per_query:
         schema = query_schema(plan, lists.types.text)
         queries = lists.through(plan, on_texts(query_figures(plan)), schema, adds_up=False)
         result.queries = tables.engine.collect(queries) if tables.engine.name == LOCAL else queries
-    result.made = provenance(tables.engine, config, tables.sources.places(), time.monotonic() - begin)
     return result
 
 
@@ -311,7 +321,7 @@ def _input_counts(tallies: Mapping[int, Tally], evaluation: EvaluationPlan) -> d
     """The counts about the input, over all folds."""
     return {
         key: int(sum(tally.input_counts[n] for tally in tallies.values()))
-        for n, key in enumerate(evaluation.count_keys)
+        for n, key in enumerate(count_keys(evaluation.layout.retrievers))
     }
 
 

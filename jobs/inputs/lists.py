@@ -131,7 +131,8 @@ def load_lists(
     """
     sources, engine = tables.sources, tables.engine
     sources.require(judged)
-    check_lineage(sources.paths())
+    if not sources.in_memory:
+        check_lineage(sources.paths())
     judgements = tables.judgements
     with ThreadPoolExecutor(1) as pool:
         # On Spark other small jobs run meanwhile.
@@ -300,8 +301,8 @@ def _run(tables: InputTables[Rows], table: InputTable[Rows], role: str) -> tuple
         return Run(table, (), None, False), set()
     counted = tables.engine.count(table.rows, columns, most=1).to_pylist()
     roles = {row[ROLE] for row in counted} if ROLE in columns else set()
-    check_roles(roles - {None}, table.name)
     if ROLE in columns:
+        check_roles(roles - {None}, table.name)
         where.append(Among(ROLE, [role], nulls=role == TEST))
         counted = [row for row in counted if (row[ROLE] or TEST) == role]
     if not sum(row["rows"] for row in counted):

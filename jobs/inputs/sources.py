@@ -108,8 +108,8 @@ class Sources:
                     yield path
 
     def addresses(self) -> list[Any]:
-        """Every source as an engine reads it."""
-        return [source_address(source) for source in self.all()]
+        """Every source as an engine reads it, but for the Arrow tables, which any engine can read."""
+        return [source_address(source) for source in self.all() if not isinstance(source, pa.Table)]
 
     @property
     def groups_word(self) -> str | None:
@@ -254,7 +254,7 @@ def runs_source(runs: Any) -> Source | dict[str, Source]:
 
 def judgements_source(judgements: Any) -> Source:
     """Judged labels by text: a list of relevant labels, or labels with grades."""
-    return _source(judgements, "judgements", _judgement_table)
+    return None if judgements is None else _source(judgements, "judgements", _judgement_table)
 
 
 def folds_source(folds: Any) -> Source | None:

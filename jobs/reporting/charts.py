@@ -13,11 +13,11 @@ import numpy as np
 from fusion.cells import SINGLE, Cell
 from fusion.errors import SetupError, visible
 from fusion.labels import ALL
-from fusion.metrics import Aspect
+from fusion.metrics import Aspect, decisive_aspect
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.findings import Contribution
 from jobs.reporting.formats import ANY, cell_name, count, full_metric_name, objective_name, percent, span
-from jobs.reporting.model import Agreement, Ranking, Row, Share, Value, decisive
+from jobs.reporting.model import Agreement, Ranking, Row, Share, Value
 from jobs.reporting.tables import aspects_by_group, distinct_rows, file_names
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def in_grid(row: Row) -> bool:
 def _grid(dataset: DatasetReport, group: str, aspects: list[Aspect]) -> Figure:
     """A heat map of the decisive metric, and one of the first place, each with the bar of its colours."""
     precisions = [aspect for aspect in aspects if aspect.metric == "precision"]
-    shown = list(dict.fromkeys([decisive(aspects), *precisions[:1]]))
+    shown = list(dict.fromkeys([decisive_aspect(aspects), *precisions[:1]]))
     whole = [row.cell for row in dataset.rows if in_grid(row)]
     normalizations = list(dict.fromkeys(cell.normalization for cell in whole))
     width = TWO_COLUMNS if len(shown) > 1 else ONE_COLUMN

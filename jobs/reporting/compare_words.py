@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from fusion.cells import SINGLE
+from fusion.metrics import decisive_aspect
 from jobs.reporting.answer import recommended_name
 from jobs.reporting.compare import Change, Side, SideBySide
 from jobs.reporting.formats import (
@@ -23,7 +24,7 @@ from jobs.reporting.formats import (
 from jobs.reporting.formats import gain as gained
 from jobs.reporting.html import page_html
 from jobs.reporting.markdown import markdown
-from jobs.reporting.model import Comparison, Outcome, decisive, group_order
+from jobs.reporting.model import Comparison, Outcome, group_order
 from jobs.reporting.parts import Entry, Facts, Fold, Lines, Section, Table, Text
 from jobs.reporting.terminal import as_text
 from jobs.storage.folders import csv_cells
@@ -88,7 +89,8 @@ def lead(compared: SideBySide) -> Change | None:
 def _decisive(changes: Sequence[Change]) -> object:
     """Of all labels, where those were evaluated."""
     groups = sorted({change.aspect.label_group for change in changes}, key=group_order)
-    return decisive(change.aspect for change in changes if change.aspect.label_group == groups[-1]) if groups else None
+    of_last = (change.aspect for change in changes if change.aspect.label_group == groups[-1])
+    return decisive_aspect(of_last) if groups else None
 
 
 def notes(compared: SideBySide) -> list[str]:
@@ -168,7 +170,7 @@ def decisive_table(compared: SideBySide, group: str, most: int | None = None) ->
     of_group = [change for change in compared.changes if change.aspect.label_group == group]
     if not of_group:
         return None
-    aspect = decisive(change.aspect for change in of_group)
+    aspect = decisive_aspect(change.aspect for change in of_group)
     ranked = sorted((change for change in of_group if change.aspect == aspect), key=lambda change: -change.after)
     singles = [change for change in ranked if change.cell.normalization == SINGLE]
     fused = [change for change in ranked if change.cell.normalization != SINGLE]

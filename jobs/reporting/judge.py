@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from fusion.cells import SINGLE, Cell
 from fusion.labels import ALL
-from fusion.metrics import Aspect
+from fusion.metrics import Aspect, decisive_aspect
 from fusion.registry import FUSIONS
 from fusion.statistics.significance import best_of, holm, mean_std, paired_t, winners
 from jobs.evaluation.result import Folds, Result
@@ -23,7 +23,6 @@ from jobs.reporting.model import (
     PaperFigures,
     Value,
     Verdict,
-    decisive,
 )
 from jobs.settings.config import conf_file
 from jobs.settings.sections import Test
@@ -208,7 +207,7 @@ def compared_aspects(aspects: Iterable[Aspect]) -> list[Aspect]:
     for group in dict.fromkeys(aspect.label_group for aspect in of_protocol):
         of_group = [aspect for aspect in of_protocol if aspect.label_group == group]
         precisions = sorted((aspect for aspect in of_group if aspect.metric == "precision"), key=lambda one: one.k)
-        shown += list(dict.fromkeys([decisive(of_group), *precisions[:1]]))
+        shown += list(dict.fromkeys([decisive_aspect(of_group), *precisions[:1]]))
     return shown
 
 

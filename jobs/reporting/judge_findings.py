@@ -10,7 +10,7 @@ from typing import Any
 
 from fusion.cells import SINGLE, Cell
 from fusion.labels import ALL
-from fusion.metrics import Aspect
+from fusion.metrics import Aspect, decisive_aspect
 from fusion.models.strategies import CELL
 from fusion.names import parse_subset, split, unquoted
 from fusion.statistics.significance import best_of, paired_t
@@ -27,7 +27,7 @@ from jobs.reporting.findings import (
     Tested,
 )
 from jobs.reporting.judge import Pairs, Values, corrected, verdict_of
-from jobs.reporting.model import Comparison, LabelChange, Recommendation, decisive, group_order
+from jobs.reporting.model import Comparison, LabelChange, Recommendation, group_order
 from jobs.settings.sections import Test
 
 OVERALL = -1
@@ -94,7 +94,7 @@ def _aspects(of_group: Sequence[Aspect]) -> tuple[Aspect, ...]:
     if not of_group:
         return ()
     precisions = sorted((aspect for aspect in of_group if aspect.metric == "precision"), key=lambda aspect: aspect.k)
-    return tuple(dict.fromkeys([decisive(of_group), *precisions[:1]]))
+    return tuple(dict.fromkeys([decisive_aspect(of_group), *precisions[:1]]))
 
 
 def _strategy(cell: Cell, rows: Sequence[Mapping[str, Any]], aspects: Sequence[Aspect], values: Values) -> Strategy:
@@ -194,7 +194,7 @@ def read_additions(
         found[Aspect(row["label_group"], row["metric"], row["k"])].append(_addition(row))
     contributions: list[Contribution] = []
     for group in sorted({aspect.label_group for aspect in found}, key=lambda name: (name != ALL, group_order(name))):
-        aspect = decisive(aspect for aspect in found if aspect.label_group == group)
+        aspect = decisive_aspect(aspect for aspect in found if aspect.label_group == group)
         cell = _shown_cell(found[aspect], recommended)
         of_cell = [addition for addition in found[aspect] if addition.cell == cell]
         contributions += _contributions(of_cell, folds.get(aspect, {}), test, alpha)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from fusion.cells import SINGLE, Cell
 from fusion.labels import ALL, HEAD, TAIL
-from fusion.metrics import Aspect, decisiveness
+from fusion.metrics import Aspect
 from jobs.settings.sections import Test
 
 Evidence = Test | Literal["interval"]
 """A test, or the 95% interval over the texts, which is not corrected for other comparisons."""
 Outcome = Literal["better", "worse", "not significantly different", "tests disagree", "not tested"]
-
-
-def decisive(aspects: Iterable[Aspect]) -> Aspect:
-    """The aspect that ranks the cells where one has to do: the deepest nDCG, by the paper's protocol."""
-    return max(aspects, key=lambda aspect: (aspect.ideal == ALL, *decisiveness(aspect.metric_at_k)))
 
 
 def group_order(group: str) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from fusion.cells import SINGLE, Cell
 from fusion.errors import InputError
 from fusion.labels import ALL
-from fusion.metrics import Aspect
+from fusion.metrics import Aspect, decisive_aspect
 from fusion.statistics.coverage import FEWEST_PAIRS
 from fusion.statistics.recommendation import recommend
 from fusion.statistics.significance import holm, ranked_groups, wilson_interval
@@ -35,7 +35,6 @@ from jobs.reporting.model import (
     Standing,
     Value,
     Verdict,
-    decisive,
     group_order,
 )
 from jobs.reporting.safety import safety_of
@@ -192,7 +191,7 @@ def recommendation(
     gain_of = {gain.aspect: gain for gain in gains}
     # All labels matter most: that is what is deployed.
     for group in sorted({aspect.label_group for aspect in means}, key=lambda group: (group != ALL, group_order(group))):
-        aspect = decisive(aspect for aspect in means if aspect.label_group == group)
+        aspect = decisive_aspect(aspect for aspect in means if aspect.label_group == group)
         cell, choice = deployed.get(group, usual)
         comparison = against_single.get(aspect, {}).get(cell)
         verdict = verdict_of(comparison, len(values[aspect][cell].folds), test, alpha) if comparison else None
@@ -271,7 +270,7 @@ def rankings(
     """Mean ranks over the folds in the decisive aspect of each label group; the tests of all texts say which differ."""
     rankings = []
     for group in dict.fromkeys(aspect.label_group for aspect in pairs):
-        aspect = decisive(aspect for aspect in pairs if aspect.label_group == group)
+        aspect = decisive_aspect(aspect for aspect in pairs if aspect.label_group == group)
         cells = list(dict.fromkeys(cell for pair in pairs[aspect] for cell in pair))
         folds = {cell: list(values[aspect][cell].folds.values()) for cell in cells}
         tested = {pair: compared.p_queries for pair, compared in pairs[aspect].items()}

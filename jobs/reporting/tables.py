@@ -9,7 +9,7 @@ from itertools import count as numbers
 
 from fusion.cells import Cell
 from fusion.labels import ALL
-from fusion.metrics import Aspect
+from fusion.metrics import Aspect, decisive_aspect
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.formats import (
     NOTHING,
@@ -29,7 +29,7 @@ from jobs.reporting.formats import (
     verdict,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.model import Row, Value, decisive, group_order
+from jobs.reporting.model import Row, Value, group_order
 from jobs.reporting.night import FALLEN, NightBanner
 from jobs.reporting.parts import BEST, Entry, Table
 
@@ -138,7 +138,7 @@ def distinct_rows(dataset: DatasetReport) -> list[Row]:
     for row in dataset.rows:
         shown.setdefault(shown_cell(row.cell), Row(shown_cell(row.cell), row.values))
     aspects = [aspect for aspect in dataset.aspects if aspect.label_group == ALL] or list(dataset.aspects)
-    aspect = decisive(aspects)
+    aspect = decisive_aspect(aspects)
     means = {cell: row.values[aspect].mean if aspect in row.values else -1.0 for cell, row in shown.items()}
     return sorted(shown.values(), key=lambda row: -means[row.cell])
 
@@ -289,7 +289,7 @@ def overview_table(report: Report) -> Table:
     for dataset in report.datasets:
         for gain in dataset.gains:
             aspect = gain.aspect
-            if aspect == decisive(other for other in dataset.aspects if other.label_group == aspect.label_group):
+            if aspect == decisive_aspect(other for other in dataset.aspects if other.label_group == aspect.label_group):
                 single = f"{gain.better_single} {figure(gain.singles[gain.better_single])}"
                 best = f"{cell_name(gain.best)} {figure(gain.best_value)}"
                 name = dataset.name + (" (!)" if warnings(dataset) else "")

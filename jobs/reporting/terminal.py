@@ -8,6 +8,7 @@ from typing import Any
 
 from fusion.cells import SINGLE, Cell
 from fusion.errors import visible
+from fusion.metrics import decisive_aspect
 from fusion.models.features import OTHER
 from fusion.registry import FUSIONS, NORMALIZATIONS
 from jobs.evaluation.examples import ExplainedText
@@ -17,7 +18,7 @@ from jobs.reporting.answer import headline, loss_line, unseen_lines
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import cell_name, count, figure, input_count_text, p_values, plain, shown_cell, verdict
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.model import Gain, decisive
+from jobs.reporting.model import Gain
 from jobs.reporting.parts import Entry, Group, Lines, Part, Table, Text
 from jobs.reporting.safety import safety_line
 from jobs.reporting.strategies import curve_lines, optimism_lines, strategy_table
@@ -67,7 +68,7 @@ def _group(dataset: DatasetReport, group: str) -> list[Part]:
     aspects = [aspect for aspect in dataset.aspects if aspect.label_group == group and aspect.ideal == "all"]
     if not aspects:
         return [Lines([f"{group} labels: no text has one"])]
-    first = decisive(aspects)
+    first = decisive_aspect(aspects)
     cells = {shown_cell(row.cell): row.values for row in dataset.rows if first in row.values}
     ranked = sorted(cells, key=lambda cell: -cells[cell][first].mean)
     singles = [cell for cell in ranked if cell.normalization == SINGLE]

@@ -106,6 +106,8 @@ def load_config(
 
     `options` says which option of the command line gave a setting, for messages.
     """
+    if path is None and not settings:
+        return Config()
     layers = [layer_of({"retrievers": list(DEFAULT)}, "")]
     if path is not None:
         layers.append(layer_of(read_settings(path), path))
