@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from jobs.storage.workspace import Workspace as Workspace
     from udfs.retrieval.folds import FoldTexts as FoldTexts
     from xmtc_fusion import notebook as notebook
-    from xmtc_fusion.api import Explanation as Explanation
-    from xmtc_fusion.api import Tuned as Tuned
     from xmtc_fusion.api import doctor as doctor
     from xmtc_fusion.api import evaluate as evaluate
     from xmtc_fusion.api import explain as explain
@@ -47,6 +45,8 @@ if TYPE_CHECKING:
     from xmtc_fusion.api import run as run
     from xmtc_fusion.api import tune as tune
     from xmtc_fusion.evaluation import Evaluation as Evaluation
+    from xmtc_fusion.evaluation import Explanation as Explanation
+    from xmtc_fusion.evaluation import Tuned as Tuned
     from xmtc_fusion.model import Label as Label
     from xmtc_fusion.model import LabelExplanation as LabelExplanation
     from xmtc_fusion.model import Model as Model
@@ -59,7 +59,7 @@ MODULES = {
     "Config": "jobs.settings.config",
     "ConfigError": "fusion.errors",
     "Evaluation": "xmtc_fusion.evaluation",
-    "Explanation": "xmtc_fusion.api",
+    "Explanation": "xmtc_fusion.evaluation",
     "FUSIONS": "fusion",
     "FoldTexts": "udfs.retrieval.folds",
     "History": "jobs.nights.history",
@@ -72,7 +72,7 @@ MODULES = {
     "OutputError": "fusion.errors",
     "RETRIEVERS": "jobs.settings.retrievers",
     "SetupError": "fusion.errors",
-    "Tuned": "xmtc_fusion.api",
+    "Tuned": "xmtc_fusion.evaluation",
     "Workspace": "jobs.storage.workspace",
     "XmtcError": "fusion.errors",
     "__version__": "fusion",

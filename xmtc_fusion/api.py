@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,15 +17,10 @@ from fusion.labels import ALL
 from fusion.models.strategies import DEPLOYED
 from jobs.engines.choose import LOCAL, choose_engine
 from jobs.evaluation import evaluate as evaluate_job
-from jobs.evaluation import explain as explain_job
-from jobs.evaluation import fuse as fuse_job
-from jobs.evaluation.examples import ExplainedText
 from jobs.inputs.sources import Kind, Sources, folds_source, groups_source, judgements_source, kind_of, runs_source
 from jobs.inputs.tables import InputTables
 from jobs.settings.config import Config, load_config, with_settings
-from jobs.storage.folders import result_folder
-from jobs.tuning import tune as tune_job
-from xmtc_fusion.evaluation import Evaluation, output_settings
+from xmtc_fusion.evaluation import Evaluation, Explanation, Tuned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,6 +148,8 @@ def fuse(
         settings: dotted settings over it.
         spark: the session to use, if there is one.
     """
+    from jobs.evaluation import fuse as job
+
     names = [cells] if isinstance(cells, str) else list(cells)
     chosen = {
         "grid.cells": names,
@@ -165,7 +160,7 @@ def fuse(
     }
     resolved = _configured(config, settings, chosen)
     sources = _sources_of(resolved, None, runs, "auto", None, training)
-    fused = fuse_job.fused_rows(spark, resolved, sources)
+    fused = job.fused_rows(spark, resolved, sources)
     first = next(iter(runs.values())) if isinstance(runs, Mapping) else runs
     kind, long = kind_of(first), _is_long(first)
     if model is not None:
@@ -227,44 +222,6 @@ def _on_spark(fused: DataFrame, cell: Cell, long: bool) -> DataFrame:
     )
 
 
-class Explanation:
-    """The candidates of one text in the fused order, with what every list gave them."""
-
-    def __init__(self, explained: ExplainedText, rows: int) -> None:
-        self._explained = explained
-        self._rows = rows
-
-    @property
-    def table(self) -> pa.Table:
-        """One row per candidate: rank, label_id, name, relevant, fused, and per retriever NAME_rank, NAME_score and
-        NAME_normalized. A normalised score without a rank was imputed."""
-        return self._explained.table
-
-    @property
-    def lists(self) -> pa.Table:
-        """One row per retriever: size, min, max, mean and std of its list, as the normalisation reads them."""
-        return self._explained.lists
-
-    @property
-    def cell(self) -> Cell:
-        return self._explained.cell
-
-    @property
-    def text(self) -> str:
-        """The lists, the formulas and the first candidates, as the terminal shows them."""
-        from jobs.reporting.terminal import terminal
-
-        return terminal(self._explained, self._rows)
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        from jobs.reporting.terminal import notebook
-
-        return notebook(self._explained, self._rows)
-
-
 def explain(
     runs: Any,
     text: Any,
@@ -302,6 +259,8 @@ def explain(
         settings: dotted settings over it.
         spark: the session to use, if there is one.
     """
+    from jobs.evaluation import explain as job
+
     chosen = {
         "explain.text": str(text),
         "explain.cell": cell,
@@ -313,38 +272,7 @@ def explain(
     }
     resolved = _configured(config, settings, chosen)
     sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
-    return Explanation(explain_job.run(spark, resolved, sources), resolved.explain.rows)
-
-
-class Tuned(Evaluation):
-    """The figures of fixed cells and of strategies, what these chose, and the model to deploy."""
-
-    @property
-    def choices(self) -> pa.Table:
-        """What each strategy chose by fold (-1: over all folds) and label group, with its figures."""
-        return self._result.details["choices"]
-
-    @property
-    def learning_curve(self) -> pa.Table | None:
-        """The objective on test texts by number of validation texts; None where there were too few for a curve."""
-        return self._result.details.get("learning_curve")
-
-    @property
-    def model(self) -> dict[str, Any]:
-        """The content of the model file, for `fuse`."""
-        found: dict[str, Any] = json.loads(self._result.model or "{}")
-        return found
-
-    def save(self, path: str, *, overwrite: bool = False) -> str:
-        """Write all tables and the model file to a folder, which `report` can read."""
-        with result_folder(output_settings(path, overwrite), self.config) as folder:
-            tune_job.write_all(self._result, folder)
-        return str(path)
-
-    def save_model(self, path: str) -> str:
-        """Write the model file alone."""
-        Path(path).write_text(self._result.model or "", encoding="utf-8")
-        return str(path)
+    return Explanation(job.run(spark, resolved, sources), resolved.explain.rows)
 
 
 def tune(
@@ -381,6 +309,8 @@ def tune(
         settings: dotted settings over it.
         spark: the session to use, if there is one.
     """
+    from jobs.tuning import tune as job
+
     chosen = {
         "tune.strategies": strategies,
         "tune.objective": objective,
@@ -390,7 +320,7 @@ def tune(
     }
     resolved = _configured(config, settings, chosen)
     sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
-    return Tuned(tune_job.compute(spark, resolved, sources), resolved)
+    return Tuned(job.compute(spark, resolved, sources), resolved)
 
 
 Settings = Mapping[str, Any]

@@ -1,10 +1,12 @@
-"""The result of `evaluate`, to look at, to draw and to keep."""
+"""The results of `evaluate`, `tune` and `explain`, to look at, to draw and to keep."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fusion.metrics import Aspect
+    from jobs.evaluation.examples import ExplainedText
     from jobs.reporting.dataset import DatasetReport
     from jobs.reporting.dataset import Report as ReportData
     from jobs.reporting.model import Value
@@ -136,7 +139,7 @@ class Evaluation:
         from jobs.evaluation.evaluate import write
         from jobs.storage.folders import result_folder
 
-        with result_folder(output_settings(path, overwrite), self.config) as folder:
+        with result_folder(_output_settings(path, overwrite), self.config) as folder:
             write(self._result, folder)
         return str(path)
 
@@ -145,7 +148,7 @@ class Evaluation:
         from jobs.reporting import report as job
         from jobs.storage.folders import result_folder
 
-        with result_folder(output_settings(path, overwrite), self.config) as folder:
+        with result_folder(_output_settings(path, overwrite), self.config) as folder:
             job.write(self._report, folder, self.config.report.figures)
         return f"{path}/{job.PAGE}"
 
@@ -205,6 +208,78 @@ class Evaluation:
         raise unknown_name("metric", metric, dict.fromkeys(str(aspect.metric_at_k) for aspect in aspects))
 
 
+class Tuned(Evaluation):
+    """The figures of fixed cells and of strategies, what these chose, and the model to deploy."""
+
+    @property
+    def choices(self) -> pa.Table:
+        """What each strategy chose by fold (-1: over all folds) and label group, with its figures."""
+        return self._result.details["choices"]
+
+    @property
+    def learning_curve(self) -> pa.Table | None:
+        """The objective on test texts by number of validation texts; None where there were too few for a curve."""
+        return self._result.details.get("learning_curve")
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The content of the model file, for `fuse`."""
+        found: dict[str, Any] = json.loads(self._result.model or "{}")
+        return found
+
+    def save(self, path: str, *, overwrite: bool = False) -> str:
+        """Write all tables and the model file to a folder, which `report` can read."""
+        from jobs.storage.folders import result_folder
+        from jobs.tuning.tune import write_all
+
+        with result_folder(_output_settings(path, overwrite), self.config) as folder:
+            write_all(self._result, folder)
+        return str(path)
+
+    def save_model(self, path: str) -> str:
+        """Write the model file alone."""
+        Path(path).write_text(self._result.model or "", encoding="utf-8")
+        return str(path)
+
+
+class Explanation:
+    """The candidates of one text in the fused order, with what every list gave them."""
+
+    def __init__(self, explained: ExplainedText, rows: int) -> None:
+        self._explained = explained
+        self._rows = rows
+
+    @property
+    def table(self) -> pa.Table:
+        """One row per candidate: rank, label_id, name, relevant, fused, and per retriever NAME_rank, NAME_score and
+        NAME_normalized. A normalised score without a rank was imputed."""
+        return self._explained.table
+
+    @property
+    def lists(self) -> pa.Table:
+        """One row per retriever: size, min, max, mean and std of its list, as the normalisation reads them."""
+        return self._explained.lists
+
+    @property
+    def cell(self) -> Cell:
+        return self._explained.cell
+
+    @property
+    def text(self) -> str:
+        """The lists, the formulas and the first candidates, as the terminal shows them."""
+        from jobs.reporting.terminal import terminal
+
+        return terminal(self._explained, self._rows)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        from jobs.reporting.terminal import notebook
+
+        return notebook(self._explained, self._rows)
+
+
 def _figure_html(value: Value | None) -> str:
     if value is None:
         return ""
@@ -213,5 +288,5 @@ def _figure_html(value: Value | None) -> str:
     return f"<b>{text}</b>" if value.bold else text
 
 
-def output_settings(path: str, overwrite: bool) -> OutputSettings:
+def _output_settings(path: str, overwrite: bool) -> OutputSettings:
     return OutputSettings(path=str(path), mode="overwrite" if overwrite else "error")
