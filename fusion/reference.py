@@ -50,7 +50,11 @@ def matrices(
         if entry.imputed is not None:
             nothing = np.array(np.nan)
             size, among = np.array(len(labels)), np.array(len(candidates))
-            x[row] = entry.imputed(ListStatistics(size, nothing, nothing, nothing, nothing, nothing, among))
+            x[row] = entry.imputed(
+                ListStatistics(
+                    size=size, low=nothing, high=nothing, total=nothing, mean=nothing, std=nothing, candidates=among
+                )
+            )
         elif policies.missing == "zero":
             x[row] = 0
         elif policies.missing == "minimum":

@@ -271,7 +271,16 @@ def normalization(
     def register(affine: Callable[..., Affine]) -> Normalization:
         parameters = Parameters.of(affine, limits or {})
         entry = Normalization(
-            name, reads, formula, citation, affine, standard, needs_candidates, by_spread, parameters, when=when
+            name=name,
+            reads=reads,
+            formula=formula,
+            citation=citation,
+            affine=affine,
+            standard=standard,
+            needs_candidates=needs_candidates,
+            by_spread=by_spread,
+            parameters=parameters,
+            when=when,
         )
         return NORMALIZATIONS.add(entry)
 
@@ -293,7 +302,18 @@ def fusion(
 
     def register(kernel: Callable[..., Array]) -> Fusion:
         parameters = Parameters.of(kernel, limits or {})
-        return FUSIONS.add(Fusion(name, reads, formula, citation, kernel, standard, parameters, when=when))
+        return FUSIONS.add(
+            Fusion(
+                name=name,
+                reads=reads,
+                formula=formula,
+                citation=citation,
+                kernel=kernel,
+                standard=standard,
+                parameters=parameters,
+                when=when,
+            )
+        )
 
     return register
 

@@ -176,7 +176,15 @@ def view_texts(
         gains["propensity"] = of_batch.propensities(group)
     groups = evaluation.layout.group_names
     listed = partial(count_listed, batch.texts, evaluation.grid, hits.view, groups, evaluation.scope)
-    return ViewTexts(hits, relevant, gains, hit_gains, nonrelevant, numbers, listed)
+    return ViewTexts(
+        hits=hits,
+        relevant=relevant,
+        gains=gains,
+        hit_gains=hit_gains,
+        nonrelevant=nonrelevant,
+        nonrelevant_numbers=numbers,
+        count_listed=listed,
+    )
 
 
 def _graded(batch: Batch, rules: Rules, hits: Hits, group: int | None) -> tuple[Hits, Hits, Ints]:

@@ -270,7 +270,15 @@ class EvaluationPlan:
         vectors, seed = self.details.randomizations, self.details.seed
         blocks = self.details.blocks if vectors else 0
         metrics = text_metrics(self.metrics)
-        return PairedSums(self.views, metrics, self._width, blocks, vectors, seed, self.rules)
+        return PairedSums(
+            views=self.views,
+            metrics=metrics,
+            columns=self._width,
+            blocks=blocks,
+            vectors=vectors,
+            seed=seed,
+            rules=self.rules,
+        )
 
     def new_examples(self) -> ExampleTexts | None:
         """None where no examples are kept."""

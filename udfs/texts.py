@@ -71,7 +71,15 @@ class Rows:
             same = where[self.code[where] == code]
             source, retriever, group = self.layout.describe(int(code))
             first = [
-                Problem(what, source, column, str(self.text_id[row].as_py()), retriever, group, detail(int(row)))
+                Problem(
+                    what=what,
+                    source=source,
+                    column=column,
+                    text_id=str(self.text_id[row].as_py()),
+                    retriever=retriever,
+                    label_group=group,
+                    detail=detail(int(row)),
+                )
                 for row in same[: self.problems.keep]
             ]
             kind = (source, column, what)
@@ -246,7 +254,7 @@ def _list_arrays(
         turned = np.isin(_retrievers(code, rows.layout), list(form.distances))
         # Subtracted from 0, which stays 0 without a sign.
         score = np.where(np.repeat(turned, lengths), 0 - score, score)
-    lists = ListArrays(number, fold, code, offset, label, score, decode)
+    lists = ListArrays(number=number, fold=fold, code=code, offset=offset, label=label, score=score, decode=decode)
     return _joined(lists, rows) if form.fragments else lists
 
 
@@ -298,14 +306,14 @@ def assemble(lists: ListArrays, marks: Marks, text_id: pa.Array, layout: Layout,
     judged = Judged(Relevant(begin[place[:, -1]], end[place[:, -1]], lists.label), group, grade)
     relevant, relevant_group = _relevant(judged, layout.relevant_from)
     texts = TextBlock(
-        layout.slots,
-        begin[place[:, :-1]].reshape(shape),
-        end[place[:, :-1]].reshape(shape),
-        lists.label,
-        lists.score,
-        group if lists.slot is None else lists.slot,
-        relevant,
-        relevant_group,
+        slots=layout.slots,
+        start=begin[place[:, :-1]].reshape(shape),
+        stop=end[place[:, :-1]].reshape(shape),
+        label=lists.label,
+        score=lists.score,
+        group=group if lists.slot is None else lists.slot,
+        relevant=relevant,
+        relevant_group=relevant_group,
         normalized=lists.normalized,
         judged=None if layout.relevant_from is None else judged,
         fold=fold[first],
@@ -483,7 +491,17 @@ def report_repeated(batch: Batch, repeated: Ints, layout: Layout, problems: Prob
                     source, retriever, _ = layout.describe(r * len(layout.slots))
                     text = str(batch.text_id[int(q)].as_py())
                     what = REPEATED_LABEL
-                    problems.add(Problem(what, source, "label_ids", text, retriever, slot, f"label {twice}"))
+                    problems.add(
+                        Problem(
+                            what=what,
+                            source=source,
+                            column="label_ids",
+                            text_id=text,
+                            retriever=retriever,
+                            label_group=slot,
+                            detail=f"label {twice}",
+                        )
+                    )
                     break
 
 

@@ -256,14 +256,14 @@ def _read_bucket(bucket: pa.Table, layout: Layout, normalized: list[str], proble
     sizes = np.add.reduceat(listed.astype(np.int64), first)[counted]
     label, decode = number_labels(columns["label_id"].filter(kept))
     lists = ListArrays(
-        number[counted],
-        fold[first][counted],
-        code[first][counted],
-        np.append(0, np.cumsum(sizes)),
-        label,
-        columns["score"].filter(kept).to_numpy(),
-        decode,
-        {name: columns[f"normalized_{n}"].filter(kept).to_numpy() for n, name in enumerate(normalized)},
-        columns["slot"].filter(kept).fill_null(-1).to_numpy().astype(np.int8),
+        number=number[counted],
+        fold=fold[first][counted],
+        code=code[first][counted],
+        offset=np.append(0, np.cumsum(sizes)),
+        label=label,
+        score=columns["score"].filter(kept).to_numpy(),
+        decode=decode,
+        normalized={name: columns[f"normalized_{n}"].filter(kept).to_numpy() for n, name in enumerate(normalized)},
+        slot=columns["slot"].filter(kept).fill_null(-1).to_numpy().astype(np.int8),
     )
     return assemble(lists, marks, rows.text_id.take(pa.array(starts)), layout, problems)

@@ -137,7 +137,18 @@ def trained(
 
         declared = Parameters.of(worth, limits or {}, skipped=2)
         parameters = Parameters(declared.known, trained=True)
-        entry = FUSIONS.add(Fusion(name, reads, formula, citation, kernel, False, parameters, when=when))
+        entry = FUSIONS.add(
+            Fusion(
+                name=name,
+                reads=reads,
+                formula=formula,
+                citation=citation,
+                kernel=kernel,
+                standard=False,
+                parameters=parameters,
+                when=when,
+            )
+        )
         entry.plain = plain
         return entry
 

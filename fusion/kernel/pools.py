@@ -128,18 +128,18 @@ class Pools:
         candidates, offset, position, score = _of_lists(self.position, self.score, self.offset, np.array(lists))
         nothing = np.empty(0, np.int64)
         pools = Pools(
-            self.source,
-            offset,
-            self.label[candidates],
-            self.group[candidates],
-            score,
-            position,
-            self.statistics.of_lists(list(lists), np.diff(offset).astype(np.float64)),
-            nothing,
-            np.zeros(len(offset), np.int64),
-            nothing,
-            self.view,
-            self.fold,
+            source=self.source,
+            offset=offset,
+            label=self.label[candidates],
+            group=self.group[candidates],
+            score=score,
+            position=position,
+            statistics=self.statistics.of_lists(list(lists), np.diff(offset).astype(np.float64)),
+            relevant=nothing,
+            relevant_offset=np.zeros(len(offset), np.int64),
+            repeated=nothing,
+            view=self.view,
+            fold=self.fold,
         )
         return pools, candidates
 
@@ -228,9 +228,18 @@ def merge_lists(lists: Lists, relevant: Relevant, keep_all: bool) -> Pools:
     sizes = np.diff(offset).astype(np.float64)
     size, low, high, total, mean, std = (figures[:, :, f] for f in range(6))
     candidates = np.repeat(sizes[:, None], lists.start.shape[1], axis=1)
-    statistics = ListStatistics(size, low, high, total, mean, std, candidates)
+    statistics = ListStatistics(size=size, low=low, high=high, total=total, mean=mean, std=std, candidates=candidates)
     return Pools(
-        source, offset, label, group, score, position, statistics, relevant_candidates, relevant_offset, repeated
+        source=source,
+        offset=offset,
+        label=label,
+        group=group,
+        score=score,
+        position=position,
+        statistics=statistics,
+        relevant=relevant_candidates,
+        relevant_offset=relevant_offset,
+        repeated=repeated,
     )
 
 

@@ -215,7 +215,15 @@ def _merged_pools(texts: TextBlock, view: str, keep_all: bool) -> tuple[Pools, d
 
 
 def _whole(view: str, pools: Pools, normalized: dict[str, Floats]) -> PoolView:
-    return PoolView(view, pools, normalized, None, pools.offset, pools.relevant, pools.relevant_offset)
+    return PoolView(
+        view=view,
+        pools=pools,
+        normalized=normalized,
+        member=None,
+        offset=pools.offset,
+        relevant=pools.relevant,
+        relevant_offset=pools.relevant_offset,
+    )
 
 
 def _part(view: str, pools: Pools, normalized: dict[str, Floats], group: int) -> PoolView:
@@ -224,13 +232,13 @@ def _part(view: str, pools: Pools, normalized: dict[str, Floats], group: int) ->
     hit = inside[pools.relevant]
     hits_before = np.concatenate(([0], np.cumsum(hit)))
     return PoolView(
-        view,
-        pools,
-        normalized,
-        np.flatnonzero(inside),
-        before[pools.offset],
-        before[pools.relevant[hit]],
-        hits_before[pools.relevant_offset],
+        view=view,
+        pools=pools,
+        normalized=normalized,
+        member=np.flatnonzero(inside),
+        offset=before[pools.offset],
+        relevant=before[pools.relevant[hit]],
+        relevant_offset=hits_before[pools.relevant_offset],
     )
 
 

@@ -345,7 +345,18 @@ def feature_source(pools: Pools) -> FeatureSource:
     s = pools.statistics
     figures = np.stack([s.size, s.low, s.high, s.total, s.mean, s.std, s.candidates])
     position, score = np.ascontiguousarray(pools.position), np.ascontiguousarray(pools.score)
-    return FeatureSource(pools.offset, position, score, figures, pools.label, table, row, LOGARITHMS, EPS, AT_ONCE)
+    return FeatureSource(
+        offset=pools.offset,
+        position=position,
+        score=score,
+        figures=figures,
+        label=pools.label,
+        train_texts=table,
+        train_row=row,
+        logs=LOGARITHMS,
+        eps=EPS,
+        at_once=AT_ONCE,
+    )
 
 
 class Features:

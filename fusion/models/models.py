@@ -156,15 +156,15 @@ def tree_model(features: Sequence[str], trees: Sequence[Mapping[str, Any]], size
         return np.array([entry for tree in trees for entry in tree[key]], kind)
 
     return TreeModel(
-        tuple(features),
-        np.array(nodes, np.int32),
-        np.array(leaves, np.int32),
-        np.array([number[name] for tree in trees for name in tree["feature"]], np.int32),
-        joined("threshold", np.float64),
-        joined("left", np.int32),
-        joined("right", np.int32),
-        joined("value", np.float64),
-        size,
+        features=tuple(features),
+        first_node=np.array(nodes, np.int32),
+        first_leaf=np.array(leaves, np.int32),
+        feature=np.array([number[name] for tree in trees for name in tree["feature"]], np.int32),
+        threshold=joined("threshold", np.float64),
+        left=joined("left", np.int32),
+        right=joined("right", np.int32),
+        value=joined("value", np.float64),
+        size=size,
     )
 
 

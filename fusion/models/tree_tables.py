@@ -103,21 +103,21 @@ def tree_tables(
     padded = np.concatenate(([0], np.cumsum(-(-nodes // NODES_AT_ONCE) * NODES_AT_ONCE)))
     at = np.arange(len(feature)) + np.repeat(padded[:-1] - first_node[:-1], nodes)
     return TreeTables(
-        used,
-        np.concatenate([np.empty(0), *cuts]),
-        np.cumsum([0, *map(len, cuts)]),
-        start,
-        start_of,
-        low,
-        scale,
-        padded.astype(np.int32),
-        _spread(np.searchsorted(used, feature), at, padded[-1], 0),
-        _spread(level, at, padded[-1], 0),
-        _spread(mask, at, padded[-1], 2**bits - 1),
-        _sums_of_pairs(values) if pairs else values,
-        pairs,
-        kind(MULTIPLIERS[bits]),
-        kind(2**bits - 1),
+        used=used,
+        cut=np.concatenate([np.empty(0), *cuts]),
+        first_cut=np.cumsum([0, *map(len, cuts)]),
+        start=start,
+        start_of=start_of,
+        low=low,
+        scale=scale,
+        first_node=padded.astype(np.int32),
+        feature=_spread(np.searchsorted(used, feature), at, padded[-1], 0),
+        level=_spread(level, at, padded[-1], 0),
+        mask=_spread(mask, at, padded[-1], 2**bits - 1),
+        value=_sums_of_pairs(values) if pairs else values,
+        pairs=pairs,
+        multiplier=kind(MULTIPLIERS[bits]),
+        ones=kind(2**bits - 1),
     )
 
 

@@ -75,7 +75,6 @@ def change(baseline: Sums, tonight: Sums, common: Sums, tolerance: float, kept: 
     # A single text is compared with itself, although its change cannot be tested.
     paired = common.texts >= min(2, tonight.texts) and common.texts >= ENOUGH_COMMON * tonight.texts
     means = baseline.mean, tonight.mean
-    apart = tonight.texts - common.texts, baseline.texts - common.texts
     if paired:
         difference, count = common.mean, common.texts
         error, freedom = math.sqrt(common.variance / common.texts), common.texts - 1.0
@@ -84,12 +83,24 @@ def change(baseline: Sums, tonight: Sums, common: Sums, tolerance: float, kept: 
         difference, count = tonight.mean - baseline.mean, baseline.texts + tonight.texts
         error, freedom = _welch(baseline, tonight)
     if math.isnan(error):
-        return Change(*means, difference, math.nan, math.nan, paired, count, math.nan, *apart, tolerance)
-    reach = error * float(stdtrit(freedom, 0.975)) if error else 0.0
-    beyond = -difference - tolerance
-    # Without any variance there is nothing to test: the drop is beyond the tolerance or not.
-    p = float(stdtr(freedom, -beyond / error)) if error else float(beyond <= 0)
-    return Change(*means, difference, difference - reach, difference + reach, paired, count, p, *apart, tolerance)
+        reach = p = math.nan
+    else:
+        reach = error * float(stdtrit(freedom, 0.975)) if error else 0.0
+        beyond = -difference - tolerance
+        # Without any variance there is nothing to test: the drop is beyond the tolerance or not.
+        p = float(stdtr(freedom, -beyond / error)) if error else float(beyond <= 0)
+    return Change(
+        *means,
+        difference,
+        low=difference - reach,
+        high=difference + reach,
+        paired=paired,
+        texts=count,
+        p=p,
+        new=tonight.texts - common.texts,
+        gone=baseline.texts - common.texts,
+        tolerance=tolerance,
+    )
 
 
 def _welch(a: Sums, b: Sums) -> tuple[float, float]:

@@ -67,17 +67,17 @@ def recommend(figures: Mapping[AspectT, Mapping[Cell, float]]) -> Recommendation
     chosen = min(complete, key=lambda cell: ranked[cell])
     _, mean, worst = ranked[chosen]
     return Recommendation(
-        chosen,
-        mean,
-        worst,
-        max(regrets[chosen], key=lambda aspect: regrets[chosen][aspect]),
-        tuple(cell for cell in complete if ranked[cell] == ranked[chosen] and cell != chosen),
-        lost[chosen],
-        {
+        cell=chosen,
+        mean_regret=mean,
+        worst_regret=worst,
+        worst_aspect=max(regrets[chosen], key=lambda aspect: regrets[chosen][aspect]),
+        tied=tuple(cell for cell in complete if ranked[cell] == ranked[chosen] and cell != chosen),
+        lost=lost[chosen],
+        winners={
             aspect: tuple(cell for cell, value in cells.items() if round(100 * (best[aspect] - value), DECIMALS) == 0)
             for aspect, cells in fused.items()
         },
-        regrets,
+        regrets=regrets,
     )
 
 

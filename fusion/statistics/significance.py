@@ -100,7 +100,16 @@ def paired_t_of_many_sums(pairs: int, total: Ints, squares: Ints, unit: float) -
     reach = np.where(alike, 0.0, error * _quantile(pairs - 1))
     effect = np.where(alike, endless, mean / spread)
     statistic = np.where(alike, endless, statistic)
-    return ManyPaired(pairs, mean, np.where(alike, 0.0, deviation), statistic, p, mean - reach, mean + reach, effect)
+    return ManyPaired(
+        pairs=pairs,
+        difference=mean,
+        deviation=np.where(alike, 0.0, deviation),
+        statistic=statistic,
+        p=p,
+        low=mean - reach,
+        high=mean + reach,
+        effect=effect,
+    )
 
 
 def _paired(pairs: int, mean: float, deviation: float) -> Paired:
@@ -110,12 +119,30 @@ def _paired(pairs: int, mean: float, deviation: float) -> Paired:
     if deviation <= 1e-12 * max(abs(mean), 1e-3):
         same = abs(mean) <= 1e-12
         endless = 0.0 if same else math.copysign(math.inf, mean)
-        return Paired(pairs, mean, 0.0, endless, float(same), mean, mean, endless)
+        return Paired(
+            pairs=pairs,
+            difference=mean,
+            deviation=0.0,
+            statistic=endless,
+            p=float(same),
+            low=mean,
+            high=mean,
+            effect=endless,
+        )
     error = deviation / math.sqrt(pairs)
     statistic = mean / error
     p = 2 * float(stdtr(pairs - 1, -abs(statistic)))
     reach = error * _quantile(pairs - 1)
-    return Paired(pairs, mean, deviation, statistic, p, mean - reach, mean + reach, mean / deviation)
+    return Paired(
+        pairs=pairs,
+        difference=mean,
+        deviation=deviation,
+        statistic=statistic,
+        p=p,
+        low=mean - reach,
+        high=mean + reach,
+        effect=mean / deviation,
+    )
 
 
 @lru_cache(maxsize=1000)

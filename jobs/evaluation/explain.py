@@ -83,18 +83,18 @@ def _with_names(
     column = pa.array([names.get(label) for label in labels], pa.string())
     place = first.candidates.column_names.index("label_id") + 1
     return ExplainedText(
-        text_id,
-        text_excerpts(tables, [text_id]).get(text_id, ""),
-        first.fold,
-        tuple(text.fold for text in explained),
-        plan.cell,
-        plan.view,
-        first.retrievers,
-        first.judged,
-        first.candidates.add_column(place, "name", column),
-        first.lists,
-        {label: names.get(label, "") for label in missed},
-        "" if plan.model is None else how(plan.model.to_json()),
+        text_id=text_id,
+        excerpt=text_excerpts(tables, [text_id]).get(text_id, ""),
+        fold=first.fold,
+        folds=tuple(text.fold for text in explained),
+        cell=plan.cell,
+        label_group=plan.view,
+        retrievers=first.retrievers,
+        judged=first.judged,
+        table=first.candidates.add_column(place, "name", column),
+        lists=first.lists,
+        missed={label: names.get(label, "") for label in missed},
+        how="" if plan.model is None else how(plan.model.to_json()),
     )
 
 

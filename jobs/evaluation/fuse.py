@@ -152,16 +152,16 @@ def fused_rows(spark: SparkSession | None, config: Config, sources: Sources | No
     types = lists.types
     layout = lists.layout.of_read
     plan = FusionPlan(
-        layout,
-        tuple(grid.cells),
-        views,
-        scope,
-        config.fuse.top,
-        types.text,
-        types.label,
-        grid.policies,
-        learned_of(tables, config, grid, layout, views),
-        grid.strategies,
+        layout=layout,
+        cells=tuple(grid.cells),
+        views=views,
+        scope=scope,
+        top=config.fuse.top,
+        text_type=types.text,
+        label_type=types.label,
+        policies=grid.policies,
+        learned=learned_of(tables, config, grid, layout, views),
+        strategies=grid.strategies,
     )
     work = prepared(fuse_lists(plan), None, train_texts)
     rows = lists.through(plan, work, plan.schema, adds_up=False)

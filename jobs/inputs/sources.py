@@ -64,13 +64,13 @@ class Sources:
     @classmethod
     def of(cls, inputs: Inputs) -> Sources:
         return cls(
-            inputs.candidates,
-            inputs.judgements,
-            inputs.label_groups,
-            inputs.folds,
-            inputs.head_share,
-            inputs.training,
-            inputs.distances,
+            candidates=inputs.candidates,
+            judgements=inputs.judgements,
+            label_groups=inputs.label_groups,
+            folds=inputs.folds,
+            head_share=inputs.head_share,
+            training=inputs.training,
+            distances=inputs.distances,
         )
 
     def require(self, judged: bool) -> None:

@@ -95,7 +95,15 @@ def other_choices(before: pa.Table | None, tonight: list[dict[str, Any]], agains
     rows = [] if before is None else before.to_pylist()
     known = {(row["label_group"], row["strategy"]): row["choice"] for row in rows}
     return [
-        OtherChoice(row["label_group"], row["strategy"], was, against, row["choice"], row["objective"], value)
+        OtherChoice(
+            label_group=row["label_group"],
+            strategy=row["strategy"],
+            before=was,
+            against=against,
+            now=row["choice"],
+            objective=row["objective"],
+            value=value,
+        )
         for row in tonight
         if _is_tuned(row["strategy"])
         and (was := known.get((row["label_group"], row["strategy"]))) not in (None, row["choice"])

@@ -211,14 +211,14 @@ def _changes(
         tested = dict(zip(known, zip(changes, blocks, strict=True), strict=True))
     return [
         Change(
-            aspect,
-            cell,
-            rows[0][cell].values[aspect].mean,
-            rows[1][cell].values[aspect].mean,
-            tested[cell][0] if cell in tested else None,
-            None,
-            "not tested",
-            tested[cell][1] if cell in tested else b"",
+            aspect=aspect,
+            cell=cell,
+            before=rows[0][cell].values[aspect].mean,
+            after=rows[1][cell].values[aspect].mean,
+            tested=tested[cell][0] if cell in tested else None,
+            p=None,
+            outcome="not tested",
+            blocks=tested[cell][1] if cell in tested else b"",
         )
         for cell in common
     ]

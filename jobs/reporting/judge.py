@@ -96,7 +96,17 @@ def judged(result: Result, test: Test, alpha: float) -> Judged:
             against_single[aspect] = against
             verdict = verdict_of(against[best], len(cells[best]), test, alpha)
             alone = {cell.fusion: values[aspect][cell] for cell in singles}
-            gains.append(Gain(aspect, alone, single.fusion, best, values[aspect][best], against[best], verdict))
+            gains.append(
+                Gain(
+                    aspect=aspect,
+                    singles=alone,
+                    better_single=single.fusion,
+                    best=best,
+                    best_value=values[aspect][best],
+                    comparison=against[best],
+                    verdict=verdict,
+                )
+            )
     return Judged(values, against_single, gains)
 
 
@@ -215,11 +225,21 @@ def agreement_of(result: Result) -> tuple[Agreement, ...]:
     groups: dict[str, Agreement] = {}
     for row in result.rows("agreement"):
         group, quantity, value = row["label_group"], row["quantity"], row["value"]
-        here = groups.setdefault(group, Agreement(group, {}, {}, {}, {}, 0.0, {}))
+        here = groups.setdefault(
+            group, Agreement(label_group=group, candidates={}, overlap={}, found={}, alone={}, union=0.0, ceiling={})
+        )
         if quantity == "overlap":
             here.overlap[row["retriever"], row["other"]] = value
         elif quantity == "union":
-            groups[group] = Agreement(group, here.candidates, here.overlap, here.found, here.alone, value, here.ceiling)
+            groups[group] = Agreement(
+                label_group=group,
+                candidates=here.candidates,
+                overlap=here.overlap,
+                found=here.found,
+                alone=here.alone,
+                union=value,
+                ceiling=here.ceiling,
+            )
         elif quantity == "ceiling":
             here.ceiling[Aspect(group, row["metric"], row["k"], row["ideal"])] = value
         else:

@@ -77,15 +77,17 @@ def _group(
         else ()
     )
     return GroupStrategies(
-        group,
-        str(choices[0]["objective"]),
-        aspects,
-        single,
-        {aspect: values[aspect][single] for aspect in aspects if single in values[aspect]} if single else {},
-        strategies,
-        tests,
-        _optimism(choices),
-        _curve(curve),
+        label_group=group,
+        objective=str(choices[0]["objective"]),
+        aspects=aspects,
+        single=single,
+        single_values={aspect: values[aspect][single] for aspect in aspects if single in values[aspect]}
+        if single
+        else {},
+        strategies=strategies,
+        tests=tests,
+        optimism=_optimism(choices),
+        curve=_curve(curve),
     )
 
 
@@ -205,13 +207,13 @@ def _addition(row: Mapping[str, Any]) -> Addition:
     others = [unquoted(row["others"])] if len(split(row["others"], "+")) == 1 else parse_subset(row["others"])
     tests = {"p_queries": row["p"], "p_randomization": row["p_randomization"], "texts": row["queries"]}
     return Addition(
-        Aspect(row["label_group"], row["metric"], row["k"]),
-        Cell(row["normalization"], row["fusion"]),
-        row["retriever"],
-        tuple(others),
-        row["value"],
-        row["others_value"],
-        Comparison(row["difference"], row["low"], row["high"], **tests),
+        aspect=Aspect(row["label_group"], row["metric"], row["k"]),
+        cell=Cell(row["normalization"], row["fusion"]),
+        retriever=row["retriever"],
+        others=tuple(others),
+        value=row["value"],
+        without=row["others_value"],
+        comparison=Comparison(row["difference"], row["low"], row["high"], **tests),
     )
 
 
@@ -265,16 +267,16 @@ def read_examples(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]:
         lists.setdefault(key, []).append(ExampleList(row["list"], tuple(ExampleLabel(*label) for label in labels)))
     return tuple(
         Example(
-            Aspect(row["label_group"], row["metric"], row["k"]),
-            row["outcome"],
-            row["place"],
-            row["text_id"],
-            row["excerpt"],
-            Cell(row["normalization"], row["fusion"]),
-            row["retriever"],
-            row["value"],
-            row["retriever_value"],
-            tuple(lists[key]),
+            aspect=Aspect(row["label_group"], row["metric"], row["k"]),
+            outcome=row["outcome"],
+            place=row["place"],
+            text_id=row["text_id"],
+            excerpt=row["excerpt"],
+            cell=Cell(row["normalization"], row["fusion"]),
+            retriever=row["retriever"],
+            value=row["value"],
+            retriever_value=row["retriever_value"],
+            lists=tuple(lists[key]),
         )
         for key, row in texts.items()
     )

@@ -112,10 +112,23 @@ def frequency_slices(
         for i, band in enumerate(bands):
             share, of_single = band.found[cell][k].value, band.found[Cell(SINGLE, single)][k].value
             tested = band.tests.get((cell, single), {}).get(k)
-            more, fewer = (tested.more if tested else None), (tested.fewer if tested else None)
-            outcome = _outcome(share - of_single, corrected.get(i), alpha)
-            ends = band.rarest, band.commonest, band.labels, band.pairs, k
-            slices.append(Slice(by, *ends, single, share, of_single, more, fewer, corrected.get(i), outcome))
+            slices.append(
+                Slice(
+                    by,
+                    low=band.rarest,
+                    high=band.commonest,
+                    labels=band.labels,
+                    number=band.pairs,
+                    k=k,
+                    single=single,
+                    share=share,
+                    of_single=of_single,
+                    more=tested.more if tested else None,
+                    fewer=tested.fewer if tested else None,
+                    p=corrected.get(i),
+                    outcome=_outcome(share - of_single, corrected.get(i), alpha),
+                )
+            )
     return slices
 
 
@@ -141,10 +154,23 @@ def text_slices(
         tested = {i: row["p"] for i, row in enumerate(of_single) if row["p"] is not None and row["p"] == row["p"]}
         corrected = holm(tested)
         for i, row in enumerate(of_single):
-            outcome = _outcome(row["difference"], corrected.get(i), alpha)
-            ends = row["fewest"], row["most"], None, row["queries"], row["k"]
-            figures = row["value"], row["retriever_value"]
-            slices.append(Slice(by, *ends, single, *figures, None, None, corrected.get(i), outcome))
+            slices.append(
+                Slice(
+                    by,
+                    low=row["fewest"],
+                    high=row["most"],
+                    labels=None,
+                    number=row["queries"],
+                    k=row["k"],
+                    single=single,
+                    share=row["value"],
+                    of_single=row["retriever_value"],
+                    more=None,
+                    fewer=None,
+                    p=corrected.get(i),
+                    outcome=_outcome(row["difference"], corrected.get(i), alpha),
+                )
+            )
     return slices
 
 

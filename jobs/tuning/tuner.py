@@ -151,7 +151,15 @@ class Tuner:
             if sizes:
                 add_learned(curve, learner, lists.collect(), fold, limits, sizes)
         choices = [
-            Choice(cell, fold, name, found.model, _best(found), _best(found), found.option)
+            Choice(
+                strategy=cell,
+                fold=fold,
+                name=name,
+                model=found.model,
+                value=_best(found),
+                held_out=_best(found),
+                option=found.option,
+            )
             for fold, of_fold in learned.items()
             for (cell, name), found in of_fold.items()
         ]
@@ -188,7 +196,18 @@ class Tuner:
                 model = learner.trained(kind, of_views, option)
                 # Where several folds learned from a text's other half, any of them will do.
                 halves = {code: held for of in found if of.halves for code, held in of.halves[option].items()}
-                choices.append(Choice(kind.cell, ANY_FOLD, name, model, value, value, option, halves))
+                choices.append(
+                    Choice(
+                        strategy=kind.cell,
+                        fold=ANY_FOLD,
+                        name=name,
+                        model=model,
+                        value=value,
+                        held_out=value,
+                        option=option,
+                        halves=halves,
+                    )
+                )
         return choices
 
     def _test_figures(self, strategies: Mapping[Cell, Strategy], curve: Mapping[Cell, Strategy]) -> TestFigures:

@@ -46,6 +46,7 @@ ROOMS = {
     "udfs": {"stores", "datasets", "prediction", "retrieval"},
 }
 LONGEST = 60
+MOST_POSITIONS = 6
 HOUSEKEEPING = {"code_cache.py"}
 """Keeps compiled code on disk, which is not arithmetic: it alone may use files."""
 NOT_ON_CONNECT = {"rdd", "sparkContext", "_jvm", "_jsc", "_jdf", "cache", "persist"}
@@ -160,6 +161,32 @@ def test_no_named_tuple_has_another_base(folder: str) -> None:
         if isinstance(node, ast.ClassDef) and len(node.bases) > 1 and "NamedTuple" in map(ast.unparse, node.bases)
     }
     assert not wrong
+
+
+@pytest.mark.parametrize("folder", PACKAGES)
+def test_no_object_is_made_of_many_positions(folder: str) -> None:
+    """Nobody can check seven arguments without names by reading them; a starred argument counts as one."""
+    wrong = {
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.func.id}"
+        for path in modules(folder)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) > MOST_POSITIONS
+        if node.func.id[0].isupper() or node.func.id == "cls"
+    }
+    assert not wrong
+
+
+def test_the_best_cell_is_read_from_the_metrics() -> None:
+    """What makes reports, tunes, or repeats the evaluation is not even imported."""
+    code = """
+import sys
+import xmtc_fusion as xf
+runs = {name: {"t1": {"a": 2.0, "b": 1.0}, "t2": {"b": 1.0}} for name in ("bm25", "dense")}
+xf.evaluate({"t1": ["a"], "t2": ["b"]}, runs).best()
+print({name.split(".")[1] for name in sys.modules if name.startswith("jobs.")} & {"reporting", "tuning", "nights"})
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stdout + done.stderr
 
 
 def test_a_report_needs_no_spark() -> None:
