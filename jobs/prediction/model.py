@@ -33,13 +33,14 @@ from udfs.retrieval.bm25 import Bm25
 from udfs.retrieval.linear import Linear
 from udfs.retrieval.retriever import Retriever
 from udfs.retrieval.static import Static
+from udfs.retrieval.tree import Tree
 from udfs.retrieval.vectors import Dense
 from udfs.stores.addresses import absolute
 from udfs.tuning import TrainTexts
 
 LABELS, TEXTS, FUSION = "labels.parquet", "texts.parquet", "fusion.json"
 LABEL_COLUMNS = ("label_id", "label", "name", "label_group", "frequency")
-KINDS: dict[str, type] = {"bm25": Bm25, "static": Static, "dense": Dense, "linear": Linear}
+KINDS: dict[str, type] = {"bm25": Bm25, "static": Static, "dense": Dense, "linear": Linear, "tree": Tree}
 """What a model can hold, by the name in the manifest."""
 TRAINING_ONLY = {"text_tokens": "", "label_tokens": "", "tables": (), "trained": None}
 """Where training found its texts, which a model in another place does not know."""

@@ -18,6 +18,7 @@ from jobs.retrievers.dense import check_dense, dense_job
 from jobs.retrievers.linear import check_linear, linear_job
 from jobs.retrievers.stages import Job, Work, fit_stage, lists_stage
 from jobs.retrievers.static import check_static, static_job
+from jobs.retrievers.tree import tree_job
 from jobs.retrievers.user import own_job
 from jobs.settings.config import Config
 from jobs.settings.retrievers import OwnSettings, Retriever
@@ -39,6 +40,7 @@ BUILT_IN = {
     "linear": BuiltIn(check_linear, linear_job),
     "static": BuiltIn(check_static, static_job),
     "static-texts": BuiltIn(check_static, static_job),
+    "tree": BuiltIn(lambda settings: None, tree_job),
 }
 
 

@@ -25,6 +25,7 @@ from jobs.settings.bm25 import Bm25Settings
 from jobs.settings.dense import DenseSettings
 from jobs.settings.linear import LinearSettings
 from jobs.settings.static import StaticSettings
+from jobs.settings.tree import TreeSettings
 
 SettingsT = TypeVar("SettingsT", bound=RetrieverSettings)
 
@@ -129,6 +130,15 @@ for _entry in (
         settings=StaticSettings,
         family="static",
         when="As `dense-texts`, with the vectors of `static`.",
+    ),
+    Retriever(
+        "tree",
+        indexes="trees of the labels that training texts carry, with one linear classifier per branch over TF-IDF",
+        scores="the label's probability: those on the way to it multiplied, as a mean over trees",
+        citation="Prabhu et al., Parabel, WWW 2018; Khandagale et al., Bonsai, Machine Learning 2020",
+        settings=TreeSettings,
+        when="Thousands of labels or more, without a GPU; with `static`, as it never returns a label without training "
+        "texts.",
     ),
 ):
     RETRIEVERS.add(_entry)

@@ -34,6 +34,7 @@ def configure(work: Path, model: Path, **settings: Any) -> Config:
         "bm25": {"top": TOP, "neighbours": 20},
         "dense": dense,
         "linear": {"top": TOP},
+        "tree": {"top": TOP, "leaf": 4},
         "static": {**learning, "max_length": 16, "learning_rate": 0.02},
         str(OWN): {"top": TOP},
     }

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from fusion.errors import SetupError
-from fusion.retrieval.bags import Bags, numbered
 from fusion.retrieval.neighbours import Postings, nearest
 from fusion.retrieval.ranked import Ranked
+from fusion.retrieval.tfidf import TfIdf
 from fusion.types import Array, Floats, Ints
 from udfs.retrieval.folds import FoldSource, label_sets, read_label_groups, role_texts
 from udfs.retrieval.retriever import fold_folder, mapped
@@ -30,7 +30,6 @@ PRUNE = 0.01
 class Linear:
     """A support vector machine with squared hinge loss for every label that training texts carry, as a retriever.
 
-    A text's vector has 1 + ln(count) times ln((1 + N) / (1 + n)) + 1 for a term in n of N training texts, and length 1.
     Small coefficients are dropped, which makes them sparse and costs nothing that can be measured.
     """
 
@@ -46,20 +45,18 @@ class Linear:
         ids = role_texts(source, "train")
         bags, known = read_bags(self.text_tokens, ids), label_sets(source, ids)
         label_groups = read_label_groups(source.prepared)
-        terms, frequency = np.unique(bags.token, return_counts=True)
-        kept = frequency >= min(MIN_TEXTS, len(ids))
-        terms, idf = terms[kept], np.log((1 + len(ids)) / (1 + frequency[kept])) + 1
-        vectors = weighted(numbered(bags, terms), idf)
+        known_terms = TfIdf.of(bags, MIN_TEXTS)
+        vectors, terms = known_terms.vectors(bags), len(known_terms.terms)
         sparse = package("scipy.sparse")
-        matrix = sparse.csr_matrix((vectors.times, vectors.token, vectors.offset), (len(ids), len(terms)))
+        matrix = sparse.csr_matrix((vectors.times, vectors.token, vectors.offset), (len(ids), terms))
         row, label = known.pairs()
         planes, base = self._planes(matrix, row, label, len(label_groups))
         with writable_folder(fold_folder(models, source.fold)) as place:
-            arrays: dict[str, Array] = {"terms": terms, "idf": idf, "base": base, **planes._asdict()}
+            arrays: dict[str, Array] = {**known_terms._asdict(), "base": base, **planes._asdict()}
             arrays["label_group"] = np.searchsorted(np.array(self.groups), label_groups).astype(np.int8)
             for name, values in arrays.items():
                 np.save(place / f"{name}.npy", values)
-        return {"terms": len(terms), "labels": int(np.isfinite(base).sum())}
+        return {"terms": terms, "labels": int(np.isfinite(base).sum())}
 
     def _planes(self, vectors: Any, row: Ints, label: Ints, labels: int) -> tuple[Postings, Floats]:
         """The coefficients of all labels by term, and the intercepts: -inf for labels without training texts."""
@@ -81,8 +78,8 @@ class Linear:
 
     def open(self, place: Path) -> LinearModel:
         postings = Postings(*(mapped(place, name) for name in Postings._fields))
-        arrays = (mapped(place, name) for name in ("terms", "idf", "base", "label_group"))
-        return LinearModel(self, postings, *arrays)
+        terms = TfIdf(*(mapped(place, name) for name in TfIdf._fields))
+        return LinearModel(self, postings, terms, mapped(place, "base"), mapped(place, "label_group"))
 
 
 @dataclass(frozen=True)
@@ -91,23 +88,14 @@ class LinearModel:
 
     retriever: Linear
     planes: Postings
-    terms: Ints
-    idf: Floats
+    terms: TfIdf
     base: Floats
     label_group: Array
 
     def rank(self, rows: pa.RecordBatch) -> Ranked:
-        texts = weighted(numbered(bags_of(rows), self.terms), self.idf)
+        texts = self.terms.vectors(bags_of(rows))
         groups, top = len(self.retriever.groups), self.retriever.top
         return nearest(self.planes, self.label_group, groups, texts, top, self.base)
-
-
-def weighted(bags: Bags, idf: Floats) -> Bags:
-    """TF-IDF with logarithmic counts, as vectors of length 1."""
-    weights = (1 + np.log(bags.times.astype(np.float64))) * idf[bags.token]
-    squares = np.concatenate(([0.0], np.cumsum(weights**2)))[bags.offset]
-    text = np.repeat(np.arange(len(bags.offset) - 1), np.diff(bags.offset))
-    return bags._replace(times=(weights / np.sqrt(np.diff(squares))[text]).astype(np.float32))
 
 
 def package(name: str) -> Any:
