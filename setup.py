@@ -68,6 +68,7 @@ EXTRAS = {
         "matplotlib>=3.8",
         "mlflow-skinny>=2.18",
         "moto[server]>=5",
+        "omikuji>=0.5",
         "polars>=1",
         "playwright>=1.40",
         "PyStemmer>=3",

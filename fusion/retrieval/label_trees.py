@@ -127,7 +127,8 @@ def label_means(texts: Bags, carrying: LabelSets, terms: int) -> Bags:
 
 def grown(means: Bags, terms: int, growing: Growing, seed: Seed) -> list[Node]:
     """The nodes of a tree, a parent before its children."""
-    waiting, nodes = [(np.arange(len(means.offset) - 1), 1)], []
+    waiting = [(np.arange(len(means.offset) - 1), 1)]
+    nodes: list[Node] = []
     while len(nodes) < len(waiting):
         labels, depth = waiting[len(nodes)]
         parts: list[Ints] = []
@@ -193,11 +194,11 @@ def _leaf_labels(forest: Forest, root: int, texts: Bags, terms: int, beam: int) 
     while len(node) and not forest.leaf[node].all():
         branch = ~forest.leaf[node]
         below = _below(forest, texts, terms, text[branch], node[branch], score[branch])
-        stayed = text[~branch], node[~branch], score[~branch]
-        text, node, score = (np.concatenate(values) for values in zip(stayed, below, strict=True))
+        stayed: tuple[Array, ...] = (text[~branch], node[~branch], score[~branch])
+        text, node, score = (np.concatenate((one, other)) for one, other in zip(stayed, below, strict=True))
         order = np.argsort(text, kind="stable")
-        chosen, _ = top(score[order], np.searchsorted(text[order], np.arange(count + 1)), beam)
-        text, node, score = (values[order[chosen]] for values in (text, node, score))
+        chosen = order[top(score[order], np.searchsorted(text[order], np.arange(count + 1)), beam)[0]]
+        text, node, score = text[chosen], node[chosen], score[chosen]
     text, label, score = _below(forest, texts, terms, text, node, score)
     return text, label, np.exp(score)
 
