@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from fusion.errors import ConfigError
 from fusion.labels import parse_bounds
@@ -36,7 +36,8 @@ class Part(Section):
     labels: Names | None = None
     """The files of its labels, where they are not in those of the texts."""
     role: Role | None = None
-    """The role of its texts in a published split: train, validation or test."""
+    """The role of its texts in a published split: train, validation or test. A part with one of these names has that
+    role."""
 
 
 class Columns(Section):
@@ -136,6 +137,22 @@ class PrepareSettings(Section):
 
     paper: PaperStatistics | None = None
     """The paper's statistics of the dataset, to be printed with ours."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _roles_by_name(cls, values: Any) -> Any:
+        """In a published split, parts that are called as a role have it."""
+        parts, columns = values.get("parts"), values.get("columns")
+        by_column = isinstance(columns, dict) and columns.get("role")
+        if values.get("split") != "published" or by_column or not isinstance(parts, list):
+            return values
+        named = [
+            {**part, "role": part["name"]}
+            if isinstance(part, dict) and part.get("role") is None and part.get("name") in get_args(Role)
+            else part
+            for part in parts
+        ]
+        return {**values, "parts": named}
 
     @field_validator("label_groups")
     @classmethod

@@ -407,6 +407,26 @@ def test_settings_that_do_not_fit_the_format() -> None:
             check_settings(PrepareSettings(**settings))
 
 
+def test_parts_that_are_called_as_a_role_have_it_in_a_published_split() -> None:
+    parts = [{"name": "train", "texts": "a"}, {"name": "dev", "texts": "b", "role": "validation"}]
+    by_name = PrepareSettings(format="jsonl", parts=parts, split="published")
+    assert [part.role for part in by_name.parts] == ["train", "validation"]
+    check_settings(by_name)
+    assert PrepareSettings(format="jsonl", parts=parts[:1]).parts[0].role is None
+    # Where a column says it, names of parts are names.
+    check_settings(PrepareSettings(format="jsonl", parts=parts[:1], split="published", columns={"role": "s"}))
+
+
+@pytest.mark.parametrize("name", ["eurlex-4k", "wiki10-31k", "amazon-670k", "amazoncat-13k"])
+def test_the_papers_datasets_have_their_published_split(name: str) -> None:
+    path = Path(__file__).parents[2] / "conf" / "datasets" / f"{name}.yaml"
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))["prepare"]
+    for split, roles in (("folds", [None, None]), ("published", ["train", "test"])):
+        settings = PrepareSettings(**values, split=split)
+        check_settings(settings)
+        assert [part.role for part in settings.parts] == roles
+
+
 def test_every_shipped_dataset_fits_its_format() -> None:
     for path in sorted((Path(__file__).parents[2] / "conf" / "datasets").glob("*.yaml")):
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
