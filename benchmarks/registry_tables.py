@@ -70,8 +70,8 @@ def retriever_tables() -> dict[str, str]:
     ]
     return {
         "retrievers": markdown(
-            ["name", "indexes", "scores", "when to use"],
-            ([f"`{x.name}`", x.indexes, x.scores, x.when] for x in builtin),
+            ["name", "indexes", "scores", "reads of a text", "when to use"],
+            ([f"`{x.name}`", x.indexes, x.scores, x.settings().reads, x.when] for x in builtin),
         ),
         "sources of retrievers": "".join(f"- `{entry.name}`: {entry.citation}.\n" for entry in builtin),
         "measured retrievers": markdown(["retriever", *_aspect_names()], rows),

@@ -74,7 +74,9 @@ from jobs.reporting.tables import (
     tie_table,
     warnings,
 )
+from jobs.settings.config import Config
 from jobs.storage.stages import STAGE_NOTES
+from jobs.storage.workspace import Workspace
 
 LOSSES_SHOWN = 2
 """Losses that a card tells; the table below has all."""
@@ -283,6 +285,17 @@ def _results(report: Report, charts: Mapping[str, str], dataset: DatasetReport) 
     yield Printed(printed)
 
 
+def _read(config: Config) -> dict[str, str]:
+    """How much of a text each retriever has read, where its lists come from the work folder."""
+    lists, place = config.inputs.candidates, Workspace.of(config)
+    known = [
+        f"{name} {settings.reads}"
+        for name, settings in config.retrievers.items()
+        if settings.reads and isinstance(lists, dict) and lists.get(name) == place.candidate_lists(name)
+    ]
+    return {"read of each text": ", ".join(known)} if known else {}
+
+
 def _made(made: Provenance) -> dict[str, str]:
     """What made the figures, as facts; a group of them on one line."""
     known = {name: value for name, value in made.items() if name not in UNSTEADY and value}
@@ -307,6 +320,7 @@ def _run(dataset: DatasetReport) -> Iterator[Part]:
             "evaluated (UTC)": result.evaluated,
             "version": result.version,
             "folds": ", ".join(map(str, dataset.folds)),
+            **_read(result.config),
             "texts that count": ", ".join(f"{group} {count(texts)}" for group, texts in dataset.texts.items()),
             **{input_count_text(key): count(number) for key, number in result.input_counts.items()},
             **_made(result.made),

@@ -97,6 +97,11 @@ class RetrieverSettings(Section):
     top: int = Field(64, ge=1)
     """The length of the lists, per label group."""
 
+    @property
+    def reads(self) -> str:
+        """How much of a text is read."""
+        return "all words"
+
 
 class Inputs(Section):
     """What is fused and evaluated. Job `run` fills this section in from the stages before.

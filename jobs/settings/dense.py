@@ -65,6 +65,10 @@ class DenseSettings(RetrieverSettings):
         return self
 
     @property
+    def reads(self) -> str:
+        return f"the first {self.max_length} tokens"
+
+    @property
     def words(self) -> list[LabelPart]:
         """The parts of a label that are written words, in the order in which they are read."""
         return [part for part in ("name", "alt_names", "description") if part in self.label_text]

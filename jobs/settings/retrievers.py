@@ -35,6 +35,10 @@ class OwnSettings(RetrieverSettings):
 
     model_config = ConfigDict(extra="allow")
 
+    @property
+    def reads(self) -> str:
+        return ""
+
 
 @dataclass(frozen=True)
 class Retriever:

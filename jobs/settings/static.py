@@ -50,6 +50,10 @@ class StaticSettings(RetrieverSettings):
     """How the scores of a label's texts become one (static-texts)."""
 
     @property
+    def reads(self) -> str:
+        return super().reads if self.model == WORDS else f"the first {self.max_length} tokens"
+
+    @property
     def training(self) -> StaticTraining:
         return StaticTraining(
             learning_rate=self.learning_rate,

@@ -11,10 +11,13 @@ import pytest
 from fusion.errors import InputError, OutputError, SetupError
 from jobs.cli import main
 from jobs.evaluation import pipeline
+from jobs.inputs.stages import with_tables
 from jobs.reporting import report
+from jobs.reporting.document import _read
 from jobs.settings.base import OutputSettings
 from jobs.settings.config import load_config
 from jobs.storage.folders import whole_folder
+from jobs.storage.workspace import Workspace
 from tests.results import plain_files
 from tests.unit.test_assemble import FOLDS, write_results
 
@@ -132,3 +135,13 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["report", "--results", str(tmp_path / "nowhere"), "--output", f"{out}2"]) == 3
     assert "config.yaml is missing" in capsys.readouterr().err
     assert main(["report", "--results", results, "--test", "folds,queries"]) == 2
+
+
+def test_it_says_how_much_of_a_text_retrievers_read() -> None:
+    """Of lists from the work folder; nobody knows what read the texts of other runs."""
+    chosen = {"retrievers": {"bm25": {}, "dense": {"max_length": 64}, "static": {"model": "bundled:minilm"}}}
+    config = load_config(None, chosen)
+    place = Workspace.of(config)
+    own = with_tables(config, {name: place.candidate_lists(name) for name in config.retrievers})
+    assert _read(own) == {"read of each text": "bm25 all words, dense the first 64 tokens, static the first 512 tokens"}
+    assert _read(with_tables(config, {"bm25": "a.trec", "dense": "b.trec"})) == {}

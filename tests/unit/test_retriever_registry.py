@@ -31,7 +31,7 @@ def test_each_says_what_it_does_and_has_settings_of_its_own(entry) -> None:
     assert type(config.retrievers[entry.name]) is entry.settings
     assert config.retrievers.settings(entry.name, entry.settings).top == 3
     page = (ROOT / "docs" / "retrievers.md").read_text()
-    assert f"| `{entry.name}` | {entry.indexes} | {entry.scores} | {entry.when} |" in page
+    assert f"| `{entry.name}` | {entry.indexes} | {entry.scores} | {entry.settings().reads} | {entry.when} |" in page
     assert entry.citation in " ".join(page.split())
 
 
