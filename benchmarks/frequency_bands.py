@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
@@ -21,7 +24,7 @@ from fusion.labels import ALL
 from fusion.models.bands import BAND_NAMES, band_of
 from fusion.types import Array, Floats, Ints
 from jobs.engines.local import LocalEngine
-from jobs.inputs.lists import load_lists
+from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.sources import Sources
 from jobs.inputs.stages import with_inputs
 from jobs.inputs.tables import InputTables
@@ -38,13 +41,15 @@ RESULTS = Path(__file__).parent / "results"
 K = 10
 PLAIN = [Cell("zmuv", "combmnz")]
 AT_ONCE = 4_096
+FEWEST_PAIRS = 50
+"""In bands with fewer pairs of a test text and one of its labels nothing is tested."""
 
 
 class Found:
     """Per pair of a test text and one of its labels: the label's band, and which columns have it among the first k."""
 
-    def __init__(self, evaluation: EvaluationPlan, train_texts: TrainTexts) -> None:
-        self.evaluation, self.train_texts = evaluation, train_texts
+    def __init__(self, evaluation: EvaluationPlan) -> None:
+        self.evaluation = replace(evaluation, views=(ALL,))
         self.columns = list(evaluation.columns)
         self.bands: list[Ints] = []
         self.hits: list[Array] = []
@@ -53,7 +58,6 @@ class Found:
     def add(self, batch: Batch) -> None:
         """The judged texts of a batch."""
         evaluation, texts = self.evaluation, batch.texts
-        self.train_texts.attach(batch)
         problems = Problems()
         (hits,) = judged_hits(batch, evaluation, evaluation.grid, problems)
         judged = batch.judged
@@ -78,8 +82,8 @@ class Found:
         np.add.at(gain, hits.text, worth / ideal[hits.text][:, None])
         self.gains.append(gain[judged])
 
-    def lines(self) -> list[str]:
-        """The table."""
+    def lines(self, deployed: str = "") -> list[str]:
+        """The table; the strategy that is deployed is bold."""
         band, found, gain = np.concatenate(self.bands), np.concatenate(self.hits), np.concatenate(self.gains)
         singles = [n for n, cell in enumerate(self.columns) if cell.normalization == SINGLE]
         counts = np.bincount(band, minlength=len(BAND_NAMES))
@@ -101,9 +105,13 @@ class Found:
             for b, name in enumerate(BAND_NAMES):
                 mine, theirs = found[band == b, n], found[band == b, best[b]]
                 worse, better = int((theirs & ~mine).sum()), int((mine & ~theirs).sum())
-                if worse > better and binomtest(worse, worse + better).pvalue < 0.05:
-                    lost.append(name)
-            rows.append(_line(str(cell), shares[n], gain[:, n].mean(), ", ".join(lost) or "none"))
+                if counts[b] < FEWEST_PAIRS or worse <= better:
+                    continue
+                p = float(binomtest(worse, worse + better).pvalue)
+                if p < 0.05:
+                    lost.append(f"{name} (p = {p:.2g})")
+            name = f"**{cell}**" if str(cell) == deployed else str(cell)
+            rows.append(_line(name, shares[n], gain[:, n].mean(), ", ".join(lost) or "none"))
         return rows
 
 
@@ -150,16 +158,25 @@ def measured(config: Config) -> list[str]:
     evaluation = EvaluationPlan(
         lists.layout, tuple(PLAIN), (ALL,), "group", tuner.evaluation.metrics, strategies=tuned.tuning.strategies
     )
-    found, problems = Found(evaluation, tuned.tuning.train_texts), Problems()
-    rows = lists.collect().sort_by("text_id")
+    found = Found(evaluation)
+    for batch in test_batches(lists, tuned.tuning.train_texts):
+        found.add(batch)
+    names = ", ".join(lists.layout.retrievers)
+    about = (
+        f"{config.dataset}: {names}; {len(tuner.validation.serving)} folds; tuned in {seconds:.0f} s. Bold: deployed."
+    )
+    return [about, "", *found.lines(tuned.deployed[ALL])]
+
+
+def test_batches(lists: ListRows[Any], train_texts: TrainTexts) -> Iterator[Batch]:
+    """The texts of lists, with how frequent their labels are."""
+    problems, rows = Problems(), lists.collect().sort_by("text_id")
     for table in whole_keys(iter(rows.to_batches(max_chunksize=AT_ONCE)), ["text_id"]):
         batch = read_texts(table, lists.layout, problems)
         assert not problems, problems
         if batch is not None:
-            found.add(batch)
-    names = ", ".join(lists.layout.retrievers)
-    about = f"{config.dataset}: {names}; {len(tuner.validation.serving)} folds; tuned in {seconds:.0f} s."
-    return [about, "", *found.lines()]
+            train_texts.attach(batch)
+            yield batch
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from fusion.grid.grid import Grid
 from fusion.kernel.texts import pool_views
 from fusion.labels import ALL
 from fusion.models.strategies import DEPLOYED
+from fusion.types import Array, Ints
 from udfs.counter import id_keys
 from udfs.fuse import FusionPlan
 from udfs.problems import Problems
@@ -44,9 +45,13 @@ def candidate_scores(plan: FusionPlan, train_texts: TrainTexts | None) -> Work:
     return prepared(run, None, train_texts)
 
 
+def text_keys(text_id: pa.Array, fold: Array | int) -> Ints:
+    """A number for each text of a fold: a text may be a validation text of several folds."""
+    return id_keys(text_id) * np.int64(31) + fold
+
+
 def _scored(batch: Batch, plan: FusionPlan, grid: Grid) -> Iterator[pa.RecordBatch]:
-    # A text may be a validation text of several folds.
-    keys = id_keys(batch.text_id) * np.int64(31) + batch.fold
+    keys = text_keys(batch.text_id, batch.fold)
     for first, block in batch.texts.blocks():
         ((view,),) = pool_views(block, (ALL,), plan.layout.group_names, plan.scope, keep_all=True)
         columns_of = dict(grid.fused(view.pools, view.normalized))
