@@ -6,7 +6,18 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.committed import DEMO, EURLEX57K_ALL, cells, fused, recommended, singles
+from benchmarks.committed import (
+    DEMO,
+    EURLEX57K_ALL,
+    RESULTS,
+    cells,
+    fused,
+    matched,
+    read,
+    recommended,
+    singles,
+    tables,
+)
 from fusion import FUSIONS, METRICS, NORMALIZATIONS
 from fusion.errors import AlarmError, XmtcError
 from fusion.registry import Fusion, LabelMetric, Normalization, TextMetric
@@ -75,7 +86,29 @@ def retriever_tables() -> dict[str, str]:
         ),
         "sources of retrievers": "".join(f"- `{entry.name}`: {entry.citation}.\n" for entry in builtin),
         "measured retrievers": markdown(["retriever", *_aspect_names()], rows),
+        "retrievers by size": _by_size(),
     }
+
+
+def _by_size() -> str:
+    """What each retriever and the deployed fusion reach, and the seconds that a retriever takes; of each dataset, the
+    page with the most retrievers."""
+    found: dict[str, list[list[list[str]]]] = {}
+    about = {}
+    for path in sorted(RESULTS.glob("published-*.md"), key=lambda path: path.stem.count("-")):
+        name = matched(r"^# (\S+):", path).removesuffix("-published")
+        found[name] = tables(read(path))
+        about[name] = matched(r"^([\d,]+) train", path), matched(r"([\d,]+) labels", path)
+    names = list(dict.fromkeys(row[0] for pages in found.values() for row in pages[-1][1:] if row[0] in RETRIEVERS))
+    rows = []
+    for name in sorted(found, key=lambda name: int(about[name][1].replace(",", ""))):
+        header, *lines = found[name][0]
+        reached = {line[0].strip("*"): line[header.index("nDCG@10")] for line in lines}
+        deployed = next(line[0].strip("*") for line in lines if line[0].startswith("**"))
+        seconds = {line[0]: line[1] for line in found[name][-1]}
+        alone = (f"{reached[entry]} ({seconds[entry]} s)" if entry in reached else "" for entry in names)
+        rows.append([name, *about[name], *alone, f"{reached[deployed]} ({deployed})"])
+    return markdown(["dataset", "training texts", "labels", *(f"`{name}`" for name in names), "what is deployed"], rows)
 
 
 def error_tables() -> dict[str, str]:
