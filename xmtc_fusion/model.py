@@ -110,7 +110,7 @@ class Model:
         """
         assigning = self._assigning(top, threshold)
         if isinstance(texts, str):
-            return self._one(*_strings([texts]).to_pylist(), assigning)
+            return self._one(_strings([texts])[0].as_py(), assigning)
         rows = _texts(texts)
         engine = LocalEngine()
         step = predict_rows(self._kept.model, self._kept.names, assigning, rows.schema.field(TEXT_ID).type)
