@@ -183,11 +183,16 @@ def calibrated(validation: Validation, aim: Aim) -> tuple[dict[str, Calibration]
     curves = group_calibrations(candidates)
     fitted = group_probabilities(score, group, names, curves)
     assignment = choose_assignment(fitted, relevant, text, validation.relevant_labels, aim)
+    labelled = len(np.unique(text[fitted >= assignment.threshold]))
     figures = {
         "texts": validation.texts,
         "calibration_error": calibration_error(table),
         "uncalibrated_error": calibration_error(reliability(scaled_scores(candidates), relevant)),
-        "assignment": {**assignment._asdict(), "labels_per_text": assignment.assigned / max(validation.texts, 1)},
+        "assignment": {
+            **assignment._asdict(),
+            "labels_per_text": assignment.assigned / max(validation.texts, 1),
+            "texts_without": validation.texts - labelled,
+        },
         "reliability": [line._asdict() for line in table],
     }
     return curves, assignment, figures

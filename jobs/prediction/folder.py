@@ -89,7 +89,8 @@ def read_manifest(uri: str) -> dict[str, Any]:
             raise InputError(f"the model {uri} is incomplete: {folder}/{name} is missing; copy the whole folder")
         if sizes[name] != size:
             raise InputError(
-                f"the model {uri} is damaged: {folder}/{name} has {sizes[name]:,} bytes and was written with {size:,}"
+                f"the model {uri} is damaged: {folder}/{name} has {sizes[name]:,} bytes and was written with {size:,}; "
+                "copy it again"
             )
     return dict(manifest)
 
@@ -111,7 +112,9 @@ def open_folder(uri: str, manifest: Mapping[str, Any]) -> Path:
     place = readable_folder(f"{uri}/{manifest['folder']}", str(manifest["folder"]))
     for name, (_, digest) in sorted(manifest["files"].items()):
         if _digest(place / name) != digest:
-            raise InputError(f"the model {uri} is damaged: the content of {manifest['folder']}/{name} has changed")
+            raise InputError(
+                f"the model {uri} is damaged: the content of {manifest['folder']}/{name} has changed; copy it again"
+            )
     return place
 
 

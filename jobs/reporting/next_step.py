@@ -54,6 +54,7 @@ def _facts(fitted: Mapping[str, Any]) -> dict[str, str]:
         f"without calibration {percent(fitted['uncalibrated_error'])}",
         "labels per text": f"{made['labels_per_text']:.2f}, with a probability of at least {made['threshold']:.2f} "
         f"and no more than {made['top']}",
+        "texts without a label": count(made["texts_without"]),
         "F1": f"{percent(made['f1'])} (precision {percent(made['precision'])}, recall {percent(made['recall'])})",
     }
 

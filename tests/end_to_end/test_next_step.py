@@ -54,6 +54,9 @@ def test_the_commands_on_the_page_do_what_they_say(tmp_path: Path, monkeypatch: 
     after = next_section(page)
     figures = json.loads((tmp_path / "model/model.json").read_text())["validation"]
     assert f"{100 * figures['calibration_error']:.1f} points in {len(figures['reliability'])} bins" in after
+    made = figures["assignment"]
+    assert f"{made['labels_per_text']:.2f}, with a probability of at least" in after
+    assert re.search(rf"texts without a label</dt>\s*<dd[^>]*>{made['texts_without']}<", after)
     assert after.count("<circle") == len(figures["reliability"])
     markdown = (page.parent / "report.md").read_text()
     assert "calibration error" in markdown and "xmtc-fusion fit --config" in markdown
