@@ -406,3 +406,26 @@ def test_texts_that_cannot_be_labelled_are_named(folder, tmp_path, capsys, conte
     assert main(["predict", *asked, "--output", f"{tmp_path}/out"]) == 3
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out" / "predictions.jsonl").exists()
+
+
+def test_a_label_known_by_name_only(tmp_path) -> None:
+    """No text carries it; a retriever that reads names finds it."""
+    said = {"fruit": "red apple tree", "dog": "dog barks loudly", "cat": "cat sleeps all day"}
+    texts = [(f"{words} {number}", [label]) for number in range(16) for label, words in said.items()]
+    settings = {"prepare.unused_labels": "keep"}
+    names = {**{label: label for label in said}, "bird": "parrot"}
+    model = xf.fit(*zip(*texts, strict=True), names=names, settings=settings)
+    assert dict(zip(model.labels["label"].to_pylist(), model.labels["frequency"].to_pylist(), strict=True))["bird"] == 0
+    first = model.predict("a parrot sings", top=1)[0]
+    assert (first.label, first.name, first.found_by) == ("bird", "parrot", ("static",))
+
+
+def test_objectives(records) -> None:
+    texts, labels = zip(*((row["text"], row["labels"]) for row in records[:150]), strict=True)
+    precise, complete = (
+        xf.fit(texts, labels, objective=objective).validation["assignment"]
+        for objective in ("precision=0.6", "recall=0.7")
+    )
+    assert precise["reached"] and precise["precision"] >= 0.6 > complete["precision"]
+    assert complete["reached"] and complete["recall"] >= 0.7 > precise["recall"]
+    assert precise["threshold"] > complete["threshold"] and precise["texts_without"] > complete["texts_without"]
