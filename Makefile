@@ -55,10 +55,11 @@ package: $(VENV)/ready ## The wheel, and an environment to ship to a cluster (EX
 	rm -rf build dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(BIN)/python -m venv --without-pip build/environment
+	# Without PySpark: Spark gives its own to driver and executors.
+	$(BIN)/python .ci/requirements.py $(EXTRAS) > dist/requirements.txt
 	$(BIN)/python -m pip --python build/environment/bin/python install --quiet --constraint constraints-cpu.txt \
-	  $(TORCH) $$(echo dist/*.whl)$(if $(EXTRAS),[$(EXTRAS)])
-	# Spark gives its own to driver and executors.
-	$(BIN)/python -m pip --python build/environment/bin/python uninstall --quiet --yes pyspark py4j
+	  $(TORCH) --requirement dist/requirements.txt
+	$(BIN)/python -m pip --python build/environment/bin/python install --quiet --no-deps dist/*.whl
 	$(BIN)/venv-pack --quiet --prefix build/environment --output dist/environment.tar.gz
 
 clean: ## Remove the virtual environment and everything that was made

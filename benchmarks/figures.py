@@ -138,6 +138,7 @@ def _measured_tables() -> dict[str, str]:
     makers: dict[str, Callable[[], str]] = {
         "demo.best": _best_of_demo,
         "demo.losses": _losses,
+        "demo.printed": _printed,
         "eurlex57k.table": lambda: _eurlex57k_table(EURLEX57K),
         "eurlex57k.all.table": lambda: _eurlex57k_table(EURLEX57K_ALL),
         "grid.table": lambda: _copied(RESULTS / "grid.md", 0),
@@ -162,6 +163,12 @@ def _best_of_demo() -> str:
         figures = [f"{figures[f'{labels} nDCG@10']:.1f}" for figures in alone.values()]
         rows.append([labels, *figures, f"{figure.partition('(')[0]} ({name})", gain])
     return markdown(["labels", *alone, "best fusion", "gain [95% interval]"], rows)
+
+
+def _printed() -> str:
+    """The end of what the demo prints, on a cluster as elsewhere."""
+    answer = matched(r"^\*\*(Deploy [^;*]+)", DEMO)
+    return f"```text\n{answer}; ...\nThe report's page is /shared/work/debtags/report/index.html\n```"
 
 
 def _losses() -> str:

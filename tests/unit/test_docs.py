@@ -149,11 +149,11 @@ def test_commands_parse() -> None:
 
 def test_commands_of_jobs_parse_inside_spark_submit() -> None:
     submitted = [command.words for command in commands() if command.words[0] == "spark-submit"]
-    assert len(submitted) == 3
+    assert len(submitted) == 4
     for words in submitted:
         (application,) = [n for n, word in enumerate(words) if word.endswith("jobs/cli.py")]
         arguments = [word for word in words[application + 1 :] if word != "..."]
-        assert make_parser().parse_args(arguments).job == "evaluate"
+        assert make_parser().parse_args(arguments).job in ("evaluate", "run")
         assert all("=" in words[n + 1] for n, word in enumerate(words) if word == "--conf")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -134,6 +135,17 @@ def test_a_missing_package_is_told(tmp_path: Path) -> None:
     ]
     done = subprocess.run(environment, capture_output=True, text=True)
     assert f"ImportError: Python finds no package 'fusion'; that of xmtc-fusion should be {tmp_path}" in done.stderr
+
+
+def test_what_is_packed_for_executors_is_not_spark() -> None:
+    """Spark has its own: fetching another one only costs."""
+
+    def needed(*extras: str) -> set[str]:
+        printed = subprocess.check_output([sys.executable, ROOT / ".ci/requirements.py", *extras], text=True)
+        return {re.split(r"\W", line)[0] for line in printed.split()}
+
+    assert "pyspark" not in needed() >= {"numba", "pyarrow", "pydantic"}
+    assert needed("dense,nightly") - needed() == {"faiss", "gt", "sentence", "deltalake"}
 
 
 def test_importing_is_cheap(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The examples of schedules: each is executed, from another folder, as cron or Airflow would.
 
-Airflow's runs on a cluster: tests/cluster/test_schedules.py.
+Airflow's runs on a cluster: tests/cluster/test_documented.py.
 """
 
 from __future__ import annotations
