@@ -119,7 +119,7 @@ def error_tables() -> dict[str, str]:
         "errors": markdown(
             ["class", "meaning", "exit code"],
             (
-                [f"`{error.__name__}`", _first_line(error), "10 to 15" if error is AlarmError else str(error.exit_code)]
+                [f"`{error.__name__}`", _first_line(error), "10 to 16" if error is AlarmError else str(error.exit_code)]
                 for error in classes
             ),
         ),
