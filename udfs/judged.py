@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.grid.grid import Grid
-from fusion.grid.hits import Hits, TieOrder
-from fusion.grid.listed import count_listed
+from fusion.grid.hits import Hits, TieOrder, count_listed
 from fusion.kernel.texts import Scope
 from fusion.labels import ALL
 from fusion.metrics import Metric

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from fusion.cells import ANY_FOLD, Cell
 from fusion.errors import InputError
 from fusion.grid.grid import Grid
-from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned
-from fusion.kernel.candidates import ListHits, count_list_hits
+from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned, ListHits, count_list_hits
 from fusion.kernel.pools import Pools
 from fusion.kernel.texts import Scope, pool_views
 from fusion.labels import ALL

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from fusion.grid.grid import Grid
-from fusion.kernel.candidates import LARGEST, exponential
+from fusion.kernel.arithmetic import LARGEST, exponential
 from fusion.labels import ALL
 from fusion.registry import Normalization
 from fusion.types import EPS

@@ -1,179 +1,18 @@
-"""The candidates of a text block as fusions see them: normalised scores, ranks, and figures of both.
-
-The exponential function out of plain arithmetic, so that numpy and Spark agree on it to the last bit.
-
-Both have one of their own, but libraries differ in the last digit, and the engines must not.
-"""
+"""The candidates of a text block as fusions see them: normalised scores, ranks, and figures of both."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from fusion.compiled import compiled
-from fusion.kernel.pools import Lists, Pools, Relevant
+from fusion.kernel.arithmetic import MatrixArithmetic
+from fusion.kernel.pools import Pools
 from fusion.registry import Normalization
-from fusion.types import EPS, Array, Floats, Int32s, Ints
-
-
-def worth_matrix(offset: Ints, position: Array, size: Ints, rows: Ints, table: Floats, missing: float) -> Floats:
-    """table[rows[pool, list], place] of every candidate (lists x candidates): `missing` where a list lacks it, NaN if
-    there is no list."""
-    return _worth_matrix(offset, position, size, rows, table, missing)
-
-
-class ListHits(NamedTuple):
-    """What the lists of each retriever held: see fusion.grid.trained.Evidence, with a row per retriever."""
-
-    queries: Ints
-    sizes: Ints
-    hits: Ints
-    precision: Ints
-
-
-def count_list_hits(lists: Lists, relevant: Relevant, counted: Array, unit: float) -> ListHits:
-    """The lists of the texts that `counted` marks."""
-    size = lists.stop - lists.start
-    longest = int(size[counted].max(initial=0))
-    retrievers = size.shape[1]
-    made = ListHits(
-        np.full(retrievers, counted.sum(), np.int64),
-        np.zeros((retrievers, longest + 1), np.int64),
-        np.zeros((retrievers, longest * (longest + 1) // 2), np.int64),
-        np.zeros(retrievers, np.int64),
-    )
-    _count(lists.start, lists.stop, lists.label, *relevant, counted, made.sizes, made.hits, made.precision, unit)
-    return made
-
-
-@compiled
-def _worth_matrix(offset, position, size, rows, table, missing):  # type: ignore[no-untyped-def]
-    retrievers, candidates = position.shape
-    out = np.full((retrievers, candidates), np.nan)
-    for p in range(offset.size - 1):
-        for r in range(retrievers):
-            if size[p, r] == 0:
-                continue
-            worth = table[rows[p, r]]
-            for c in range(offset[p], offset[p + 1]):
-                out[r, c] = worth[position[r, c]] if position[r, c] >= 0 else missing
-    return out
-
-
-@compiled
-def _count(start, stop, label, relevant_start, relevant_stop, relevant_label, counted, sizes, hits, precision, unit):  # type: ignore[no-untyped-def]
-    for t in range(counted.size):
-        if not counted[t]:
-            continue
-        relevant = relevant_label[relevant_start[t] : relevant_stop[t]]
-        for r in range(start.shape[1]):
-            size = stop[t, r] - start[t, r]
-            if size == 0:
-                continue
-            sizes[r, size] += 1
-            first = size * (size - 1) // 2
-            hits_so_far = 0
-            total = 0.0
-            for place in range(size):
-                wanted = label[start[t, r] + place]
-                at = np.searchsorted(relevant, wanted)
-                if at < relevant.size and relevant[at] == wanted:
-                    hits_so_far += 1
-                    total += hits_so_far / (place + 1)
-                    hits[r, first + place] += 1
-            if hits_so_far:
-                precision[r] += np.int64(np.rint(total / relevant.size / unit))
-
-
-LARGEST = 708.0
-"""Beyond this, in both directions, the result no longer changes: it would leave the range of doubles."""
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-"""ln 2 in two parts, of which the first has zeros at its end: whole multiples of it are exact."""
-_INVERSE_FACTORIALS = [1 / math.factorial(n) for n in range(14)]
-EXPONENTIAL = (1 / math.log(2), _LN2_HIGH, _LN2_LOW, np.array(_INVERSE_FACTORIALS))
-"""For code that is compiled, which does the same step by step."""
-
-
-def exponential(x: Any, floor: Callable[[Any], Any], power_of_two: Callable[[Any], Any]) -> Any:
-    """e^x for x from -LARGEST to LARGEST, as 2^n e^r with |r| below ln(2) / 2, where Taylor's series is short."""
-    n = floor(x * (1 / math.log(2)) + 0.5)
-    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-    series = r * _INVERSE_FACTORIALS[-1] + _INVERSE_FACTORIALS[-2]
-    for coefficient in _INVERSE_FACTORIALS[-3::-1]:
-        series = series * r + coefficient
-    return series * power_of_two(n)
-
-
-class MatrixArithmetic:
-    """On matrices (lists x candidates), in which places that a list does not hold may have any value."""
-
-    def __init__(self, pools: Pools) -> None:
-        self._pools = pools
-
-    @staticmethod
-    def guard(denominator: Floats) -> Floats:
-        return np.maximum(denominator, EPS)
-
-    def sum(self, values: Floats) -> Floats:
-        """The sum over the list that a value stands in, taken from the best label to the last, as a window does."""
-        pools = self._pools
-        return _list_sums(pools.offset, pools.position, pools.size, values)
-
-    @staticmethod
-    def clip(values: Floats, low: float, high: float) -> Floats:
-        return np.minimum(np.maximum(values, low), high)
-
-    @staticmethod
-    def sqrt(values: Floats) -> Floats:
-        return np.sqrt(values)
-
-    @staticmethod
-    def exp(values: Floats) -> Floats:
-        return exponentials(values)
-
-
-def exponentials(values: Floats) -> Floats:
-    """e^x of every value, the same to the last bit on every machine; of what is beyond LARGEST, that of LARGEST."""
-    raised: Floats = _exponentials(values.ravel(), LARGEST, *EXPONENTIAL)
-    return raised.reshape(values.shape)
-
-
-@compiled
-def _exponentials(values, largest, inverse_ln2, ln2_high, ln2_low, coefficients):  # type: ignore[no-untyped-def]
-    # Step by step what fusion.kernel.candidates does, and hence to the last bit what Spark computes.
-    out = np.empty(values.size)
-    for i in range(values.size):
-        x = min(max(values[i], -largest), largest)
-        n = np.floor(x * inverse_ln2 + 0.5)
-        r = (x - n * ln2_high) - n * ln2_low
-        series = r * coefficients[-1] + coefficients[-2]
-        for c in range(coefficients.size - 3, -1, -1):
-            series = series * r + coefficients[c]
-        out[i] = series * math.ldexp(1.0, int(n))
-    return out
-
-
-@compiled
-def _list_sums(offset, position, size, values):  # type: ignore[no-untyped-def]
-    retrievers, candidates = position.shape
-    sums = np.zeros((retrievers, candidates))
-    ordered = np.empty(max(1, size.max()) if size.size else 1)
-    for p in range(offset.size - 1):
-        for r in range(retrievers):
-            for c in range(offset[p], offset[p + 1]):
-                if position[r, c] >= 0:
-                    ordered[position[r, c]] = values[r, c]
-            total = 0.0
-            for place in range(size[p, r]):
-                total += ordered[place]
-            for c in range(offset[p], offset[p + 1]):
-                sums[r, c] = total
-    return sums
-
+from fusion.types import Array, Floats, Int32s, Ints
 
 Missing = Literal["skip", "zero", "minimum"]
 Constant = Literal["formula", "zero", "half", "one"]

@@ -18,7 +18,7 @@ import numpy as np
 
 from fusion.compiled import compiled
 from fusion.errors import InputError
-from fusion.kernel.candidates import exponentials
+from fusion.kernel.arithmetic import exponentials
 from fusion.types import Array, Floats, Ints, rounded
 
 ENOUGH_FOR_ISOTONIC = 1_000

@@ -18,8 +18,8 @@ from ranx.normalization import norm_switch
 import xmtc_fusion as xf
 from benchmarks.synthetic import make_chunk
 from fusion import FUSIONS, NORMALIZATIONS, reference
-from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned
-from fusion.kernel.candidates import Candidates, ListHits, count_list_hits
+from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned, ListHits, count_list_hits
+from fusion.kernel.candidates import Candidates
 from fusion.kernel.pools import Lists, Relevant, merge_lists
 from fusion.labels import ALL
 from fusion.names import print_call

@@ -11,7 +11,8 @@ from fusion import FUSIONS, NORMALIZATIONS, reference
 from fusion.cells import Cell
 from fusion.grid.grid import Grid, chosen_fusions, chosen_normalizations, parse_cells
 from fusion.grid.hits import find_hits
-from fusion.kernel.candidates import LARGEST, MatrixArithmetic, Policies
+from fusion.kernel.arithmetic import LARGEST, MatrixArithmetic
+from fusion.kernel.candidates import Policies
 from fusion.kernel.pools import merge_lists
 from fusion.kernel.ranking import list_order, relevant_ranks, top
 from fusion.labels import ALL

@@ -14,7 +14,7 @@ import xmtc_fusion as xf
 from fusion import reference
 from fusion.cells import Cell
 from fusion.grid.grid import Grid, cross, parse_cells
-from fusion.grid.listed import count_listed
+from fusion.grid.hits import count_listed
 from fusion.kernel.texts import pool_views
 from fusion.metrics import LARGEST_K, metric_names, parse_metrics
 from fusion.models.models import ChosenCell
