@@ -11,9 +11,10 @@ import pyarrow as pa
 from fusion.models.bands import band_of
 from fusion.statistics.coverage import Coverage
 from fusion.types import Array, Ints
-from udfs.counter import judged_hits, query_figures
+from udfs.counter import judged_hits
 from udfs.plan import EvaluationPlan
 from udfs.problems import Problems
+from udfs.query_figures import query_figures
 from udfs.texts import Batch
 from udfs.tuning import Parting, TrainTexts, read_batches
 

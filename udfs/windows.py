@@ -21,11 +21,12 @@ from fusion.kernel.arithmetic import LARGEST, exponential
 from fusion.labels import ALL
 from fusion.registry import Normalization
 from fusion.types import EPS
+from udfs.list_arrays import ListArrays, Marks, Rows
 from udfs.lists import JUDGEMENT, NO_FOLD, Layout, number_labels
 from udfs.plan import Ranking
 from udfs.problems import Problems
 from udfs.steps import spark_schema
-from udfs.texts import Batch, ListArrays, Marks, Rows, Work, assemble, text_starts
+from udfs.texts import Batch, Work, assemble, text_starts
 
 TEXTS_PER_BUCKET = 1000
 LIST = ["bucket", "text_id", "fold", "list"]

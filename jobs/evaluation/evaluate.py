@@ -53,10 +53,9 @@ from udfs.counter import (
     NO_FOLD,
     added_counts,
     count_hits,
-    query_figures,
-    query_schema,
     unpacked,
 )
+from udfs.evidence import Training, count_evidence, learned_from, leaving_out
 from udfs.examples import from_bytes
 from udfs.lists import Layout
 from udfs.plan import (
@@ -69,8 +68,9 @@ from udfs.plan import (
     count_keys,
     counted_labels,
 )
+from udfs.query_figures import query_figures, query_schema
 from udfs.texts import Work
-from udfs.tuning import NOTHING_TUNED, Training, Tuning, count_evidence, learned_from, leaving_out, prepared
+from udfs.tuning import NOTHING_TUNED, Tuning, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,9 +22,10 @@ from jobs.settings.base import EvaluateSettings
 from jobs.settings.sections import TuneSettings
 from jobs.storage.workspace import TEST, VALIDATION
 from udfs.counter import count_hits
+from udfs.evidence import Training
 from udfs.plan import EvaluationPlan, Propensities
 from udfs.texts import rows_schema
-from udfs.tuning import PLACES_SCHEMA, Parting, Training, TrainTexts, first_rows, judged_places, prepared
+from udfs.tuning import PLACES_SCHEMA, Parting, TrainTexts, first_rows, judged_places, prepared
 
 Kind = Literal["roles", "folds", "parts"]
 WORDS: dict[Kind, str] = {

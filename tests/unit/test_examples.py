@@ -18,9 +18,10 @@ from fusion.statistics.watchers import NOBODY, Extremes
 from jobs.reporting.dataset import DatasetReport
 from tests.lists import random_relevant, random_texts, whole
 from udfs.examples import ExampleTexts, Kept, from_bytes, merged, to_bytes
+from udfs.list_arrays import LIST_ROW
 from udfs.lists import JUDGEMENT, LabelGroups, Layout
 from udfs.problems import Problems
-from udfs.texts import LIST_ROW, list_rows, read_texts
+from udfs.texts import list_rows, read_texts
 
 TEXTS = 120
 MADE = random_texts(np.random.default_rng(5), TEXTS)

@@ -16,7 +16,7 @@ from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned, ListHits, cou
 from fusion.kernel.pools import merge_lists
 from fusion.labels import ALL
 from tests.lists import best_first, no_relevant, random_relevant, random_texts, to_texts, whole
-from udfs.tuning import set_apart
+from udfs.evidence import set_apart
 
 TRAINED = [entry.name for entry in FUSIONS if entry.parameters.trained]
 CELLS = [f"zmuv+{name}" for name in TRAINED] + ["zmuv+probfuse(segments=3)", "zmuv+slidefuse(w=1)"]

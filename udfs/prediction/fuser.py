@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from fusion.retrieval.ranked import Ranked
 from udfs.fuse import FusionPlan, fuse_lists
+from udfs.list_arrays import LIST_ROW
 from udfs.problems import Problems
-from udfs.texts import LIST_ROW, Work, read_texts
+from udfs.texts import Work, read_texts
 from udfs.tuning import TrainTexts, prepared
 
 
