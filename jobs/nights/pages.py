@@ -7,7 +7,7 @@ from dataclasses import replace
 from jobs.nights.night import OK, Night
 from jobs.reporting.dataset import Report
 from jobs.reporting.formats import percent
-from jobs.reporting.night import NightBanner
+from jobs.reporting.model import NightBanner
 
 
 def banner(night: Night) -> NightBanner:

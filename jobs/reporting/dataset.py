@@ -28,13 +28,13 @@ from jobs.reporting.model import (
     By,
     Gain,
     LabelChange,
+    NightBanner,
     PaperFigures,
     Ranking,
     Recommendation,
     Row,
     Value,
 )
-from jobs.reporting.night import NightBanner
 from jobs.reporting.recommend import frequency_bands, rankings, recommendation, unseen_labels
 from jobs.settings.sections import Test
 

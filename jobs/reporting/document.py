@@ -10,30 +10,23 @@ from typing import Any
 from fusion.cells import SINGLE, Cell
 from jobs.evaluation.provenance import UNSTEADY, Provenance
 from jobs.reporting.additions import ADDITIONS_READING, ADDITIONS_TITLE, additions_table, drawings
-from jobs.reporting.answer import (
-    LABELS_TITLE,
-    SLICE_TABLES,
-    facts,
-    headline,
-    how_to_read,
-    label_tables,
-    labels_of,
-    loss_line,
-    loss_lines,
-    recommended_name,
-    slice_table,
-    standing_line,
-    tie_line,
-    unseen_lines,
-    winners_table,
-)
+from jobs.reporting.answer import facts, headline, how_to_read, recommended_name, standing_line, tie_line, winners_table
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.examples import EXAMPLES_TITLE, SIGN, example_lists, example_title, outcome_title, shown_examples
 from jobs.reporting.findings import Example
 from jobs.reporting.formats import aspect_name, cell_name, count, figure, full_metric_name, input_count_text, percent
-from jobs.reporting.model import Standing
+from jobs.reporting.losses import (
+    LABELS_TITLE,
+    SLICE_TABLES,
+    label_tables,
+    labels_of,
+    loss_line,
+    loss_lines,
+    slice_table,
+    unseen_lines,
+)
+from jobs.reporting.model import NightBanner, Standing
 from jobs.reporting.next_step import NEXT_TITLE, labelling_parts
-from jobs.reporting.night import NightBanner
 from jobs.reporting.parts import (
     Article,
     Bar,

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from fusion.errors import visible
 from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting.document import night_section
-from jobs.reporting.night import NightBanner
+from jobs.reporting.model import NightBanner
 from jobs.reporting.parts import BEST, Part, Section
 
 SIGNS = {

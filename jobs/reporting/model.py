@@ -309,3 +309,20 @@ class PaperFigures:
     """Spearman's, over the cells whose figures in the paper can be right."""
     compared: int
     left_out: str
+
+
+FALLEN = ("dataset", "what fell", "from", "to", "change [95%]", "texts tested", "p")
+"""The columns of the table of figures that fell."""
+
+
+@dataclass(frozen=True)
+class NightBanner:
+    """The verdict of a night, with which every page of it begins. Nights make it; the report only prints it."""
+
+    run_id: str
+    exit_code: int
+    headline: str
+    fallen: tuple[tuple[str, ...], ...] = ()
+    """A row per watched figure that fell, with these columns."""
+    notes: tuple[str, ...] = ()
+    """Lines below the headline."""

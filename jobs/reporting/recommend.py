@@ -30,6 +30,7 @@ from jobs.reporting.model import (
     RankedCell,
     Ranking,
     Recommendation,
+    Safety,
     Share,
     Slice,
     Standing,
@@ -37,7 +38,6 @@ from jobs.reporting.model import (
     Verdict,
     group_order,
 )
-from jobs.reporting.safety import safety_of
 from jobs.settings.sections import Test
 
 
@@ -234,6 +234,23 @@ def recommendation(
     cells = {standing.aspect.label_group: standing.cell for standing in standings}
     regrets = [means[aspect][winner] - means[aspect][cells[aspect.label_group]] for aspect, winner in winners.items()]
     return Recommendation(math.fsum(regrets) / len(regrets), winners, tuple(standings), bool(deployed))
+
+
+def safety_of(choices: Sequence[Mapping[str, Any]], group: str) -> Safety | None:
+    """From the rows of the table `choices`; None where it is not known which bands were lost."""
+    tested = [row for row in choices if row["label_group"] == group and row.get("bands_lost") is not None]
+    deployed = next((row for row in tested if row["deployed"]), None)
+    if deployed is None:
+        return None
+    lost = tuple(filter(None, deployed["bands_lost"].split(", ")))
+    safe = [row for row in tested if not row["bands_lost"]]
+    best = max(safe, key=lambda row: row["held_out_value"], default=None) if lost else deployed
+    return Safety(
+        lost=lost,
+        objective=str(deployed["objective"]),
+        safe=None if best is None else Cell(*best["strategy"].split("+", 1)),
+        cost=0.0 if best is None else deployed["held_out_value"] - best["held_out_value"],
+    )
 
 
 def distinct_aspects(means: Mapping[Aspect, Mapping[Cell, float]]) -> list[Aspect]:

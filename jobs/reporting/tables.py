@@ -29,8 +29,7 @@ from jobs.reporting.formats import (
     verdict,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.model import Row, Value, group_order
-from jobs.reporting.night import FALLEN, NightBanner
+from jobs.reporting.model import FALLEN, NightBanner, Row, Value, group_order
 from jobs.reporting.parts import BEST, Entry, Table
 
 WIDEST = 12

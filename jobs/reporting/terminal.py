@@ -14,13 +14,13 @@ from fusion.registry import FUSIONS, NORMALIZATIONS
 from jobs.evaluation.examples import ExplainedText
 from jobs.evaluation.result import Result
 from jobs.reporting.additions import addition_lines
-from jobs.reporting.answer import headline, loss_line, unseen_lines
+from jobs.reporting.answer import headline
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import cell_name, count, figure, input_count_text, p_values, plain, shown_cell, verdict
 from jobs.reporting.formats import gain as gained
+from jobs.reporting.losses import loss_line, safety_line, unseen_lines
 from jobs.reporting.model import Gain
 from jobs.reporting.parts import Entry, Group, Lines, Part, Table, Text
-from jobs.reporting.safety import safety_line
 from jobs.reporting.strategies import curve_lines, optimism_lines, strategy_table
 from jobs.settings.config import Config
 from jobs.storage.folders import as_table, escape, one_line

@@ -9,10 +9,11 @@ import pytest
 from fusion.cells import Cell
 from fusion.metrics import Aspect
 from fusion.statistics.coverage import FEWEST_PAIRS
-from jobs.reporting.answer import headline, loss_lines, ranges, slice_table, standing_line, tie_line, winners_table
+from jobs.reporting.answer import headline, standing_line, tie_line, winners_table
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import percent, verdict
 from jobs.reporting.judge import verdict_of
+from jobs.reporting.losses import loss_lines, ranges, slice_table
 from jobs.reporting.model import Band, Comparison, Outcome, Share, Slice, Verdict
 from jobs.reporting.recommend import distinct_aspects, frequency_slices, joined, text_slices
 from tests.reports import band_test, sample_report, with_parts

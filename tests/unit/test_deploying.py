@@ -13,7 +13,7 @@ from fusion.cells import ANY_FOLD, Cell
 from fusion.labels import ALL
 from fusion.models.models import ChosenCell
 from fusion.models.strategies import BANDS, CELL, LAMBDAMART, LOGISTIC
-from jobs.reporting.safety import safety_line, safety_of
+from jobs.reporting.losses import safety_line, safety_of
 from jobs.tuning.choosing import Choice
 from jobs.tuning.deploying import HeldOut, best_choice
 

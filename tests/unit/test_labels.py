@@ -12,8 +12,8 @@ import pytest
 import xmtc_fusion as xf
 from fusion.cells import Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
-from jobs.reporting.answer import NO_TRAINING_TEXTS, label_tables, losing_words, loss_line, slice_table, unseen_lines
 from jobs.reporting.dataset import DatasetReport
+from jobs.reporting.losses import NO_TRAINING_TEXTS, label_tables, losing_words, loss_line, slice_table, unseen_lines
 from jobs.reporting.markdown import report_markdown
 from tests.lists import random_relevant, random_texts, whole
 

@@ -13,11 +13,12 @@ import pytest
 
 from fusion.cells import SINGLE, Cell
 from fusion.metrics import Aspect
-from jobs.reporting.answer import facts, headline, loss_lines
+from jobs.reporting.answer import facts, headline
 from jobs.reporting.dataset import Report
 from jobs.reporting.document import scale
 from jobs.reporting.formats import cell_name, figure, shown_cell
-from jobs.reporting.night import NightBanner
+from jobs.reporting.losses import loss_lines
+from jobs.reporting.model import NightBanner
 from jobs.reporting.page import page
 from jobs.reporting.tables import distinct_rows
 from tests.reports import ASPECTS, sample_report, with_parts

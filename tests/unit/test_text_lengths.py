@@ -13,8 +13,8 @@ from scipy import stats
 from fusion.statistics.watchers import FEWEST_WORDS, UNKNOWN, LengthSums
 from jobs.evaluation import evaluate
 from jobs.evaluation.result import read_results
-from jobs.reporting.answer import loss_lines, slice_table
 from jobs.reporting.dataset import DatasetReport
+from jobs.reporting.losses import loss_lines, slice_table
 from jobs.settings.config import load_config
 from tests.lists import random_relevant, random_texts, write_tables
 
