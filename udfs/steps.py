@@ -5,6 +5,8 @@ A step knows nothing of the engine that runs it, nor of how many batches there a
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +39,19 @@ class Step:
 
     def __call__(self, batches: Batches) -> Batches:
         return self.run(batches)
+
+
+_modules = 0
+"""How many modules this process had loaded when they were last set aside."""
+
+
+def set_modules_aside() -> None:
+    """Leave modules out of garbage collection, of which Spark's workers do one after every task: with PyTorch loaded it
+    takes longer than most tasks. To be called when a task begins, so that nothing else is set aside for good."""
+    global _modules
+    if len(sys.modules) > _modules:
+        _modules = len(sys.modules)
+        gc.freeze()
 
 
 def whole_keys(batches: Batches, keys: Sequence[str]) -> Iterator[pa.Table]:

@@ -19,7 +19,16 @@ from jobs.engines.engine import Done
 from jobs.engines.errors import SPARK_ERRORS, spark_reason
 from jobs.storage.versions import resolve
 from udfs.columns import Among, Band, Columns, Constant, Place, Single, Value
-from udfs.steps import AS_SPARK_READS_UINT64, Batches, Step, plain_type, plain_types, spark_schema, spark_type
+from udfs.steps import (
+    AS_SPARK_READS_UINT64,
+    Batches,
+    Step,
+    plain_type,
+    plain_types,
+    set_modules_aside,
+    spark_schema,
+    spark_type,
+)
 from udfs.stores.addresses import for_spark
 
 VERIFIED = {
@@ -151,6 +160,7 @@ def in_worker(step: Step) -> Any:
     """The step, with errors of ours in a form that survives the way to the driver."""
 
     def run(batches: Batches) -> Batches:
+        set_modules_aside()
         try:
             yield from step(batches)
         except XmtcError as error:

@@ -109,6 +109,25 @@ def test_a_step_in_python_moves_to_processes(monkeypatch: pytest.MonkeyPatch) ->
     assert len(set(result["process"].to_pylist())) > 1
 
 
+def test_workers_do_not_look_for_garbage_among_modules(spark: SparkSession) -> None:
+    """Spark has them collect after every task."""
+
+    def tracked(batches):
+        import gc
+
+        import pandas  # noqa: F401
+
+        yield from (
+            pa.record_batch([[len(gc.get_objects())], [gc.get_freeze_count()]], ["tracked", "aside"]) for _ in batches
+        )
+
+    schema = pa.schema([("tracked", pa.int64()), ("aside", pa.int64())])
+    engine = SparkEngine(spark, 1)
+    for _ in range(3):
+        result = engine.collect(engine.map(engine.read(WORDS), Step(tracked, schema)))
+    assert max(result["tracked"].to_pylist()) < min(result["aside"].to_pylist()) / 2
+
+
 def test_this_process_reads_no_catalog_table() -> None:
     with pytest.raises(ConfigError, match="on Spark only"):
         LocalEngine().read("table:main.default.texts")
