@@ -55,7 +55,7 @@ class Bounds:
         return f"{self.group}: {self.texts}"
 
 
-_BOUNDS = re.compile(r"(\d+)(?:(\.\.)(\d*))?")
+_BOUNDS = re.compile(r"([0-9]+)(?:(\.\.)([0-9]*))?")
 
 
 def parse_bounds(groups: Mapping[str, str | int]) -> tuple[Bounds, ...]:
@@ -66,6 +66,8 @@ def parse_bounds(groups: Mapping[str, str | int]) -> tuple[Bounds, ...]:
     for bounds in parsed:
         if not bounds.group or bounds.group != bounds.group.strip():
             raise ConfigError(f"label group {bounds.group!r}: a name must not be empty, or begin or end with a space")
+        if not bounds.group.isprintable():
+            raise ConfigError(f"label group {bounds.group!r}: a name must not hold control characters or line breaks")
         if bounds.group == ALL:
             raise ConfigError(f"label group {ALL!r}: the name is that of all labels together; choose another one")
         if names.count(bounds.group.casefold()) > 1:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from fusion.errors import ConfigError, InputError, OutputError
+from fusion.errors import ConfigError, InputError, OutputError, visible
 from jobs.datasets.look import Head, look
 from udfs.datasets.records import SEPARATORS, elements
 from udfs.stores.addresses import has_scheme
@@ -77,7 +77,7 @@ class Guess:
 
     def lines(self) -> list[str]:
         width = max(map(len, self.reasons))
-        return [f"{name:<{width}}  {reason}" for name, reason in self.reasons.items()]
+        return [visible(f"{name:<{width}}  {reason}") for name, reason in self.reasons.items()]
 
 
 def guess(path: str, given: Mapping[str, Any]) -> Guess:

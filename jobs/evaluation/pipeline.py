@@ -63,7 +63,8 @@ def with_candidates(
 ) -> Config:
     """All stages before the evaluation; the configuration with what they wrote as inputs."""
     begin(config, PREPARE)
-    log(prepare.summary(prepare.run(engine, config), config.prepare.paper))
+    for line in prepare.summary(prepare.run(engine, config), config.prepare.paper).split("\n"):
+        log(line)
     lists = driver.run(engine, config, lambda entry: begin(config, entry.name))
     brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
     return evaluated(config, {**lists, **brought})

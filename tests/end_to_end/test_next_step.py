@@ -37,6 +37,7 @@ def test_the_commands_on_the_page_do_what_they_say(tmp_path: Path, monkeypatch: 
     given = ["--config", str(ROOT / "conf/datasets/debtags.yaml"), "--work", str(tmp_path / "work")]
     quiet = ["--set", "report.figures=false"]
     assert main(["run", *given, "--retrievers", "bm25,static", *chosen, *quiet]) == 0
+    assert "texts/label\ndebtags " in capsys.readouterr().err
     page = tmp_path / "work/debtags/report/index.html"
     before = next_section(page)
     assert "Label new texts" in before and "calibration error" not in before

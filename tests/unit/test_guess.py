@@ -195,5 +195,10 @@ def test_the_command(tmp_path, monkeypatch, capsys) -> None:
     assert main(["init", "my texts.csv", "--output", "mine.yaml"]) == 0
     assert load_config("mine.yaml").prepare.folder == "."
     assert "Next: xmtc-fusion run --config mine.yaml" in capsys.readouterr().out
+    hidden = {"text": TEXTS, "labels": ["x\x1b[31m", "y", "x\x1b[31m"], "a\x1b[2Jb": ["1", "2", "3"]}
+    write_csv(tmp_path / "hidden.csv", rows(**hidden))
+    assert main(["init", "hidden.csv"]) == 0
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.out + printed.err and "a\\x1b[2Jb" in printed.err
     assert main(["init", "my texts.csv", "--output", "mine.yaml"]) == OutputError.exit_code
     assert "mine.yaml is there already" in capsys.readouterr().err
