@@ -266,7 +266,8 @@ def _settings(content: str | bytes, source: str) -> dict[str, Any]:
 
 
 def _explain(error: Mapping[str, Any], layers: Sequence[Layer]) -> str:
-    path, kind = error["loc"], error["type"]
+    kind = error["type"]
+    path = _own_path(error["loc"], merged(layers), kind == "missing")
     # A key that is missing was brought by whatever brought its neighbours.
     origin = origin_of(layers, path[:-1] if kind == "missing" else path)
     name = ".".join(map(str, path))
@@ -276,6 +277,18 @@ def _explain(error: Mapping[str, Any], layers: Sequence[Layer]) -> str:
         return _line(origin, f"{name}: {error['msg']}{given}")
     near = get_close_matches(name, list(setting_names(Config)), n=1, cutoff=0.5)
     return _line(origin, f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def _own_path(path: Sequence[str | int], values: Any, missing: bool) -> list[str | int]:
+    """The path of a wrong setting, without what pydantic calls the types of which a value must have one."""
+    kept: list[str | int] = []
+    for step in path:
+        inside = step in values if isinstance(values, Mapping) else isinstance(values, list) and isinstance(step, int)
+        if inside:
+            values = values[step]
+        if inside or (missing and step == path[-1]):
+            kept.append(step)
+    return kept
 
 
 SECRETS = ("nightly.alerts", "nightly.mlflow", "spark.conf", "storage")

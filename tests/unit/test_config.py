@@ -65,6 +65,13 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     for load in (load_config, lambda path: overlaid(load_config(), path)):
         with pytest.raises(ConfigError, match=rf"\n  {file}: fuse.top: "):
             load(str(file))
+    # A setting that may have one of several types is called what the file calls it.
+    file.write_text("inputs: {candidates: {a: }}\nprepare: {parts: [{name: all, texts: {b: 1}}]}")
+    with pytest.raises(ConfigError) as error:
+        load_config(str(file))
+    named = [line.split(": ")[:2] for line in str(error.value).splitlines()[1:]]
+    settings = ["prepare.parts.0.texts", "prepare.parts.0.texts", "inputs.candidates", "inputs.candidates.a"]
+    assert named == [[f"  {file}", setting] for setting in settings]
     with pytest.raises(ConfigError, match=r"\n  out/config.yaml: unknown setting 'fuse.tip'"):
         make_config("fuse: {tip: 1}", "out/config.yaml")
 
