@@ -99,7 +99,7 @@ def _of_table(engine: Engine[Any], source: str) -> tuple[Any, pa.DataType]:
     if not is_text(schema.field(TEXT).type):
         raise InputError(f"{source}: column {TEXT!r} holds {schema.field(TEXT).type}, and texts are strings")
     kind = schema.field(TEXT_ID).type
-    if not (pa.types.is_integer(kind) or _is_text(kind)):
+    if not (pa.types.is_integer(kind) or is_text(kind)):
         raise InputError(f"{source}: column {TEXT_ID!r} holds {kind}, and ids are whole numbers or strings")
     ids = pa.int64() if pa.types.is_integer(kind) else pa.string()
     columns = {
