@@ -52,10 +52,10 @@ from jobs.retrievers.stages import Work
 from jobs.settings.config import Config, load_config
 from jobs.storage.workspace import TEST, VALIDATION, Workspace
 from jobs.tuning.tuner import Tuned, Tuner
-from udfs.counter import query_figures
 from udfs.plan import EvaluationPlan
 from udfs.prediction.candidates import text_keys
 from udfs.problems import Problems
+from udfs.query_figures import query_figures
 
 LISTED = 16.0
 """What a single retriever's scores are raised by, so that labels that it lacks, which have 0, come last."""

@@ -193,7 +193,7 @@ def _leaf_labels(forest: Forest, root: int, texts: Bags, terms: int, beam: int) 
     text, node, score = np.arange(count), np.full(count, root), np.zeros(count, np.float32)
     while len(node) and not forest.leaf[node].all():
         branch = ~forest.leaf[node]
-        below = _below(forest, texts, terms, text[branch], node[branch], score[branch])
+        below: tuple[Array, ...] = _below(forest, texts, terms, text[branch], node[branch], score[branch])
         stayed: tuple[Array, ...] = (text[~branch], node[~branch], score[~branch])
         text, node, score = (np.concatenate((one, other)) for one, other in zip(stayed, below, strict=True))
         order = np.argsort(text, kind="stable")
