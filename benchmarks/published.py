@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,10 +73,17 @@ class Stages:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
+        start, before = time.perf_counter(), cpu_seconds()
         with TreeMemory(os.getpid()) as memory:
             yield
-        self.rows.append([name, f"{time.perf_counter() - start:,.0f}", f"{memory.peak / 2**20:,.0f}"])
+        seconds = time.perf_counter() - start, cpu_seconds() - before
+        self.rows.append([name, *(f"{of:,.0f}" for of in seconds), f"{memory.peak / 2**20:,.0f}"])
+
+
+def cpu_seconds() -> float:
+    """Of this process and of those that it has waited for, which do not count what else the machine does."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(of.ru_utime + of.ru_stime for of in used)
 
 
 class Assigned(NamedTuple):
@@ -177,7 +185,7 @@ def measured(config: Config, by: Sequence[str] = ()) -> Iterator[str]:
     yield "\n".join(found.lines(tuned.deployed[ALL]))
     yield f"\nFound in the first {K}; a band is lost where a sign test over pairs says so (p < 0.05).\n"
     yield "## What it takes\n"
-    yield markdown(["stage", "seconds", "peak memory, MiB"], stages.rows)
+    yield markdown(["stage", "seconds", "CPU seconds", "peak memory, MiB"], stages.rows)
 
 
 def test_figures(config: Config, tuner: Tuner, tuned: Tuned) -> tuple[Tested, Found]:

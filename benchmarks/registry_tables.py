@@ -105,7 +105,8 @@ def _by_size() -> str:
         header, *lines = found[name][0]
         reached = {line[0].strip("*"): line[header.index("nDCG@10")] for line in lines}
         deployed = next(line[0].strip("*") for line in lines if line[0].startswith("**"))
-        seconds = {line[0]: line[1] for line in found[name][-1]}
+        cost, *stages = found[name][-1]
+        seconds = {stage[0]: stage[cost.index("CPU seconds")] for stage in stages}
         alone = (f"{reached[entry]} ({seconds[entry]} s)" if entry in reached else "" for entry in names)
         rows.append([name, *about[name], *alone, f"{reached[deployed]} ({deployed})"])
     return markdown(["dataset", "training texts", "labels", *(f"`{name}`" for name in names), "what is deployed"], rows)
