@@ -234,7 +234,8 @@ def _given(
         "prepare.parts": [{"name": "all", "texts": "texts.parquet"}],
     }
     if names:
-        known = pa.table({"label": list(names), "name": [names[label] for label in names]})
+        every = list(dict.fromkeys([*names, *(label for some in of_text for label in some)]))
+        known = pa.table({"label": every, "name": pa.array([names.get(label) for label in every], pa.string())})
         pq.write_table(known, f"{place}/labels.parquet")
         settings["prepare.label_file"] = "labels.parquet"
     return settings

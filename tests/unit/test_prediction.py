@@ -260,6 +260,15 @@ xf.load_model({str(folder)!r}).save({str(place)!r})
     assert (place / "notes.txt").exists()
 
 
+def test_labels_without_a_name_are_called_what_they_are() -> None:
+    texts = [f"word{n % 5} thing{n % 7} about topic{n % 4}" for n in range(40)]
+    labels = [[f"c{n % 4}", f"d{n % 5}"] for n in range(40)]
+    names = {"c0": "The first", "none": "a label of no text"}
+    model = xf.fit(texts, labels, names=names, retrievers=["bm25", "bm25-labels"])
+    called = {row["label"]: row["name"] for row in model.labels.to_pylist()}
+    assert called == {label: names.get(label, label) for some in labels for label in some}
+
+
 def test_wrong_texts_are_refused() -> None:
     with pytest.raises(InputError, match="2 texts and 1 lists of labels"):
         xf.fit(["a", "b"], [["x"]])
