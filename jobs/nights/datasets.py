@@ -20,7 +20,7 @@ from jobs.evaluation import evaluate
 from jobs.evaluation.evaluate import evaluated
 from jobs.evaluation.result import Result
 from jobs.inputs.labels import judged_texts, label_texts_of
-from jobs.inputs.sources import Sources, source_format
+from jobs.inputs.sources import Sources, source_address, source_format
 from jobs.inputs.tables import InputTables
 from jobs.nights.baseline import watched_queries
 from jobs.reporting.formats import objective_name, percent
@@ -138,10 +138,10 @@ def _of_source(spark: SparkSession | None, config: Config, source: Any) -> Any:
     if kind not in ("table", "parquet") or (kind == "parquet" and locate(path).kind in AT_HAND):
         return stage_fingerprint(path.rpartition("/")[0]) or input_fingerprint(path)
     from jobs.engines.session import get_session
-    from jobs.inputs.spark import read_table
+    from jobs.engines.spark import SparkEngine
 
     session = spark or get_session(config.spark)
-    return rows_fingerprint(read_table(session, source))
+    return rows_fingerprint(SparkEngine(session).read(source_address(source)))
 
 
 def rows_fingerprint(rows: DataFrame) -> list[Any]:

@@ -14,7 +14,7 @@ from fusion.errors import visible
 from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting.document import night_section
 from jobs.reporting.model import NightBanner
-from jobs.reporting.parts import BEST, Part, Section
+from jobs.reporting.parts import BEST, Section
 
 SIGNS = {
     "better": "\N{BLACK UP-POINTING TRIANGLE}",
@@ -59,11 +59,6 @@ def page_html(
     style = asset("base.css") + asset("style.css")
     ready = {"style": Markup(style), "script": Markup(script), "data": Markup(data)}
     return _templates().get_template("page.html").render(given, sections=sections, **ready)
-
-
-def parts_html(parts: Sequence[Part]) -> str:
-    """Parts of a document alone."""
-    return str(_parts().show(parts))
 
 
 def night_html(night: NightBanner) -> str:

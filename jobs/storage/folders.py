@@ -80,14 +80,6 @@ def fenced(text: str, kind: str = "") -> str:
     return f"{fence}{kind}\n{text.rstrip(chr(10))}\n{fence}"
 
 
-def code_span(text: str) -> str:
-    """Text as code within a line of Markdown."""
-    text = one_line(text)
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    ticks, space = "`" * (longest + 1), " " if "`" in text else ""
-    return f"{ticks}{space}{text}{space}{ticks}"
-
-
 CONFIG_FILE = "config.yaml"
 """The resolved configuration of a job's results."""
 LINES_AT_ONCE = 1_000

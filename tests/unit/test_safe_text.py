@@ -23,7 +23,7 @@ from jobs.reporting.printing import dataset_csv
 from jobs.runtime.log import configure_log, log, log_fields
 from jobs.settings.base import OutputSettings
 from jobs.settings.sections import LogSettings
-from jobs.storage.folders import code_span, csv_cells, fenced, whole_folder
+from jobs.storage.folders import csv_cells, fenced, whole_folder
 from tests.reports import sample_report, with_parts
 from tests.results import plain_files
 from udfs import text_files
@@ -155,11 +155,6 @@ def test_a_name_does_not_close_a_fence() -> None:
 def test_fences_hold(text: str) -> None:
     first, *lines, last = fenced(text).split("\n")
     assert first == last and not any(re.match(rf" *{first}", line) for line in lines)
-    span = code_span(text)
-    ticks = re.match("`+", span)
-    assert ticks is not None
-    inner = span[len(ticks[0]) : -len(ticks[0])]
-    assert ticks[0] not in inner
 
 
 def test_a_packed_file_that_grows_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
