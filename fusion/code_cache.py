@@ -1,6 +1,6 @@
 """Compiled code, kept on disk so that a machine compiles each function once.
 
-numba itself keeps compiled code beside the source, or under the source's path. On a cluster that is another place for
+numba itself keeps compiled code next to the source, or under the source's path. On a cluster that is another place for
 every application (an unpacked archive) or none (a zip), and each worker would compile everything again. Here it is a
 folder of the user's, named for what the code depends on: the sources of this package and the versions beneath it. Of
 workers that need the same function one compiles it; the others wait and load. NUMBA_CACHE_DIR chooses another place.

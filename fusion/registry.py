@@ -44,7 +44,7 @@ class Statistics(Protocol):
 
 
 class ListArithmetic(Protocol):
-    """What a normalisation may do with the scores of a list beside adding and multiplying them."""
+    """What a normalisation may do with the scores of a list, other than add and multiply them."""
 
     def guard(self, denominator: Any) -> Any:
         """The denominator, but at least eps."""

@@ -1,6 +1,6 @@
 """Job `nightly`: re-evaluate every dataset, compare with the baseline, alarm if a figure fell or the data moved.
 
-The verdict is decided, recorded and sent first. What goes wrong afterwards is told beside it and changes nothing.
+The verdict is decided, recorded and sent first. What goes wrong afterwards is reported with it and changes nothing.
 """
 
 if __name__ == "__main__":

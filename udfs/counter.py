@@ -230,7 +230,7 @@ class Counter:
                 yield _packed_row(NO_FOLD, EXAMPLES, keep, kept)
 
     def packed_labels(self, at_least: int = 0) -> Iterator[pa.RecordBatch]:
-        """The counts of labels so far, which then start anew; nothing as long as they are few."""
+        """The counts of labels so far, which then start again; nothing as long as they are few."""
         if self.labels is not None and self.labels.entries >= at_least and not self.problems:
             for fold, part, places, counts in self.labels.packed():
                 yield _row(fold, part, places, counts)

@@ -23,7 +23,7 @@ from udfs.problems import Problems
 from udfs.texts import Batch, Work
 
 SHARES = 1_000_003
-"""Texts are hashed into so many shares; a prime, so that they have nothing to do with the sign blocks of the tests."""
+"""Texts are hashed into this many shares; a prime, which makes them independent of the tests' sign blocks."""
 
 NOTHING = "nothing"
 

@@ -22,7 +22,7 @@ from udfs.texts import Batch, list_rows
 PAIR = ("view", "outcome", "column", "retriever")
 """What the texts are kept for."""
 MOST_BATCHES = 16
-"""After so many batches, the lists of texts that others have displaced are dropped."""
+"""After this many batches, the lists of texts that others have displaced are dropped."""
 
 
 class Kept(NamedTuple):
@@ -36,7 +36,7 @@ class ExampleTexts:
     """Of every view, outcome, fused column and retriever the texts with the greatest differences, by one metric.
 
     Texts are numbered by id, which decides between equal differences. Batches mostly come in the order of ids, and then
-    numbers go on from one to the next; where they do not, what was kept is set aside, and numbers begin anew."""
+    numbers go on from one to the next; where they do not, what was kept is set aside, and numbers start again."""
 
     def __init__(
         self, layout: Layout, views: Sequence[str], columns: int, retrievers: int, metric: Metric, keep: int

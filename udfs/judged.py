@@ -60,7 +60,7 @@ class ViewFigures:
     every text must be asked for once."""
 
     def __init__(self, figures: TextFigures, group: Ints, groups: int) -> None:
-        """`group`: which of so many sums a text is added to."""
+        """`group`: the sum that each text is added to."""
         self.figures = figures
         self.hit: Array = np.diff(figures.texts.first) > 0
         self._group = group

@@ -20,7 +20,7 @@ KEYS = ("label_id", "fold", "role")
 
 
 def counts_schema(label: pa.DataType) -> pa.Schema:
-    """`texts` carry the label; without a label, so many texts are judged."""
+    """The number of texts that carry the label; without a label, of judged texts."""
     return pa.schema([("label_id", label), ("fold", pa.int32()), ("role", pa.int32()), ("texts", pa.int64())])
 
 

@@ -171,12 +171,12 @@ class LabelCounter:
 
 
 DEFAULT_CUTOFF = 10
-"""Where no metric has a cut-off, label frequencies are looked at among so many first labels."""
+"""Where no metric has a cut-off, label frequencies are looked at among this many first labels."""
 
 
 @dataclass(frozen=True)
 class Details:
-    """What is counted beside the hits: comparisons text by text, and what the retrievers' lists hold."""
+    """What is counted in addition to the hits: comparisons text by text, and what the retrievers' lists hold."""
 
     labels: CountedLabels
     blocks: int
@@ -203,7 +203,7 @@ class Ranking(Protocol):
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """The cells, views and metrics, with everything that figures depend on beside the lists."""
+    """The cells, views and metrics, with everything but the lists that figures depend on."""
 
     layout: Layout
     cells: tuple[Cell, ...]

@@ -28,7 +28,7 @@ from udfs.steps import whole_keys
 from udfs.texts import Batch, Work, list_rows, read_texts, rows_schema
 
 ORDERED = 2**62
-"""Texts are hashed into so many places; their order by place is as good as random."""
+"""Texts are hashed into this many places; their order by place is as good as random."""
 LARGEST_LABEL = 50_000_000
 ROWS_AT_ONCE = 8_192
 
@@ -39,7 +39,7 @@ def places_of(text_id: pa.Array, seed: int) -> Ints:
 
 
 def part_of(place: Ints, parts: int) -> Ints:
-    """One of so many parts, for cross-fitting."""
+    """The part of each text, for cross-fitting."""
     return (place >> 20) % parts
 
 

@@ -291,7 +291,7 @@ def tune(
     settings: Mapping[str, Any] | None = None,
     spark: SparkSession | None = None,
 ) -> Tuned:
-    """Choose and learn fusions on validation texts, and evaluate them on test texts beside all fixed cells.
+    """Choose and learn fusions on validation texts, and evaluate them on test texts next to all fixed cells.
 
     Args:
         judgements: as for `evaluate`.

@@ -37,7 +37,7 @@ class Hits(NamedTuple):
         return Hits(self.view, *columns)
 
     def within(self, depth: int) -> Hits:
-        """The hits that some column has among its first so many."""
+        """The hits that some column has among its first `depth`."""
         return self.where(_reach(self.ranks, depth))
 
 

@@ -53,7 +53,7 @@ class ListStatistics:
         return np.maximum(denominator, EPS)
 
     def of_lists(self, lists: Sequence[int], candidates: Floats) -> ListStatistics:
-        """Those of some lists, whose pools have so many candidates."""
+        """Those of some lists; `candidates`: the sizes of their pools."""
         kept = {field.name: getattr(self, field.name)[:, lists] for field in fields(self)}
         return ListStatistics(**{**kept, "candidates": np.repeat(candidates[:, None], len(lists), axis=1)})
 

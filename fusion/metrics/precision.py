@@ -12,7 +12,7 @@ from fusion.worth import JudgedTexts, Worth
     "precision",
     formula="hits / k",
     citation="C. J. van Rijsbergen. Information Retrieval. 1979.",
-    when="The default beside nDCG: the share of the k suggestions that are right.",
+    when="The default next to nDCG: the share of the k suggestions that are right.",
     aliases=["p"],
     ideal=False,
     capped=True,

@@ -39,8 +39,8 @@ class AssignedFigures(NamedTuple):
 
 
 def score_assigned(assigned: Pairs, relevant: Pairs, texts: int) -> AssignedFigures:
-    """The figures of assigned labels of so many texts, of which some may have no labels, or be assigned none. They are
-    exact sums, so the order of the pairs does not matter. Without texts or labels they are 0."""
+    """The figures of the labels assigned to `texts` texts, of which some may have no labels, or be assigned none. They
+    are exact sums, so the order of the pairs does not matter. Without texts or labels they are 0."""
     labels = 1 + int(max(assigned.label.max(initial=-1), relevant.label.max(initial=-1)))
     keys, relevant_keys = (pairs.text.astype(np.int64) * labels + pairs.label for pairs in (assigned, relevant))
     hit = np.isin(keys, relevant_keys)

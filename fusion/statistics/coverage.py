@@ -20,7 +20,7 @@ UNSEEN = BANDS
 FEWEST_PAIRS = 30
 """A band with fewer relevant pairs is joined with its neighbour: shares of a handful of pairs say nothing."""
 MOST_MOVED = 8
-"""A text of which a column finds more labels of a band than another is counted by how many more, up to so many."""
+"""A text of which a column finds more labels of a band than another is counted by how many more, up to this number."""
 
 
 class Coverage(Counts):

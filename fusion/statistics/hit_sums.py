@@ -200,7 +200,7 @@ def _expected(by_rank, last, counting, gain, rank, row, size, tied, column):  # 
             i += 1
         if hits == 0:
             continue
-        # That the first hit is at the next place, so many places after the first of the tied ones.
+        # The chance that the first hit is at this place among the tied ones.
         chance = hits / among
         for place in range(min(among, last - before)):
             worth = by_rank[before + 1 + place]

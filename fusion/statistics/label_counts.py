@@ -80,8 +80,8 @@ class LabelCounts:
     def add_listed(
         self, key: tuple[int, str, int], listed: Listed, place: Ints, labels: int, counted: Array, relevant: Relevant
     ) -> None:
-        """Labels that are listed for texts, with their places in an index of so many labels (beyond: not in it), of
-        the texts that `counted` marks; and the relevant labels of each text."""
+        """Labels that are listed for texts, with their places in an index of `labels` labels (beyond: not in it),
+        of the texts that `counted` marks; and the relevant labels of each text."""
         self._wait(key, _listed_places(*listed, place, labels, counted, *relevant, self._cutoff_of_rank))
 
     def _wait(self, key: tuple[int, str, int], places: Ints) -> None:

@@ -31,7 +31,7 @@ from fusion.types import Array, Floats, Int32s, Ints
 from fusion.worth import PLAIN_RULES, Rules
 
 TEXTS_TOGETHER = 16
-"""Figures of so many texts are found before they are written, those of a column side by side."""
+"""The figures of this many texts are found before they are written, those of a column side by side."""
 
 
 @compiled
@@ -117,11 +117,11 @@ def add_products(products: Ints, figures: Int32s, ends: Ints) -> None:
 UNIT = 2.0**-18
 """About 4e-6. Sums of squares of figures up to 1 stay below 2^63 up to 10^8 texts."""
 TEXTS_AT_A_TIME = 2032
-"""Rows of figures of so many texts do not lie a multiple of 4 KB apart, in the same few places of a cache."""
+"""Rows of figures of this many texts do not lie a multiple of 4 KB apart, in the same few places of a cache."""
 BLOCKS = "blocks of "
 """The beginning of the name of a vector of block sums; then comes that of the aspect."""
 FEWEST_LABELS = (1, 2, 3, 6, 11)
-"""Texts are told apart by their number of relevant labels: 1, 2, 3 to 5, 6 to 10, 11 and more."""
+"""Classes of texts by their number of relevant labels: 1, 2, 3 to 5, 6 to 10, 11 and more."""
 
 
 def distinct_aspects(
@@ -190,7 +190,7 @@ class PairedSums:
         seed: int = 0,
         rules: Rules = PLAIN_RULES,
     ) -> None:
-        """`vectors` sign vectors over so many blocks are drawn from the seed; without blocks there is no such test."""
+        """`vectors` sign vectors over `blocks` blocks are drawn from the seed; without blocks there is no such test."""
         self.same_as = distinct_aspects(views, metrics, rules)
         self.aspects = list(dict.fromkeys(self.same_as.values()))
         self._place = {aspect: self.aspects.index(same) for aspect, same in self.same_as.items()}
@@ -317,7 +317,7 @@ class PairedSums:
         self.block_prints[a] += prints
 
     def _of_aspect(self, a: int) -> tuple[Ints, ...]:
-        """What is kept of an aspect beside its block sums."""
+        """What is kept of an aspect in addition to its block sums."""
         rows, columns = np.triu_indices(self._columns)
         products = self.products[a][:, rows, columns]
         return self.queries[a], self.sums[a], products, self.block_texts[a], self.block_prints[a]

@@ -230,13 +230,13 @@ def best_of(means: Mapping[Key, float]) -> Key:
 
 
 def winners(p_against_best: Mapping[Key, float | None], best: Key, alpha: float = 0.05) -> set[Key]:
-    """The best, and those that a test does not tell from it. Without a test, only the best."""
+    """The best, and those that are not significantly different from it. Without a test, only the best."""
     return {best} | {key for key, p in p_against_best.items() if p is not None and p >= alpha}
 
 
 @dataclass(frozen=True)
 class RankedGroups(Generic[Key]):
-    """What a critical-difference diagram shows (Demsar 2006): mean ranks, best first, and what is not told apart."""
+    """What a critical-difference diagram shows (Demsar 2006): mean ranks, best first, and groups of equals."""
 
     mean_ranks: dict[Key, float]
     groups: list[tuple[Key, ...]]
@@ -247,7 +247,7 @@ def ranked_groups(
     values: Mapping[Key, Sequence[float]], p: Mapping[tuple[Key, Key], float] | None = None, alpha: float = 0.05
 ) -> RankedGroups[Key]:
     """Mean ranks over the folds' values, and groups by the Holm-corrected tests of all pairs: those given, in either
-    order, or paired t-tests over the folds. A pair without a test is not told apart."""
+    order, or paired t-tests over the folds. A pair without a test counts as equal."""
     keys = list(values)
     table = np.array([values[key] for key in keys], dtype=np.float64)
     above, level = table > table[:, None], table == table[:, None]

@@ -46,7 +46,7 @@ def text_fingerprints(texts: Ints, labels: Ints, start: Ints, stop: Ints) -> Int
 SMALLEST_COSET = 64
 """Fewer blocks are filled up with empty ones, so that loops are worth their start."""
 VECTORS_AT_A_TIME = 256
-"""Sums of so many sign vectors are compared at a time: those of all columns stay in the processor's cache."""
+"""Sums of this many sign vectors are compared at a time: those of all columns stay in the processor's cache."""
 
 
 def blocks_of(keys: Ints, blocks: int) -> Ints:

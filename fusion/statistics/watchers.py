@@ -20,7 +20,7 @@ from fusion.statistics.significance import ManyPaired, paired_t_of_many_sums
 from fusion.types import Array, Floats, Ints
 
 FEWEST_WORDS = (0, 21, 51, 101, 201, 501, 1001)
-"""Texts are told apart by their number of words: up to 20, 21 to 50, and so on, 1,001 and more."""
+"""Classes of texts by their number of words: up to 20, 21 to 50, and so on, 1,001 and more."""
 UNKNOWN = -1
 """The band of a text whose length is not known."""
 

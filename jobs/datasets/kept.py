@@ -173,7 +173,7 @@ LOWEST, NUMBERS = -(2**63), 2**64
 
 
 def _limited(texts: Texts, limit: int | None, count: int) -> Kept:
-    """At most so many texts: those with the smallest hashes."""
+    """At most `limit` texts: those with the smallest hashes."""
     if limit is None or limit >= count:
         return texts.kept
     # Hashes are spread evenly, so the texts below this bound are a few more than the limit, and hardly ever fewer.

@@ -34,7 +34,7 @@ def detail_tables(
     evaluation: EvaluationPlan,
     frequencies: Frequencies,
 ) -> dict[str, pa.Table]:
-    """All tables beside the metrics, by name."""
+    """All tables next to the metrics, by name."""
     with ThreadPoolExecutor(1) as pool:
         # Compiled code, which runs on other cores while this thread makes the tables that do not wait for it.
         signs = pool.submit(sums.draw_signs)

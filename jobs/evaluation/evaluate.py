@@ -335,7 +335,7 @@ def _unseen_pairs(coverage: Coverage, evaluation: EvaluationPlan) -> dict[str, i
 
 
 class _Counted(NamedTuple):
-    """What was counted over all folds beside the hits."""
+    """What was counted over all folds in addition to the hits."""
 
     coverage: Coverage
     sums: PairedSums
@@ -364,7 +364,7 @@ def _tables(
     frequencies: Frequencies,
     tables: InputTables[Any],
 ) -> dict[str, pa.Table]:
-    """The tables beside the metrics."""
+    """The tables next to the metrics."""
     with ThreadPoolExecutor(1) as pool:
         # Names and excerpts are looked up among the inputs while another thread makes the tables that need none.
         others = pool.submit(detail_tables, *counted, metrics, evaluation, frequencies)

@@ -100,7 +100,7 @@ ONE_LIST = ("trec", "ranx")
 
 
 def views_of(format_name: str, chosen: Names, views: tuple[str, ...]) -> tuple[str, ...]:
-    """The label groups that are written: those chosen, as far as a format can hold them beside each other."""
+    """The label groups that are written: those chosen, as far as a format can hold several."""
     if format_name not in ONE_LIST or len(views) == 1:
         return views
     if chosen != "auto":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREPARE, EVALUATE, REPORT = "prepare", "evaluate", "report"
-"""The steps beside the retrievers, each of which is a step of its own."""
+"""The steps other than the retrievers, each of which is a step of its own."""
 MEANING = {
     PREPARE: "read the dataset and divide it into folds",
     EVALUATE: "fuse the candidates in every way of the grid and evaluate",

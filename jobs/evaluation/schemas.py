@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 RUN_FILE = "run.json"
-"""What made the results beside the configuration: the version, and the counts."""
+"""What made the results, next to the configuration: the version, and the counts."""
 MODEL_FILE = "model.json"
 """The fusion that `tune` chose over all folds, for `fuse --model`."""
 QUERY_METRICS = "query_metrics.parquet"
@@ -218,7 +218,7 @@ ADDITIONS_SCHEMA = pa.schema(
         ("p_randomization", pa.float64()),
     ]
 )
-"""What a retriever adds to `others`: the cell over all of them beside the cell over the others (if that is one, its own
+"""What a retriever adds to `others`: the cell over all of them and the cell over the others (if that is one, its own
 list), both as means over the folds; the tests are over texts."""
 CHOICES_SCHEMA = pa.schema(
     [
@@ -254,7 +254,7 @@ LEARNING_CURVE_SCHEMA = pa.schema(
         ("baseline", pa.float64()),
     ]
 )
-"""The objective on a fold's test texts after choosing or learning on so many of its validation texts. `baseline`: of
+"""The objective on a fold's test texts by the number of its validation texts that choices were made on. `baseline`: of
 the fixed cell that was chosen on all of them."""
 DETAILS = {
     "comparisons": COMPARISONS_SCHEMA,
@@ -272,7 +272,7 @@ DETAILS = {
     "choices": CHOICES_SCHEMA,
     "learning_curve": LEARNING_CURVE_SCHEMA,
 }
-"""The tables beside the metrics, by name."""
+"""The tables next to the metrics, by name."""
 NOT_AS_CSV = ("block_sums", "block_texts")
 """Tables that no person reads."""
 

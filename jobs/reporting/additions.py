@@ -41,7 +41,7 @@ def additions_table(dataset: DatasetReport) -> Table:
     cells = dict.fromkeys(cell_name(one.to_most.cell) for one in dataset.additions)
     return Table(
         "additions",
-        f"{dataset.name}. {joined(list(cells))} over all retrievers beside the same without one of them, in percent; "
+        f"{dataset.name}. {joined(list(cells))} over all retrievers and without one of them, in percent; "
         "what the one adds, in points, with its 95% interval over the texts. p is Holm-corrected over the retrievers. "
         "Least and most: over every subset of the others that was evaluated.",
         [(name,) for name in (*heads, "verdict", "least, added to", "most, added to")],

@@ -134,7 +134,7 @@ def _losing(standing: Standing) -> list[str]:
 
 
 def winners_table(dataset: DatasetReport) -> Table | None:
-    """The recommended cell beside the winner in each aspect."""
+    """The recommended cell next to the winner of each aspect."""
     recommendation = dataset.recommendation
     if recommendation is None:
         return None
@@ -171,7 +171,7 @@ def standing_line(standing: Standing) -> str:
 
 def tie_line(dataset: DatasetReport, standing: Standing) -> str:
     """How the recommended cell stands among the others, and which test says so. The mean ranks are tested over texts,
-    so what that test says stands beside a test over folds."""
+    so a test over folds comes with what that test says."""
     if not standing.value.bold:
         return f"{_tied(standing)}, of {standing.cells} cells"
     several = f" ({standing.results} distinct results)" if standing.results < standing.cells else ""
@@ -217,8 +217,8 @@ def how_to_read(report: Report) -> dict[str, str]:
         "so; with one fold the texts decide. Gains stand with their 95% interval over the texts, which, unlike p "
         "over texts, is not corrected for the number of comparisons. Where only some of these find a difference, "
         "the verdict says that tests disagree, and which.",
-        "Bold": f"{decides} Beside it stand the {others}. The test weighs a distance by how much it varies: a lower "
-        "figure that varies may be bold where a higher one is not.",
+        "Bold": f"{decides} The tables also show the {others}. The test weighs a distance by how much it varies: a "
+        "lower figure that varies may be bold where a higher one is not.",
         "Figures": "In percent: mean and, in brackets, standard deviation over the folds.",
         "Label groups": "Head labels are the most frequent ones, tail labels all the others; each group is ranked and "
         "measured on its own. All labels are fused as one list.",

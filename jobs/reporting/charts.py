@@ -354,7 +354,7 @@ def _additions(dataset: DatasetReport, group: str, contributions: list[Contribut
 
 
 def _agreement(dataset: DatasetReport, agreement: Agreement, aspects: list[Aspect]) -> Figure:
-    """What each retriever finds, with others and alone; and the best fusions beside what any could reach."""
+    """What each retriever finds, with others and alone; and the best fusions with what any could reach."""
     ceilings = [aspect for aspect in aspects if aspect in agreement.ceiling and _best(dataset, aspect)]
     retrievers = list(agreement.found)
     names = [*map(visible, retrievers)]

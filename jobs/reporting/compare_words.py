@@ -128,7 +128,7 @@ def _verdict(change: Change) -> str:
 
 
 def _verb(word: str, number: int) -> str:
-    """So many rose; are the same."""
+    """How many rose, fell and stayed the same."""
     return word if word in ("rose", "fell") else f"{'is' if number == 1 else 'are'} {word}"
 
 
@@ -259,7 +259,7 @@ def run_lines(side: Side) -> str:
 
 
 def comparison(compared: SideBySide, shown: int | None = None) -> list[Section]:
-    """All that there is to say, by section. `shown`: so many fusions of each label group, the others folded."""
+    """All that there is to say, by section. `shown`: how many fusions of each label group are not folded away."""
     groups = compared_groups(compared)
     sides = compared.before, compared.after
     return [

@@ -12,7 +12,7 @@ from jobs.reporting.model import Comparison, Value, Verdict
 
 @dataclass(frozen=True)
 class Addition:
-    """A cell over some retrievers beside the same cell without one of them, or beside the one that is left."""
+    """A cell over some retrievers, compared with the same cell without one of them, or with the one that is left."""
 
     aspect: Aspect
     cell: Cell
@@ -79,7 +79,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Tested:
-    """A strategy beside another cell, over all test texts; p-values are Holm-corrected over the label group."""
+    """A strategy against another cell, over all test texts; p-values are Holm-corrected over the label group."""
 
     cell: Cell
     against: Cell
@@ -102,7 +102,7 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Optimism:
-    """The objective of the fixed cell that is best on the test texts, beside that of the one that the validation texts
+    """The objective of the fixed cell that is best on the test texts, next to that of the one that the validation texts
     chose: what the first promises too much."""
 
     best: str
@@ -115,7 +115,7 @@ class Optimism:
 
 
 class CurvePoint(NamedTuple):
-    """A strategy's gain over the fixed cell that was chosen on all validation texts, with so many of these texts: the
+    """A strategy's gain over the fixed cell that was chosen on all validation texts, by the number of these texts: the
     mean over the folds, and their ends."""
 
     texts: int

@@ -120,7 +120,7 @@ SLICE_TABLES: tuple[By, ...] = ("frequency", *OF_TEXTS)
 
 
 def slice_table(dataset: DatasetReport, standing: Standing, by: By) -> Table | None:
-    """The recommended cell beside each single retriever, from the rarest labels or the smallest texts on."""
+    """The recommended cell against each single retriever, from the rarest labels or the smallest texts on."""
     kinds = ("unseen", "frequency") if by == "frequency" else (by,)
     slices = [part for part in standing.slices if part.by in kinds]
     if not slices:
@@ -148,7 +148,7 @@ def slice_table(dataset: DatasetReport, standing: Standing, by: By) -> Table | N
     title = "label frequency" if frequency else f"number of {counted} per text"
     return Table(
         f"{by.replace(' ', '-')}-{standing.aspect.label_group}",
-        f"{dataset.name}, {group}: {cell_name(standing.cell)} beside each retriever by {title}; {what}, in percent.",
+        f"{dataset.name}, {group}: {cell_name(standing.cell)} against each retriever by {title}; {what}, in percent.",
         [(name,) for name in header],
         "r" * len(first) + "lrrr" + ("rr" if frequency else "r") + "l",
         [lines],

@@ -87,7 +87,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Gain:
-    """The best cell of an aspect beside the best single retriever."""
+    """The best cell of an aspect and the best single retriever."""
 
     aspect: Aspect
     singles: dict[str, Value]
@@ -144,7 +144,7 @@ OF_TEXTS: tuple[By, ...] = ("text labels", "text words")
 
 @dataclass(frozen=True)
 class Slice:
-    """Some of the pairs (text, label), or some of the texts, in which a cell is beside a single retriever."""
+    """Some of the pairs (text, label), or some of the texts, in which a cell is compared with a single retriever."""
 
     by: By
     low: int

@@ -54,7 +54,7 @@ class _Rows:
 
 
 def page(report: Report, beside: Sequence[tuple[str, str]] = ()) -> str:
-    """The page: data, style and script inside. Pages beside it, by name, are linked at the top."""
+    """The page: data, style and script inside. Pages next to it, by name, are linked at the top."""
     script = "\n".join(asset(name) for name in _SCRIPTS)
     names = report.title, report.heading, report.version
     for left_out in range(LEVELS):

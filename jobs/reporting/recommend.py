@@ -105,7 +105,7 @@ def _one(bands: Sequence[Band]) -> Band:
 def frequency_slices(
     bands: Sequence[Band], cell: Cell, singles: Sequence[str], k: int, alpha: float, by: By = "frequency"
 ) -> list[Slice]:
-    """A cell beside each single retriever, band by band."""
+    """A cell against each single retriever, band by band."""
     slices = []
     for single in singles:
         corrected = corrected_band_p(bands, cell, single, k)
@@ -141,7 +141,7 @@ def corrected_band_p(bands: Sequence[Band], cell: Cell, single: str, k: int) -> 
 def text_slices(
     sizes: Sequence[Mapping[str, Any]], aspect: Aspect, cell: Cell, alpha: float, by: By = "text labels"
 ) -> list[Slice]:
-    """A cell beside each single retriever, by the number of relevant labels or of words of the texts."""
+    """A cell against each single retriever, by the number of relevant labels or of words of the texts."""
     rows = [
         row
         for row in sizes
@@ -268,7 +268,7 @@ def _slices(
     sizes: Mapping[By, Sequence[Mapping[str, Any]]],
     alpha: float,
 ) -> tuple[Slice, ...]:
-    """A cell beside each single retriever, by label frequency and by the size of the texts."""
+    """A cell against each single retriever, by label frequency and by the size of the texts."""
     slices: list[Slice] = []
     for by, bands in of_bands.items():
         if bands:

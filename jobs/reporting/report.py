@@ -61,7 +61,7 @@ def _beside(results: str) -> OutputSettings:
 
 def place(config: Config) -> OutputSettings:
     """The report belongs to the results it shows: it goes into their folder, and replaces only its own earlier self.
-    Results that lie beside the stages have theirs there, too; one of several results must not replace another."""
+    Results in the work folder have theirs there, too; one of several results must not replace another."""
     work = Workspace.of(config)
     results = [path.rstrip("/") for path in config.report.results or [work.results]]
     if len(results) > 1:
@@ -88,7 +88,7 @@ def assembled(config: Config) -> Report:
 
 
 def write(report: Report, folder: ResultFolder, with_charts: bool, beside: Sequence[tuple[str, str]] = ()) -> None:
-    """The page, with links to pages beside it, the charts and the tables."""
+    """The page, with links to pages next to it, the charts and the tables."""
     folder.write_text(PAGE, page(report, beside))
     paths: dict[str, str] = {}
     for name, chart in charts.charts(report) if with_charts else ():

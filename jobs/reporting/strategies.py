@@ -133,7 +133,7 @@ def _pair_line(group: GroupStrategies, test: Tested) -> list[Entry]:
 
 
 def optimism_lines(dataset: DatasetReport) -> list[str]:
-    """How much too much the best cell on the test texts promises, beside what the choice on validation texts gives."""
+    """How much more the best cell on the test texts promises than the choice on validation texts gives."""
     lines = []
     for group in dataset.strategies:
         found = group.optimism

@@ -33,7 +33,7 @@ from jobs.reporting.model import FALLEN, NightBanner, Row, Value, group_order
 from jobs.reporting.parts import BEST, Entry, Table
 
 WIDEST = 12
-"""Aspects that fit beside each other on a page."""
+"""Aspects that fit side by side on a page."""
 
 
 def fall_table(night: NightBanner) -> Table | None:
@@ -251,7 +251,7 @@ def agreement_table(dataset: DatasetReport) -> Table:
 
 
 def paper_tables(dataset: DatasetReport) -> Iterator[Table]:
-    """The paper's figures beside ours, one table per label group."""
+    """The paper's figures next to ours, one table per label group."""
     paper = dataset.paper
     if paper is None:
         return

@@ -261,7 +261,7 @@ class Progress:
         return self.text(self._reported - self._begin, time.monotonic() - self._reported)
 
     def text(self, seconds: float, since: float = 0.0) -> str:
-        """The line where what is done took so many seconds, and was reported so many seconds ago."""
+        """The line after `seconds` of reported work, `since` seconds after the last report."""
         line = f"{self._name}: {self._done:,} of {self._total:,} {self._unit}"
         remaining = self._total - self._done
         if not remaining:

@@ -160,7 +160,7 @@ def requirement_name(requirement: str) -> str:
 
 
 def packages(versions: dict[str, str | None]) -> Finding:
-    """What this project always needs; `versions` are those of the packages beside pyspark."""
+    """What this project always needs; `versions` are those of the packages other than pyspark."""
     if not versions:
         text = f"{PACKAGE} is not installed, only its code was found"
         return Finding("warning", "packages", text, f"pip install {PACKAGE}")

@@ -1,6 +1,6 @@
 """Folders that have versions: each is written under a name of its own, never changed, and made current by one put.
 
-A version is complete when its marker is there, which is put last. A small object beside the versions, the pointer,
+A version is complete when its marker is there, which is put last. A small object next to the versions, the pointer,
 names the current one. So a reader sees a whole version or none, on storage that cannot rename folders as on a disk, and
 what a killed writer leaves has no marker. docs/storage.md describes the whole protocol.
 
