@@ -148,8 +148,8 @@ def _sorted(lists: ListArrays, rows: Rows) -> tuple[ListArrays, Array, Floats] |
     used."""
     layout, offset = rows.layout, lists.offset
     group = layout.groups.lookup(lists.decode(lists.label)) if layout.groups else np.empty(0, np.int8)
-    known = layout.groups.names if layout.groups else ()
-    stated = np.array([known.index(slot) if slot in known else -1 for slot in layout.slots], np.int8)
+    names = layout.groups.names if layout.groups else ()
+    stated = np.array([names.index(slot) if slot in names else -1 for slot in layout.slots], np.int8)
     divided = (lists.code >= 0) & (lists.code < layout.whole)
     expected = np.where(divided, stated[lists.code % len(layout.slots)], np.int8(-1))
     grade, score = _grades_apart(lists.score, rows, offset)
@@ -181,10 +181,10 @@ def _without_low_grades(
     """Without judged labels of low grades, and without grades where nothing depends on them."""
     lowest = layout.form.lowest
     if lowest is not None:
-        kept = ~(np.repeat(is_judgement(lists.code), np.diff(lists.offset)) & is_low(grade, lowest))
-        if not kept.all():
-            lists = lists.entries(kept, np.append(0, np.cumsum(kept))[lists.offset])
-            group, grade = group[kept] if len(group) else group, grade[kept]
+        mask = ~(np.repeat(is_judgement(lists.code), np.diff(lists.offset)) & is_low(grade, lowest))
+        if not mask.all():
+            lists = lists.entries(mask, np.append(0, np.cumsum(mask))[lists.offset])
+            group, grade = group[mask] if len(group) else group, grade[mask]
     return lists, group, grade if layout.relevant_from is not None else np.empty(0)
 
 
@@ -232,11 +232,11 @@ def _relevant(judged: Judged, relevant_from: float | None) -> tuple[Relevant, Ar
     (start, stop, label), group, grade = judged
     size = stop - start
     entry = np.repeat(stop - np.cumsum(size), size) + np.arange(size.sum())
-    chosen = grade[entry] >= relevant_from
-    ends = np.append(0, np.cumsum(chosen))[np.cumsum(size)]
+    is_relevant = grade[entry] >= relevant_from
+    ends = np.append(0, np.cumsum(is_relevant))[np.cumsum(size)]
     starts = np.append(0, ends[:-1])
-    kept = entry[chosen]
-    return Relevant(starts, ends, label[kept]), group[kept] if len(group) else group
+    entries = entry[is_relevant]
+    return Relevant(starts, ends, label[entries]), group[entries] if len(group) else group
 
 
 def list_rows(batch: Batch, layout: Layout, texts: Ints) -> pa.Table:
@@ -281,11 +281,11 @@ def first_ids(text: pa.DataType, most: int) -> Step:
     schema = pa.schema([("text_id", text)])
 
     def run(batches: Batches) -> Batches:
-        found = pa.array([], text)
+        first_ids = pa.array([], text)
         for batch in batches:
-            if len(found) < most:
-                found = pa.concat_arrays([found, batch["text_id"].cast(text).drop_null()]).unique()[:most]
-        yield pa.RecordBatch.from_arrays([found], schema=schema)
+            if len(first_ids) < most:
+                first_ids = pa.concat_arrays([first_ids, batch["text_id"].cast(text).drop_null()]).unique()[:most]
+        yield pa.RecordBatch.from_arrays([first_ids], schema=schema)
 
     return Step(run, schema, adds_up=True)
 

@@ -75,7 +75,7 @@ def evaluate(
         settings: dotted settings over it, such as `{"evaluate.seed": 1}`.
         spark: the session to use. Without one, small data needs none, and for large data one is made.
     """
-    chosen = {
+    arguments = {
         "evaluate.metrics": metrics,
         "grid.normalizations": normalizations,
         "grid.fusions": fusions,
@@ -85,7 +85,7 @@ def evaluate(
         "evaluate.per_query": per_query,
         "dataset": dataset,
     }
-    resolved = _configured(config, settings, chosen)
+    resolved = _configured(config, settings, arguments)
     sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
     return _evaluated(spark, resolved, sources)
 
@@ -114,10 +114,10 @@ def _sources_of(config: Config, judgements: Any, runs: Any, label_groups: Any, f
 
 
 def _configured(
-    config: Config | str | None, settings: Mapping[str, Any] | None, chosen: Mapping[str, Any] | None = None
+    config: Config | str | None, settings: Mapping[str, Any] | None, arguments: Mapping[str, Any] | None = None
 ) -> Config:
-    """A configuration with what was chosen, where it was not left open, and then settings laid over it."""
-    over = {name: value for name, value in (chosen or {}).items() if value is not None} | dict(settings or {})
+    """A configuration with the arguments that were given, and then settings, laid over it."""
+    over = {name: value for name, value in (arguments or {}).items() if value is not None} | dict(settings or {})
     return with_settings(config, over) if isinstance(config, Config) else load_config(config, over)
 
 
@@ -151,14 +151,14 @@ def fuse(
     from jobs.evaluation import fuse as job
 
     names = [cells] if isinstance(cells, str) else list(cells)
-    chosen = {
+    arguments = {
         "grid.cells": names,
         "fuse.top": top,
         "fuse.label_groups": [ALL],
         "grid.engine": engine,
         "fuse.model": model,
     }
-    resolved = _configured(config, settings, chosen)
+    resolved = _configured(config, settings, arguments)
     sources = _sources_of(resolved, None, runs, "auto", None, training)
     fused = job.fused_rows(spark, resolved, sources)
     first = next(iter(runs.values())) if isinstance(runs, Mapping) else runs
@@ -261,7 +261,7 @@ def explain(
     """
     from jobs.evaluation import explain as job
 
-    chosen = {
+    arguments = {
         "explain.text": str(text),
         "explain.cell": cell,
         "explain.model": model,
@@ -270,7 +270,7 @@ def explain(
         "grid.scope": scope,
         "grid.engine": engine,
     }
-    resolved = _configured(config, settings, chosen)
+    resolved = _configured(config, settings, arguments)
     sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
     return Explanation(job.run(spark, resolved, sources), resolved.explain.rows)
 
@@ -311,14 +311,14 @@ def tune(
     """
     from jobs.tuning import tune as job
 
-    chosen = {
+    arguments = {
         "tune.strategies": strategies,
         "tune.objective": objective,
         "evaluate.metrics": metrics,
         "grid.engine": engine,
         "dataset": dataset,
     }
-    resolved = _configured(config, settings, chosen)
+    resolved = _configured(config, settings, arguments)
     sources = _sources_of(resolved, judgements, runs, label_groups, folds, training)
     return Tuned(job.compute(spark, resolved, sources), resolved)
 
@@ -369,12 +369,12 @@ def report(
     """
     from jobs.reporting import report as job
 
-    chosen: Settings = {"report.results": results}
+    arguments: Settings = {"report.results": results}
     if compare is not None:
         if not isinstance(results, str):
             raise ConfigError(f"only one folder of results can be compared with another, not {len(results)}")
-        chosen = {"report.compare": [compare, results]}
-    return job.run(_configured(None, settings, {**chosen, "output.path": output}))
+        arguments = {"report.compare": [compare, results]}
+    return job.run(_configured(None, settings, {**arguments, "output.path": output}))
 
 
 def nightly(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Night:

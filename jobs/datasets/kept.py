@@ -163,9 +163,9 @@ def _reading_line(counts: Mapping[str, int], settings: PrepareSettings) -> str:
         "texts_without_labels": "without labels (left out)",
         "duplicate_texts": f"repeat another text ({'left out' if settings.duplicates == 'drop' else kept})",
     }
-    known = "".join(f"; {counts[name]:,} {words}" for name, words in notes.items() if counts[name])
+    noted = "".join(f"; {counts[name]:,} {words}" for name, words in notes.items() if counts[name])
     limit = f"; at most {settings.limit:,} are used (prepare.limit)" if settings.limit is not None else ""
-    return f"prepare: {counts['texts_read']:,} texts read{known}{limit}"
+    return f"prepare: {counts['texts_read']:,} texts read{noted}{limit}"
 
 
 LOWEST, NUMBERS = -(2**63), 2**64
@@ -177,12 +177,12 @@ def _limited(texts: Texts, limit: int | None, count: int) -> Kept:
     if limit is None or limit >= count:
         return texts.kept
     # Hashes are spread evenly, so the texts below this bound are a few more than the limit, and hardly ever fewer.
-    wanted = limit + 6 * math.sqrt(limit) + 10
+    target = limit + 6 * math.sqrt(limit) + 10
     while True:
-        below = min(LOWEST + int(wanted / count * NUMBERS), -LOWEST - 1)
+        below = min(LOWEST + int(target / count * NUMBERS), -LOWEST - 1)
         rows = texts.engine.map(texts.rows(), smallest_step(texts.kept, below))
-        found = texts.engine.collect(rows).sort_by([("hash", "ascending"), ("text_id", "ascending")])
-        if len(found) >= limit:
-            last = found.slice(limit - 1, 1).to_pylist()[0]
+        smallest = texts.engine.collect(rows).sort_by([("hash", "ascending"), ("text_id", "ascending")])
+        if len(smallest) >= limit:
+            last = smallest.slice(limit - 1, 1).to_pylist()[0]
             return replace(texts.kept, limit=(last["hash"], last["text_id"]))
-        wanted *= 2
+        target *= 2

@@ -40,9 +40,9 @@ def comparisons(sums: PairedSums, metrics: pa.Table, evaluation: EvaluationPlan)
     def groups() -> Iterator[dict[str, Any]]:
         for aspect, cells in tested.items():
             fused = {cell: _mean(folds) for cell, folds in cells.items() if cell.normalization != SINGLE}
-            others = [best_of(fused), *(cell for cell in cells if cell.normalization == SINGLE)]
-            chosen = [(cell, other) for other, cell in product(others, cells) if cell != other]
-            yield _compared(sums, evaluation, aspect, chosen)
+            references = [best_of(fused), *(cell for cell in cells if cell.normalization == SINGLE)]
+            cell_pairs = [(cell, other) for other, cell in product(references, cells) if cell != other]
+            yield _compared(sums, evaluation, aspect, cell_pairs)
 
     return table_of_groups(groups(), COMPARISONS_SCHEMA)
 
@@ -56,8 +56,8 @@ def pairs(sums: PairedSums, evaluation: EvaluationPlan) -> pa.Table:
     cell_of: dict[int, Cell] = {}
     for cell, column in evaluation.columns.items():
         cell_of.setdefault(column, cell)
-    chosen = list(combinations(cell_of.values(), 2))
-    groups = (_compared(sums, evaluation, aspect, chosen) for aspect in _aspects_of_all(evaluation))
+    cell_pairs = list(combinations(cell_of.values(), 2))
+    groups = (_compared(sums, evaluation, aspect, cell_pairs) for aspect in _aspects_of_all(evaluation))
     return table_of_groups(groups, PAIRS_SCHEMA)
 
 
@@ -120,17 +120,17 @@ def _aspects_of_all(evaluation: EvaluationPlan) -> list[Aspect]:
 
 
 def _compared(
-    sums: PairedSums, evaluation: EvaluationPlan, aspect: Aspect, chosen: Sequence[tuple[Cell, Cell]]
+    sums: PairedSums, evaluation: EvaluationPlan, aspect: Aspect, cell_pairs: Sequence[tuple[Cell, Cell]]
 ) -> dict[str, Any]:
     """A row for every two cells."""
-    i, j = (np.array([evaluation.columns[cells[n]] for cells in chosen], np.int64) for n in (0, 1))
+    i, j = (np.array([evaluation.columns[cells[n]] for cells in cell_pairs], np.int64) for n in (0, 1))
     return {
         **_described(aspect),
         **_tested(sums.compare_many(aspect, i, j)),
-        "normalization": [cell.normalization for cell, _ in chosen],
-        "fusion": [cell.fusion for cell, _ in chosen],
-        "against_normalization": [other.normalization for _, other in chosen],
-        "against_fusion": [other.fusion for _, other in chosen],
+        "normalization": [cell.normalization for cell, _ in cell_pairs],
+        "fusion": [cell.fusion for cell, _ in cell_pairs],
+        "against_normalization": [other.normalization for _, other in cell_pairs],
+        "against_fusion": [other.fusion for _, other in cell_pairs],
         "p_randomization": sums.randomization(aspect, i, j),
     }
 

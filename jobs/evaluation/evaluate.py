@@ -110,11 +110,11 @@ def learned_of(
 
 def _check_folds(tables: InputTables[Any], learned: dict[str, Learned]) -> None:
     """Refuse folds in which nothing could be learned."""
-    known = {fold for of_view in learned.values() for fold in of_view.by_fold}
-    if ANY_FOLD in known:
+    folds = {fold for of_view in learned.values() for fold in of_view.by_fold}
+    if ANY_FOLD in folds:
         return
-    missing = sorted(folds_with(tables, TEST) - known)
-    if missing or not known:
+    missing = sorted(folds_with(tables, TEST) - folds)
+    if missing or not folds:
         where = f" in fold {', '.join(map(str, missing))}" if missing else ""
         source = source_name(tables.sources.folds, "folds")
         raise InputError(
@@ -188,8 +188,8 @@ def plan_evaluation(
     """Everything that the workers must know to count."""
     settings, layout = config.evaluate, lists.layout.of_read
     _check_names(layout.retrievers)
-    chosen = config.grid.grid(layout.retrievers)
-    grid = Grid(chosen.cells, layout.retrievers, chosen.policies, strategies=tuning.strategies)
+    fixed = config.grid.grid(layout.retrievers)
+    grid = Grid(fixed.cells, layout.retrievers, fixed.policies, strategies=tuning.strategies)
     views = chosen_views(settings.label_groups, layout.views)
     learned = learned_of(tables, config, grid, layout, views)
     propensities = training_propensities(tables, settings)
@@ -288,11 +288,11 @@ def chosen_views(names: Names, available: tuple[str, ...]) -> tuple[str, ...]:
     """The label groups to look at; `auto` stands for all of them."""
     if names == "auto":
         return available
-    wanted = names.split(",") if isinstance(names, str) else names
-    for name in wanted:
+    asked_for = names.split(",") if isinstance(names, str) else names
+    for name in asked_for:
         if name not in available:
             raise unknown_name("label group", name, available)
-    return tuple(name for name in available if name in wanted)
+    return tuple(name for name in available if name in asked_for)
 
 
 def _warn_of_useless_runs(metrics: pa.Table) -> None:
@@ -367,12 +367,12 @@ def _tables(
     """The tables next to the metrics."""
     with ThreadPoolExecutor(1) as pool:
         # Names and excerpts are looked up among the inputs while another thread makes the tables that need none.
-        others = pool.submit(detail_tables, *counted, metrics, evaluation, frequencies)
+        without_names = pool.submit(detail_tables, *counted, metrics, evaluation, frequencies)
         labels = label_changes(counted.coverage, metrics, evaluation, frequencies, tables)
         looked_up = {"labels": labels}
-        for kept in map(from_bytes, _part(packed, EXAMPLES)):
-            looked_up["examples"] = example_table(kept, metrics, evaluation, tables)
-        return {**others.result(), **looked_up}
+        for texts in map(from_bytes, _part(packed, EXAMPLES)):
+            looked_up["examples"] = example_table(texts, metrics, evaluation, tables)
+        return {**without_names.result(), **looked_up}
 
 
 def _part(packed: pa.Table, part: str) -> list[bytes]:

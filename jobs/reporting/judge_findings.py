@@ -122,33 +122,36 @@ def _tests(
     alpha: float,
 ) -> tuple[Tested, ...]:
     """Every two strategies, and each against the best retriever."""
-    wanted = [(cell, other) for i, cell in enumerate(cells) for other in cells[:i]]
-    wanted += [(cell, single) for cell in cells] if single else []
-    found = {pair: compared for pair in wanted if (compared := _between(pairs.get(aspect, {}), *pair)) is not None}
+    tested_pairs = [(cell, other) for i, cell in enumerate(cells) for other in cells[:i]]
+    tested_pairs += [(cell, single) for cell in cells] if single else []
+    comparisons = {
+        pair: compared for pair in tested_pairs if (compared := _between(pairs.get(aspect, {}), *pair)) is not None
+    }
     folds = {cell: len(value.folds) for cell, value in values[aspect].items()}
     return tuple(
         Tested(*pair, compared, verdict_of(compared, folds[pair[0]], test, alpha))
-        for pair, compared in corrected(found).items()
+        for pair, compared in corrected(comparisons).items()
     )
 
 
 def _between(pairs: Mapping[tuple[Cell, Cell], Comparison], one: Cell, other: Cell) -> Comparison | None:
     """One cell less another; the pair may stand there the other way round. Results that are the same in every text are
     not significantly different by any test."""
-    found = pairs.get((one, other))
-    if found is None and (other, one) in pairs:
-        found = _reversed(pairs[other, one])
-    if found is None:
+    comparison = pairs.get((one, other))
+    if comparison is None and (other, one) in pairs:
+        comparison = _reversed(pairs[other, one])
+    if comparison is None:
         return None
     folds, queries, signs = (
-        1.0 if p is not None and math.isnan(p) else p for p in (found.p_folds, found.p_queries, found.p_randomization)
+        1.0 if p is not None and math.isnan(p) else p
+        for p in (comparison.p_folds, comparison.p_queries, comparison.p_randomization)
     )
-    return replace(found, p_folds=folds, p_queries=queries, p_randomization=signs)
+    return replace(comparison, p_folds=folds, p_queries=queries, p_randomization=signs)
 
 
-def _reversed(found: Comparison) -> Comparison:
-    low, high, effect = (None if end is None else -end for end in (found.high, found.low, found.effect))
-    return replace(found, difference=-found.difference, low=low, high=high, effect=effect)
+def _reversed(comparison: Comparison) -> Comparison:
+    low, high, effect = (None if end is None else -end for end in (comparison.high, comparison.low, comparison.effect))
+    return replace(comparison, difference=-comparison.difference, low=low, high=high, effect=effect)
 
 
 def _optimism(choices: Sequence[Mapping[str, Any]]) -> Optimism | None:
@@ -191,26 +194,28 @@ def read_additions(
 ) -> tuple[Contribution, ...]:
     """The rows of the table `additions`, for one cell and the decisive aspect of each label group. `folds`: the figures
     of every cell, fold by fold."""
-    found: dict[Aspect, list[Addition]] = defaultdict(list)
+    by_aspect: dict[Aspect, list[Addition]] = defaultdict(list)
     for row in rows:
-        found[Aspect(row["label_group"], row["metric"], row["k"])].append(_addition(row))
+        by_aspect[Aspect(row["label_group"], row["metric"], row["k"])].append(_addition(row))
     contributions: list[Contribution] = []
-    for group in sorted({aspect.label_group for aspect in found}, key=lambda name: (name != ALL, group_order(name))):
-        aspect = decisive_aspect(aspect for aspect in found if aspect.label_group == group)
-        cell = _shown_cell(found[aspect], recommended)
-        of_cell = [addition for addition in found[aspect] if addition.cell == cell]
+    for group in sorted(
+        {aspect.label_group for aspect in by_aspect}, key=lambda name: (name != ALL, group_order(name))
+    ):
+        aspect = decisive_aspect(aspect for aspect in by_aspect if aspect.label_group == group)
+        cell = _shown_cell(by_aspect[aspect], recommended)
+        of_cell = [addition for addition in by_aspect[aspect] if addition.cell == cell]
         contributions += _contributions(of_cell, folds.get(aspect, {}), test, alpha)
     return tuple(contributions)
 
 
 def _addition(row: Mapping[str, Any]) -> Addition:
-    others = [unquoted(row["others"])] if len(split(row["others"], "+")) == 1 else parse_subset(row["others"])
+    retrievers = [unquoted(row["others"])] if len(split(row["others"], "+")) == 1 else parse_subset(row["others"])
     tests = {"p_queries": row["p"], "p_randomization": row["p_randomization"], "texts": row["queries"]}
     return Addition(
         aspect=Aspect(row["label_group"], row["metric"], row["k"]),
         cell=Cell(row["normalization"], row["fusion"]),
         retriever=row["retriever"],
-        others=tuple(others),
+        others=tuple(retrievers),
         value=row["value"],
         without=row["others_value"],
         comparison=Comparison(row["difference"], row["low"], row["high"], **tests),
@@ -236,13 +241,13 @@ def _contributions(
         by_retriever[addition.retriever].append(addition)
     to_most = {name: max(mine, key=lambda one: len(one.others)) for name, mine in by_retriever.items()}
     compared = corrected({name: one.comparison for name, one in to_most.items()})
-    found = []
+    contributions = []
     for name, addition in to_most.items():
         differences = _by_fold(addition, folds)
         comparison = replace(compared[name], p_folds=paired_t(differences).p if len(differences) > 1 else None)
         verdict = verdict_of(comparison, max(len(differences), 1), test, alpha)
-        found.append(Contribution(replace(addition, comparison=comparison), verdict, tuple(by_retriever[name])))
-    return found
+        contributions.append(Contribution(replace(addition, comparison=comparison), verdict, tuple(by_retriever[name])))
+    return contributions
 
 
 def _by_fold(addition: Addition, folds: Mapping[Cell, Mapping[int, float]]) -> list[float]:

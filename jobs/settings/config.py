@@ -146,16 +146,18 @@ def _check_bounds(config: Config) -> None:
 
 def _check_watched_groups(config: Config) -> None:
     """Refuse label groups that a dataset cannot have; those of a table are known when it is read."""
-    known: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
     if config.prepare.format is not None:
-        known = (TAIL, HEAD, ALL)
+        groups = (TAIL, HEAD, ALL)
     elif config.inputs.candidates is not None:
-        known = {"auto": (TAIL, HEAD, ALL), "pareto": (TAIL, HEAD, ALL), "none": (ALL,)}.get(config.inputs.label_groups)
+        groups = {"auto": (TAIL, HEAD, ALL), "pareto": (TAIL, HEAD, ALL), "none": (ALL,)}.get(
+            config.inputs.label_groups
+        )
     if config.evaluate.label_groups != "auto":
         evaluated = config.evaluate.label_groups
-        known = tuple(evaluated.split(",") if isinstance(evaluated, str) else evaluated)
-    for name in config.nightly.watch.unknown_groups(known) if known is not None else ():
-        raise unknown_name("label group", name, known or ())
+        groups = tuple(evaluated.split(",") if isinstance(evaluated, str) else evaluated)
+    for name in config.nightly.watch.unknown_groups(groups) if groups is not None else ():
+        raise unknown_name("label group", name, groups or ())
 
 
 NAMES: dict[str, Callable[[Config], object]] = {
@@ -201,9 +203,9 @@ def _checked(layers: Sequence[Layer]) -> Config:
 
 
 def _not_chosen(name: str, layers: Sequence[Layer]) -> str:
-    chosen = [other for other in merged(layers)["retrievers"] if other not in left_out(layers)]
+    names = [other for other in merged(layers)["retrievers"] if other not in left_out(layers)]
     if is_file(name) or RETRIEVERS.find(name):
-        return f"retrievers.{name}: {name} is not among the chosen retrievers, {', '.join(chosen)}; choose it as well"
+        return f"retrievers.{name}: {name} is not among the chosen retrievers, {', '.join(names)}; choose it as well"
     return f"retrievers.{name}: {unknown_name('retriever', name, RETRIEVERS.names())}"
 
 
