@@ -24,6 +24,8 @@ from fusion.types import Array, Floats, Ints, rounded
 ENOUGH_FOR_ISOTONIC = 1_000
 """With fewer rows, a curve of two parameters is the safer one."""
 BINS = 15
+LEAST = 1e-9
+"""The weight of a row without probability."""
 SPLIT_SEED = 0
 MOST_STEPS = 100
 CLOSE = 1e-12
@@ -214,6 +216,12 @@ def reliability(
         ends = float(rows.score[begin]), float(rows.score[end - 1])
         table.append(ReliabilityBin(count, weight, *ends, mean, float(rows.relevant[inside].sum()) / weight))
     return table
+
+
+def reliability_of_expected(probability: Floats, relevant: Array) -> list[ReliabilityBin]:
+    """Bins that expect as many relevant labels each: rows count by their probability. In bins of as many rows, all but
+    the last one or two hold labels that are hardly ever relevant."""
+    return reliability(probability, relevant, np.maximum(probability, LEAST))
 
 
 def calibration_error(table: list[ReliabilityBin]) -> float:

@@ -28,6 +28,7 @@ from fusion.models.calibration import (
     group_probabilities,
     held_out_probabilities,
     reliability,
+    reliability_of_expected,
     scaled_scores,
 )
 from fusion.models.strategies import DEPLOYED
@@ -179,21 +180,24 @@ def calibrated(validation: Validation, aim: Aim) -> tuple[dict[str, Calibration]
     text, group, names, score, relevant = candidates
     probability = held_out_probabilities(candidates)
     judged = np.isfinite(probability)
-    table = reliability(probability[judged], relevant[judged])
+    even = reliability(probability[judged], relevant[judged])
+    expected = reliability_of_expected(probability[judged], relevant[judged])
     curves = group_calibrations(candidates)
     fitted = group_probabilities(score, group, names, curves)
     assignment = choose_assignment(fitted, relevant, text, validation.relevant_labels, aim)
     labelled = len(np.unique(text[fitted >= assignment.threshold]))
     figures = {
         "texts": validation.texts,
-        "calibration_error": calibration_error(table),
+        "calibration_error": calibration_error(even),
+        "bins": len(even),
         "uncalibrated_error": calibration_error(reliability(scaled_scores(candidates), relevant)),
         "assignment": {
             **assignment._asdict(),
             "labels_per_text": assignment.assigned / max(validation.texts, 1),
             "texts_without": validation.texts - labelled,
         },
-        "reliability": [line._asdict() for line in table],
+        "expected_error": calibration_error(expected),
+        "reliability": [line._asdict() for line in expected],
     }
     return curves, assignment, figures
 

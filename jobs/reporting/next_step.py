@@ -14,9 +14,10 @@ from jobs.storage.folders import CONFIG_FILE
 
 NEXT_TITLE = "Label new texts"
 READING = (
-    "Candidates of validation texts, in bins by their probability; the probabilities of one half of the texts come "
-    "from the curves of the other half. Circle: the share of labels that are relevant. Stroke: the mean probability, "
-    "on which the circle would be if every probability were right."
+    "Candidates of validation texts, in bins by their probability that expect as many relevant labels each; candidates "
+    "count by their probability. The probabilities of one half of the texts come from the curves of the other half. "
+    "Circle: the share of labels that are relevant. Stroke: the mean probability, on which the circle would be if "
+    "every probability were right."
 )
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -50,7 +51,8 @@ def _facts(fitted: Mapping[str, Any]) -> dict[str, str]:
     made = fitted["assignment"]
     return {
         "validation texts": count(fitted["texts"]),
-        "calibration error": f"{percent(fitted['calibration_error'])} points in {len(fitted['reliability'])} bins; "
+        "calibration error": f"{percent(fitted['calibration_error'])} points in {fitted['bins']} bins of as many "
+        f"candidates, {percent(fitted['expected_error'])} in {len(fitted['reliability'])} of as many expected labels; "
         f"without calibration {percent(fitted['uncalibrated_error'])}",
         "labels per text": f"{made['labels_per_text']:.2f}, with a probability of at least {made['threshold']:.2f} "
         f"and no more than {made['top']}",

@@ -54,7 +54,8 @@ def test_the_commands_on_the_page_do_what_they_say(tmp_path: Path, monkeypatch: 
     assert main(["report", *given, *quiet]) == 0
     after = next_section(page)
     figures = json.loads((tmp_path / "model/model.json").read_text())["validation"]
-    assert f"{100 * figures['calibration_error']:.1f} points in {len(figures['reliability'])} bins" in after
+    assert f"{100 * figures['calibration_error']:.1f} points in {figures['bins']} bins" in after
+    assert f"{100 * figures['expected_error']:.1f} in {len(figures['reliability'])} of as many expected" in after
     made = figures["assignment"]
     assert f"{made['labels_per_text']:.2f}, with a probability of at least" in after
     assert re.search(rf"texts without a label</dt>\s*<dd[^>]*>{made['texts_without']}<", after)

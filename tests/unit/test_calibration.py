@@ -21,6 +21,7 @@ from fusion.models.calibration import (
     fit_isotonic,
     fit_platt,
     reliability,
+    reliability_of_expected,
 )
 from fusion.tuning import assignment
 from fusion.tuning.assignment import choose_assignment, parse_aim
@@ -138,6 +139,17 @@ def test_reliability_and_error_by_hand() -> None:
         (4, pytest.approx(0.9), 1.0),
     ]
     assert calibration_error(table) == pytest.approx((0.15 + 0 + 0.1) / 3)
+
+
+def test_bins_that_expect_as_many_relevant_labels() -> None:
+    """A candidate of 0.9 counts as much as nine of 0.1; one without probability counts for nothing, but is no error."""
+    probability = np.repeat([0.0, 0.1, 0.9], [5, 9, 1])
+    relevant = np.arange(15) >= 13
+    never, hardly, often = reliability_of_expected(probability, relevant)
+    assert (never.rows, hardly.rows, often.rows) == (5, 9, 1)
+    assert hardly.weight == pytest.approx(often.weight) and often.frequency == 1
+    assert (hardly.probability, hardly.frequency) == (pytest.approx(0.1), pytest.approx(1 / 9))
+    assert calibration_error(reliability_of_expected(np.zeros(3), np.zeros(3, bool))) == 0
 
 
 def test_bins_have_equal_mass_and_calibration_repairs_the_error() -> None:
