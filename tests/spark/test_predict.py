@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,10 @@ def test_a_logged_model_as_a_function_of_spark(spark, model, tmp_path, monkeypat
     mlflow.set_tracking_uri((tmp_path / "store").as_uri())
     try:
         here = xf.load_model(str(model))
-        label = mlflow.pyfunc.spark_udf(spark, here.log_to_mlflow(), env_manager="local")
+        # What was logged can be moved.
+        shutil.copytree(mlflow.artifacts.download_artifacts(here.log_to_mlflow()), tmp_path / "elsewhere")
+        shutil.rmtree(tmp_path / "store")
+        label = mlflow.pyfunc.spark_udf(spark, str(tmp_path / "elsewhere"), env_manager="local")
         texts = new_texts()[:20]
         rows = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "text_id long, text string")
         answer = rows.withColumn("found", label("text")).selectExpr("text_id", "found.*").orderBy("text_id").collect()
