@@ -108,7 +108,15 @@ class CommonBlocks(NamedTuple):
         return cls(np.empty(0, np.bool_), np.empty(0, np.int64), refused)
 
 
+_INPUTS = {"inputs.judgements": "judgements", "inputs.label_groups": "label groups", "inputs.folds": "folds"}
+"""What results call the inputs that settings give the places of."""
 BlockSums = dict[tuple[str, str, int], dict[Cell, Ints]]
+
+
+def _is_place(setting: str, *results: Result) -> bool:
+    """Whether a setting says where an input is, of which both results know the content: that is compared instead."""
+    name = _INPUTS.get(setting, setting.removeprefix("inputs.candidates."))
+    return all(name in result.made.get("inputs", {}) for result in results)
 
 
 def side_by_side(paths: Sequence[str], title: str, test: Test, alpha: float, version: str) -> SideBySide:
@@ -144,7 +152,7 @@ def side_by_side(paths: Sequence[str], title: str, test: Test, alpha: float, ver
         sides[1],
         texts=texts,
         changes=judged,
-        settings=tuple(different),
+        settings=tuple(one for one in different if not _is_place(one[0], before, after)),
         made=tuple(made),
         alpha=alpha,
         version=version,

@@ -72,6 +72,18 @@ def test_a_comparison_says_what_differs(tmp_path, monkeypatch, capsys) -> None:
     assert "packages: numpy" in shown and "inputs: a" in shown and "inputs: b" not in shown
 
 
+def test_an_input_elsewhere_is_compared_by_its_content(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    evaluated(tmp_path, "--output", "one")
+    Path("a.trec").rename("moved.trec")
+    runs = ["--run", "a=moved.trec", "--run", "b=b.trec", "--qrels", "q.txt", "--metrics", "ndcg@10"]
+    assert main(["evaluate", *runs, "--output", "two"]) == 0
+    capsys.readouterr()
+    assert main(["report", "--compare", "one", "two", "--output", "compared"]) == 0
+    printed = capsys.readouterr().out
+    assert "inputs are the same." in printed and "moved.trec" not in printed
+
+
 def test_stages_tell_what_auto_was(tmp_path) -> None:
     """The precision that a stage took stands in its marker, and is found through the stages made from it."""
 
