@@ -112,8 +112,8 @@ add("an id that is true", "text", REFUSED, "run jsonl", _first(r'("text_id": )"[
 add("an id that is a number", "text", EITHER, "run jsonl", _first(r'("text_id": )"(\d+)"', r"\1\2"))
 add("an id that is a fraction", "text", REFUSED, "run jsonl", _first(r'("text_id": )"[^"]*"', r"\g<1>1.5"))
 add("a label that is null", "text", REFUSED, "run jsonl", _first(r'("label_ids": \[)"[^"]*"', r"\1null"))
-add("an empty list", "text", TAKEN, "run jsonl", _after('{"text_id": "99", "label_ids": [], "scores": []}\n'))
-add("an empty text", "text", TAKEN, "ranx", lambda case, text: f'{text[:-1]}, "99": {{}}}}')
+add("an empty list", "text", TAKEN, "run jsonl", _after('{"text_id": "98", "label_ids": [], "scores": []}\n'))
+add("an empty text", "text", TAKEN, "ranx", lambda case, text: f'{text[:-1]}, "98": {{}}}}')
 add("a list, not an object", "text", REFUSED, "ranx", _first(r": \{[^}]*\}", ": [1.0]"))
 
 

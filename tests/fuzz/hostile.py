@@ -25,6 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
@@ -204,8 +205,19 @@ def read_by_spark(made: Input, path: str, spark: SparkSession) -> Outcome:
     engine = SparkEngine(spark)
     tables = InputTables(engine, Sources({}))
     read = {"run": tables.run, "judgements": tables.judged}.get(made.form.kind)
-    rows = engine.read(path) if read is None else read(path, path).rows
-    return evaluated(made, engine.collect(rows))
+    if read is None:
+        return evaluated(made, engine.collect(engine.read(path)))
+    table = read(path, path)
+    rows = engine.collect(table.rows)
+    return evaluated(made, in_pairs(rows) if table.is_text else rows)
+
+
+def in_pairs(rows: pa.Table) -> pa.Table:
+    """One row per pair, for lists that come in several rows."""
+    lists = rows.combine_chunks()
+    parents = pc.list_parent_indices(lists["label_ids"].combine_chunks())
+    values = {name.removesuffix("s"): pc.list_flatten(lists[name]) for name in lists.column_names if name != "text_id"}
+    return pa.table({"text_id": lists["text_id"].take(parents), **values})
 
 
 def configured(path: str) -> Outcome:
