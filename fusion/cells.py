@@ -8,9 +8,9 @@ from typing import NamedTuple
 from fusion import names
 
 SINGLE = "single"
-"""What stands for the normalisation in the rows of single retrievers; their fusion is the retriever's name."""
+"""The normalisation in the rows of single retrievers; their fusion is the retriever's name."""
 TUNED, LEARNED = "tuned", "learned"
-"""What stands for the normalisation of strategies, which choose or learn by fold and label group; their fusion says
+"""The normalisation of strategies, which choose or learn by fold and label group; their fusion says
 how: `tuned+cell`, `learned+logistic`."""
 
 

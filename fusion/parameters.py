@@ -42,7 +42,7 @@ class Parameter:
 
 
 class Values(NamedTuple):
-    """What an algorithm is told: the parameters that differ from their defaults, and weights by retriever."""
+    """What an algorithm is given: the parameters that differ from their defaults, and weights by retriever."""
 
     parameters: dict[str, Number]
     weights: dict[str, float]
@@ -53,7 +53,7 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameters:
-    """What an algorithm can be told."""
+    """What an algorithm can be given."""
 
     known: tuple[Parameter, ...] = ()
     weighted: bool = False
@@ -74,7 +74,7 @@ class Parameters:
         return cls(known, WEIGHTS in named, LEARNED in named)
 
     def usage(self, algorithm: str) -> str:
-        """The algorithm with all it can be told, as help texts show it."""
+        """The algorithm with all its parameters, as help texts show it."""
         shown = [f"{parameter.name}={print_number(parameter.default)}" for parameter in self.known]
         shown += [f"RETRIEVER={print_number(WEIGHT)}"] if self.weighted else []
         return f"{algorithm}({','.join(shown)})" if shown else algorithm

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _check_all(*checks: Callable[[], object]) -> None:
-    """Make every check, and tell all that they object to in one error."""
+    """Make every check, and report all problems in one error."""
     errors = []
     for check in checks:
         try:

@@ -72,7 +72,7 @@ NIGHTLY = [*NIGHT, "work.path", "spark.master"]
 
 @cache
 def shortcuts(job: str) -> list[Shortcut]:
-    """The options of a job that stand for settings, with the words of these."""
+    """The options of a job that set a setting, with the words of these."""
     from jobs.settings.config import Config
     from jobs.settings.reference import settings, yaml_value
 
@@ -90,7 +90,7 @@ def shortcuts(job: str) -> list[Shortcut]:
 
 
 class Given(NamedTuple):
-    """A setting from the command line, and the option that brought it."""
+    """A setting from the command line, and its option."""
 
     setting: str
     value: Any

@@ -121,7 +121,7 @@ def _part(view: int, retriever: int, quantity: str) -> str:
 
 
 def _row(fold: int, part: str, numbers: Ints, problems: Problems | None = None) -> pa.RecordBatch:
-    # Places are named even if none is left out: without any, a row would stand for all of them.
+    # Places are named even if none is left out: without any, a row would mean all of them.
     places = np.flatnonzero(numbers) if numbers.any() else np.arange(min(len(numbers), 1))
     return pa.RecordBatch.from_pydict(
         {

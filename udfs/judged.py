@@ -56,8 +56,8 @@ class Evaluated(Protocol):
 
 
 class ViewFigures:
-    """The figures of a batch in one view that hits by rank do not tell. Those that are asked for are also added up, so
-    every text must be asked for once."""
+    """The figures of a batch in one view that do not follow from hits by rank. Those that are asked for are also added
+    up, so every text must be asked for once."""
 
     def __init__(self, figures: TextFigures, group: Ints, groups: int) -> None:
         """`group`: the sum that each text is added to."""
@@ -72,7 +72,7 @@ class ViewFigures:
         return self.figures.of(texts, self._group, self.sums)
 
     def add_all(self, counted: Array) -> None:
-        """Add the figures of all texts that count, where nobody else asks for them."""
+        """Add the figures of all texts that count, unless they are asked for elsewhere."""
         texts = np.flatnonzero(counted & self.hit)
         for begin in range(0, len(texts), TEXTS_AT_A_TIME):
             chosen = texts[begin : begin + TEXTS_AT_A_TIME]
@@ -101,7 +101,7 @@ def report_large_gains(batch: Batch, evaluation: Evaluated, problems: Problems) 
 
 
 class FurtherSums:
-    """The figures of a batch that hits by rank do not tell, on their way to the tallies of the folds."""
+    """The figures of a batch that do not follow from hits by rank, on their way to the tallies of the folds."""
 
     def __init__(self, batch: Batch, evaluation: Evaluated, tallies: Sequence[Tally]) -> None:
         """`tallies`: of the folds that the batch has, in their order."""

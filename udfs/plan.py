@@ -220,7 +220,7 @@ class EvaluationPlan:
 
     @property
     def k(self) -> int:
-        """The deepest cut-off of the metrics that hits by rank tell; 0 if there are none."""
+        """The deepest cut-off of the metrics that follow from hits by rank; 0 if there are none."""
         return max((metric.deepest for metric in self.metrics if is_tabled(metric, self.rules)), default=0)
 
     @cached_property

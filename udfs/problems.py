@@ -76,7 +76,7 @@ class Problems:
         return problems
 
     def error(self, places: Mapping[Problem, str] | None = None) -> InputError:
-        """The error that names the first problems of each kind; places: where they stand in a file, in words."""
+        """The error that names the first problems of each kind; places: where they are in a file, in words."""
         places, lines = places or {}, []
         for kind in sorted(self.found):
             source, column, what = kind

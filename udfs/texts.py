@@ -212,7 +212,7 @@ def _report_repeated_folds(marks: Marks, text_id: pa.Array, layout: Layout, prob
 
 
 def _lengths(code: Array, judgement: Ints) -> Ints:
-    """The band of each text by its number of words, told by the code of its judgement, if it has one."""
+    """The band of each text by its number of words, from the code of its judgement, if it has one."""
     return np.where(judgement >= 0, JUDGEMENT - 1 - code[judgement].astype(np.int64), UNKNOWN)
 
 

@@ -64,7 +64,7 @@ class Parting:
     """By fold, ascending places: class c of a fold has the texts before limit c, and from limit c - 1 on."""
 
     def base(self, text_id: pa.Array, fold: Array) -> Array:
-        """The fold, or the part that stands for it."""
+        """The fold, or the part that takes its place."""
         return part_of(places_of(text_id, self.seed), self.parts).astype(np.int32) if self.parts else fold
 
     def of(self, batch: Batch) -> Int32s:
@@ -88,7 +88,7 @@ class Parting:
         return 1 + max(map(len, (self.limits or {}).values()), default=0)
 
     def code(self, fold: int, half: int, number: int) -> int:
-        """The number that stands for a fold, a half and a class."""
+        """One number for a fold, a half and a class."""
         return (fold * 2 + half) * self.classes + number
 
     def decoded(self, code: int) -> tuple[int, int, int]:
@@ -110,7 +110,7 @@ class TrainTexts:
     """How many training texts a fold has, on average."""
 
     def attach(self, batch: Batch) -> None:
-        """Tell the texts of a batch how frequent their labels are, each in its own fold."""
+        """Give the texts of a batch the frequencies of their labels, each in its own fold."""
         labels = batch.texts.label
         largest = int(labels.max(initial=0))
         if largest > LARGEST_LABEL:
@@ -136,7 +136,7 @@ class Tuning:
     strategies: Mapping[Cell, Strategy]
     train_texts: TrainTexts | None = None
     parting: Parting | None = None
-    """The parts of the texts that stand for folds; None: the folds of the input."""
+    """The parts of the texts that take the place of folds; None: the folds of the input."""
 
 
 NOTHING_TUNED = Tuning({})
@@ -196,7 +196,7 @@ def first_rows(
 
 @dataclass(frozen=True)
 class FeatureRows:
-    """The candidates of judged texts: text after text by id, and labels ascending, whatever brought them."""
+    """The candidates of judged texts: text after text by id, and labels ascending."""
 
     matrix: Floats
     relevant: Array
@@ -205,7 +205,7 @@ class FeatureRows:
     place: Ints
     """Of each text."""
     base: Ints
-    """The fold of each text, or the part that stands for it."""
+    """The fold of each text, or the part that takes its place."""
     labels: Ints
     """The number of relevant labels of each text, also of those that no list holds."""
 

@@ -141,7 +141,7 @@ def fuse(
             path, an Arrow table.
         cells: `"zmuv+combmnz"`, `"rrf(k=10)"` or another cell; or several, then the result is a dictionary by cell.
         model: instead of cells, the path of a model file that `tune` made. If it counts the training texts of labels,
-            `training` must bring their labels, in the forms of the judgements of `evaluate`.
+            `training` must have their labels, in the forms of the judgements of `evaluate`.
         top: how many labels of each text are kept.
         engine: `"auto"`, `"local"`, `"arrays"` or `"windows"`.
         config: a configuration, or the path of one.
@@ -295,7 +295,7 @@ def tune(
 
     Args:
         judgements: as for `evaluate`.
-        runs: as for `evaluate`. A column `role` may tell validation texts from test texts.
+        runs: as for `evaluate`. A column `role` may mark validation texts and test texts.
         strategies: such as `["tuned+cell", "learned+logistic"]`; by default all that are installed.
         objective: what choices maximise, such as `"ndcg@10"` or `"0.5*ndcg@10+0.5*precision@1"`.
         metrics: as for `evaluate`.

@@ -1,4 +1,4 @@
-"""BayesFuse: the odds that a label is relevant, as the places of its lists tell them."""
+"""BayesFuse: the odds that a label is relevant, from its places in the lists."""
 
 from __future__ import annotations
 

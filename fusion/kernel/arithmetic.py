@@ -46,7 +46,7 @@ class MatrixArithmetic:
         return np.maximum(denominator, EPS)
 
     def sum(self, values: Floats) -> Floats:
-        """The sum over the list that a value stands in, taken from the best label to the last, as a window does."""
+        """The sum over the list that a value belongs to, taken from the best label to the last, as a window does."""
         pools = self._pools
         return _list_sums(pools.offset, pools.position, pools.size, values)
 

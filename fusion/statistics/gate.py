@@ -71,7 +71,7 @@ class Change(NamedTuple):
 
 def change(baseline: Sums, tonight: Sums, common: Sums, tolerance: float, kept: Sums | None = None) -> Change:
     """Compare two nights. `common` adds up the differences of the texts that both have, `kept` the baseline's figures
-    of those texts; without it, means are told over all texts."""
+    of those texts; without it, means are over all texts."""
     # A single text is compared with itself, although its change cannot be tested.
     paired = common.texts >= min(2, tonight.texts) and common.texts >= ENOUGH_COMMON * tonight.texts
     means = baseline.mean, tonight.mean

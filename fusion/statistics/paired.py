@@ -128,7 +128,8 @@ def distinct_aspects(
     views: Sequence[str], metrics: Sequence[Metric], rules: Rules = PLAIN_RULES
 ) -> dict[Aspect, Aspect]:
     """Every aspect, and the first one that has the same figures: nDCG@1 is P@1, and a metric that does not look at
-    the number of relevant labels is the same under both ideals. Of a view, those that hits by rank tell come first."""
+    the number of relevant labels is the same under both ideals. Of a view, those that follow from hits by rank come
+    first."""
     tabled = [metric for metric in metrics if is_tabled(metric, rules)]
     k = max((metric.deepest for metric in tabled), default=0)
     first: dict[tuple[str, str, bytes], Aspect] = {}
@@ -154,7 +155,7 @@ class Watcher(Protocol):
 
 
 class Watch(NamedTuple):
-    """An aspect whose figures somebody wants to see, and the number that each text has for him."""
+    """An aspect whose figures a watcher asks for, and the watcher's number of each text."""
 
     aspect: Aspect
     watcher: Watcher
@@ -162,7 +163,7 @@ class Watch(NamedTuple):
 
 
 class Further(Protocol):
-    """Figures of aspects that hits by rank do not tell."""
+    """Figures of aspects that do not follow from hits by rank."""
 
     @property
     def hit(self) -> Array:
@@ -220,7 +221,7 @@ class PairedSums:
     ) -> None:
         """The texts that `counted` marks, with their hits in one view and their numbers of relevant labels: all, and
         those of the view. `block` and `prints` are the block and the fingerprint of each text. `watches` see the
-        figures of an aspect on the way; `further` has the figures of aspects that hits by rank do not tell."""
+        figures of an aspect on the way; `further` has the figures of aspects that do not follow from hits by rank."""
         self._forget()
         here = [a for a, aspect in enumerate(self.aspects) if aspect.label_group == hits.view]
         of_view = slice(here[0], here[-1] + 1)

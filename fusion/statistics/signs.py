@@ -11,7 +11,7 @@ transform gives all B sums of a coset by B log2 B additions. One of the cosets i
 observed signs. Under the null hypothesis the observed vector is then as likely as any other in the sample, which makes
 p exact (Hemerik and Goeman 2018, Exact testing with random permutations).
 
-Numbers that stand for texts and their judgements, so that two results can show that they saw the same ones.
+Fingerprints of texts and their judgements, so that two results can show that they saw the same ones.
 
 A text's fingerprint depends on its id and on its set of relevant labels. Fingerprints of many texts add up modulo 2^64,
 in any order; two sets of texts with the same sum are the same set but for a chance of 2^-64.

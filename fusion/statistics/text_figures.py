@@ -69,7 +69,7 @@ class ViewTexts:
 
 
 class Sum(NamedTuple):
-    """A sum over hits. Under the ideals it stands for, it is divided by `over`; infinite: not under this one."""
+    """A sum over hits. Under each of its ideals, it is divided by `over`; infinite: not under this one."""
 
     metric: Metric
     worth: Worth

@@ -285,7 +285,7 @@ def write(result: Result, folder: ResultFolder) -> None:
 
 
 def chosen_views(names: Names, available: tuple[str, ...]) -> tuple[str, ...]:
-    """The label groups to look at; `auto` stands for all of them."""
+    """The label groups to look at; `auto` means all of them."""
     if names == "auto":
         return available
     asked_for = names.split(",") if isinstance(names, str) else names

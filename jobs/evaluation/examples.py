@@ -34,7 +34,7 @@ class Chosen(NamedTuple):
 
 
 def chosen_cells(metrics: pa.Table, evaluation: EvaluationPlan) -> dict[str, Chosen]:
-    """By label group. Where no cell has a figure in every aspect, each group's best cell stands in for it."""
+    """By label group. Where no cell has a figure in every aspect, each group's best cell takes its place."""
     means = _means(metrics)
     recommended = _recommended(means)
     metric = decisive(evaluation.metrics)

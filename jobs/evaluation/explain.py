@@ -39,7 +39,7 @@ COMPARED_IDS = 20_000
 
 @job
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> ExplainedText:
-    """Explain one text. Only its rows are read, and the kernel runs on them in this process, whatever the engine."""
+    """Explain one text. Only its rows are read, and the kernel runs on them in this process with every engine."""
     settings = config.explain
     if settings.text is None:
         raise ConfigError("which text? Give --text ID, or set explain.text")

@@ -1,4 +1,4 @@
-"""The table of metrics, from what the workers counted; and what they must be told to count it."""
+"""The table of metrics, from what the workers counted; and what they need to know to count it."""
 
 from __future__ import annotations
 

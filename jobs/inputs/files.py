@@ -24,7 +24,7 @@ def file_kind(path: str) -> str | None:
             raise InputError(f"{path} is {what}; expected Parquet, or a TREC file as plain text or gzip")
     if (encoding := other_encoding(first)) is not None:
         raise wide_text(path, encoding)
-    # A stray NUL is for the reader to tell, with its line.
+    # A stray NUL is for the reader to report, with its line.
     if 4 * first.count(0) > len(first) and not first.startswith(GZIP):
         raise InputError(f"{path} is neither Parquet nor text (plain or gzip): it begins with {first[:8]!r}")
     return "trec"

@@ -113,7 +113,7 @@ class Sources:
 
     @property
     def groups_word(self) -> str | None:
-        """The word that stands for a table of label groups, None if there is a table."""
+        """The word given instead of a table of label groups, None if there is a table."""
         words = ("auto", "pareto", "none")
         return self.label_groups if isinstance(self.label_groups, str) and self.label_groups in words else None
 
@@ -226,7 +226,7 @@ def checked_label_groups(table: pa.Table, source: str) -> pa.Table:
         repeated = [row["values"] for row in ids.value_counts().to_pylist() if row["counts"] > 1][:5]
         raise InputError(f"{source}: column 'label_id' holds labels twice, first: {', '.join(map(str, repeated))}")
     if ALL in table["label_group"].unique().to_pylist():
-        raise InputError(f"{source}: column 'label_group': 'all' stands for all labels together and cannot be a group")
+        raise InputError(f"{source}: column 'label_group': 'all' means all labels together and cannot be a group")
     return table
 
 

@@ -108,7 +108,7 @@ def _interval(one: Contribution, place: Callable[[float], float]) -> Interval:
 
 
 def _tick(share: float, width: float) -> str:
-    """A tick in points, with the decimals that tell it from the next."""
+    """A tick in points, with the decimals that distinguish it from the next."""
     return points(share, 2 if width < 0.006 else 1 if width < 0.06 else 0) if share else "0"
 
 

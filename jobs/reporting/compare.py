@@ -64,7 +64,7 @@ class Side:
     """One of the two results."""
 
     name: str
-    """What tells its folder from the other's."""
+    """What distinguishes its folder from the other's."""
     dataset: DatasetReport
 
 

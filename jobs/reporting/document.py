@@ -72,7 +72,7 @@ from jobs.storage.stages import STAGE_NOTES
 from jobs.storage.workspace import Workspace
 
 LOSSES_SHOWN = 2
-"""Losses that a card tells; the table below has all."""
+"""Losses that a card shows; the table below has all."""
 CAPTIONS = {
     "grid": "All fusions: bold figures are not significantly different from the best, which is framed",
     "gain": "Gain of the best fusion over the best single retriever, with 95% intervals",

@@ -111,7 +111,7 @@ def judged(result: Result, test: Test, alpha: float) -> Judged:
 
 
 def deciding_test(test: Test, folds: int) -> Test:
-    """One fold is no sample of folds: there the texts decide, whatever was asked for."""
+    """One fold is not a sample of folds: there the texts decide, whichever test was asked for."""
     return "queries" if folds == 1 and test == "folds" else test
 
 

@@ -116,7 +116,7 @@ def slice_range(loss: Slice) -> str:
 
 
 SLICE_TABLES: tuple[By, ...] = ("frequency", *OF_TEXTS)
-"""What there is a table of slices by; labels without a training text stand in that of frequencies."""
+"""What there is a table of slices by; labels without a training text are in that of frequencies."""
 
 
 def slice_table(dataset: DatasetReport, standing: Standing, by: By) -> Table | None:

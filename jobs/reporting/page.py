@@ -163,7 +163,7 @@ def _comparison(comparison: Comparison) -> list[float | None]:
 
 
 def _gain(gain: Gain, dataset: DatasetReport, rows: _Rows) -> dict[str, Any]:
-    """The figures themselves stand in the rows."""
+    """The figures themselves are in the rows."""
     return {
         "aspect": dataset.aspects.index(gain.aspect),
         "better_single": rows.of(Cell(SINGLE, gain.better_single)),

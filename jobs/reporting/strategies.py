@@ -47,7 +47,7 @@ SIGNS = {True: "\N{BLACK UP-POINTING TRIANGLE}", False: "\N{BLACK DOWN-POINTING 
 
 
 def strategies_meaning(dataset: DatasetReport) -> str:
-    """On which texts choices were made, and what the names of strategies stand for."""
+    """On which texts choices were made, and what the names of strategies mean."""
     return " ".join([*(f"{note[:1].upper()}{note[1:]}." for note in dataset.result.notes), MEANING])
 
 

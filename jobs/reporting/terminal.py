@@ -246,7 +246,7 @@ def shortened(name: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """Four decimals, which tell most scores apart; tiny ones keep their digits."""
+    """Four decimals, which is enough to distinguish most scores; tiny ones keep their digits."""
     if value is None:
         return ""
     return f"{value:.4f}" if value == 0 or abs(value) >= 0.001 else f"{value:.2e}"

@@ -91,7 +91,7 @@ def _file_handler(path: str) -> logging.Handler:
     except OSError as error:
         raise OutputError(f"log.file: cannot write to {path}: {error}") from None
     handler.setFormatter(KeyValueFormatter())
-    # Lines about progress are for somebody who waits.
+    # Lines about progress are for people who wait.
     handler.addFilter(lambda record: not getattr(record, "progress", False))
     return handler
 
@@ -243,7 +243,7 @@ class Progress:
         self._done += count
 
     def add(self, count: int) -> None:
-        """Count what was done since the last call, and tell how far the work is, if it got any further."""
+        """Count what was done since the last call, and report how far the work is, if it got any further."""
         if not count:
             return
         self._done += count

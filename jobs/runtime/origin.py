@@ -38,7 +38,7 @@ def code_origin() -> str:
     with suppress(ValueError, KeyError, TypeError):
         hashes = json.loads(installed.read_text("direct_url.json") or "")["archive_info"]["hashes"]
         return f"wheel sha256 {hashes['sha256'][:12]}"
-    # Not from a file, but from an index or a folder: the hashes of all installed files stand in its list of them.
+    # Not from a file, but from an index or a folder: the hashes of all installed files are in its list of them.
     record = hashlib.sha256((installed.read_text("RECORD") or "").encode()).hexdigest()
     return f"wheel {installed.version}, installed files {record[:12]}"
 

@@ -33,7 +33,7 @@ from fusion.worth import GradeGain, Rules, Ties
 
 Names = str | list[str]
 SECRET_NAME = re.compile(r"secret|password|token|access[._-]?key|account[._-]?key|credential", re.IGNORECASE)
-"""Names of Spark's settings whose values are nobody's business."""
+"""Names of Spark's settings whose values are secret."""
 
 
 def split_names(names: object) -> object:

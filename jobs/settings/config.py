@@ -133,7 +133,7 @@ def make_config(content: str | bytes, source: str) -> Config:
 
 
 def _run_names(config: Config) -> list[str]:
-    """What the runs of a dataset are called; none if only its data tell."""
+    """What the runs of a dataset are called; none if only its data say so."""
     runs = list(config.inputs.candidates) if isinstance(config.inputs.candidates, dict) else []
     made = config.retrievers.entries() if config.prepare.format is not None else []
     return [*runs, *(entry.name for entry in made)]
@@ -181,7 +181,7 @@ Spark is running."""
 
 
 def _checked(layers: Sequence[Layer]) -> Config:
-    """The configuration of all layers, or an error that names every wrong setting and what brought it."""
+    """The configuration of all layers, or an error that names every wrong setting and where it is from."""
     problems = [_line(origin, _not_chosen(name, layers)) for name, origin in left_out(layers).items()]
     if problems:
         raise _invalid(problems)

@@ -1,4 +1,4 @@
-"""Layers of settings, each from one place: how they are laid over each other, and what brought a value."""
+"""Layers of settings, each from one place: how they are laid over each other, and where a value is from."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _merged(base: Any, over: Any) -> Any:
 
 
 def origin_of(layers: Sequence[Layer], path: Sequence[str | int]) -> str:
-    """What brought the value at a path: the last layer that sets it, or several that each set something below it."""
+    """Where the value at a path is from: the last layer that sets it, or several that each set something below it."""
     origins: list[str] = []
     before: Any = None
     for layer in layers:
@@ -80,7 +80,7 @@ def is_set(layers: Sequence[Layer], path: Sequence[str | int]) -> bool:
 
 
 def left_out(layers: Sequence[Layer]) -> dict[str, str]:
-    """Retrievers that have settings of their own and are not chosen, with what brought these."""
+    """Retrievers that have settings of their own and are not chosen, with the place of these."""
     chosen: set[str] = set()
     given: dict[str, str] = {}
     for layer in layers:

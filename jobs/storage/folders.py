@@ -220,7 +220,7 @@ def output_errors(path: str) -> Iterator[None]:
 
 
 def _sweep(versions: Versions, current: str) -> None:
-    """Remove versions that nobody reads any more, and those that killed writers have left."""
+    """Remove versions that are no longer read, and those that killed writers have left."""
     for entry in children(f"{versions.root}/{HIDDEN}"):
         name = f"{HIDDEN}/{entry}"
         if name == current or not VERSION_NAME.fullmatch(entry):

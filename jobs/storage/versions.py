@@ -95,7 +95,7 @@ class Versions:
         return cls(path.rstrip("/"), RESULT_FILE, f"{HIDDEN}/")
 
     def new_name(self, fingerprint: str) -> str:
-        """A name that nobody has written to: two writers of the same content do not meet."""
+        """A new name: two writers of the same content do not meet."""
         return f"{self.inside}{fingerprint}-{uuid.uuid4().hex[:8]}"
 
     def folder(self, name: str) -> str:
@@ -144,7 +144,7 @@ def remember(root: str, name: str) -> None:
 
 
 def resolve(uri: str) -> str:
-    """The place of a path inside the current version of the folder that it lies in; the path itself if that has none.
+    """The place of a path inside the current version of the folder that it is in; the path itself if that has none.
 
     `work/d/prepared/samples.parquet` becomes `/.../work/d/prepared/<version>/samples.parquet`.
     """
@@ -168,7 +168,7 @@ def resolve(uri: str) -> str:
 
 
 def version_of(uri: str) -> tuple[str, str] | None:
-    """The folder with versions that a path lies in, and the version that is read there; None for any other path."""
+    """The folder with versions that a path is in, and the version that is read there; None for any other path."""
     steps = str(locate(resolve(uri))).split("/")
     for count, step in enumerate(steps):
         if VERSION_NAME.fullmatch(step) and steps[count - 1] != HIDDEN:
@@ -239,7 +239,7 @@ def announce(versions: Versions, name: str) -> None:
     if linked(versions.root):
         return
     before = pointer(versions.root)
-    # A writer that was killed has left plain copies that only its note tells of.
+    # A writer that was killed has left plain copies that only its note lists.
     files = {*_files(json_object(f"{versions.root}/{NOTE}")), *_files(versions.about(name))}
     files |= set(_files(versions.about(before))) if before is not None else set()
     put(f"{versions.root}/{NOTE}", (json.dumps({"files": sorted(files)}) + "\n").encode())

@@ -66,7 +66,7 @@ def _is_good(batch: pa.RecordBatch) -> pa.Array:
 
 def _is_whole(ids: pa.Array) -> pa.Array:
     """Which ids are whole numbers of 64 bits as they are written: 07 is not the same id as 7."""
-    # Eighteen digits always fit, and nobody numbers more texts.
+    # Eighteen digits always fit, and no dataset has more texts.
     return pc.match_substring_regex(ids, r"^(0|-?[1-9][0-9]{0,17})$")
 
 
