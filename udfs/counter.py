@@ -135,6 +135,7 @@ class Counter:
         self.labels = None if evaluation.labels is None else LabelCounter(evaluation.labels, evaluation.layout)
 
     def add(self, batch: Batch) -> None:
+        """Count the texts of a batch and, in every view, their hits, labels, figures and details."""
         evaluation = self.evaluation
         self._count_input(batch)
         best = evaluation.best_labels()
@@ -147,11 +148,7 @@ class Counter:
             return
         groups = evaluation.layout.group_names
         relevant_all = batch.texts.relevant_counts(groups, ALL)
-        lists = (
-            None
-            if evaluation.details is None
-            else _ListFacts.of(batch, evaluation.details, evaluation.layout.group_names)
-        )
+        lists = None if evaluation.details is None else _ListFacts.of(batch, evaluation.details, groups)
         if self.examples is not None:
             self.examples.begin(batch)
         for v, view in enumerate(evaluation.views):
@@ -159,13 +156,7 @@ class Counter:
             counted = batch.judged if view == ALL else batch.judged & (relevant > 0)
             numbers = [relevant_all, relevant]
             relevant_hits = relevant_only(hits[v], evaluation.rules)
-            for fold in np.unique(batch.fold):
-                tally = self._tally(int(fold))
-                here = counted & (batch.fold == fold)
-                tally.add_queries(v, relevant_all[here], relevant[here])
-                mine = here[relevant_hits.text]
-                text = relevant_hits.text[mine]
-                tally.add_hits(v, relevant_hits.ranks[mine], relevant_all[text], relevant[text])
+            self._add_hits(v, batch, relevant_hits, counted, numbers)
             if best is not None and self.labels is not None:
                 self.labels.add(batch, view, best, counted)
             further = None if further_sums is None else further_sums.figures(v, hits[v], numbers)
@@ -177,6 +168,16 @@ class Counter:
                 further_sums.add_to_tallies(v, counted)
         if self.examples is not None:
             self.examples.end()
+
+    def _add_hits(self, view: int, batch: Batch, hits: Hits, counted: Array, relevant: list[Ints]) -> None:
+        """Hits of relevant labels by rank, and the texts that count, each in its fold."""
+        for fold in np.unique(batch.fold):
+            tally = self._tally(int(fold))
+            here = counted & (batch.fold == fold)
+            tally.add_queries(view, *(numbers[here] for numbers in relevant))
+            mine = here[hits.text]
+            text = hits.text[mine]
+            tally.add_hits(view, hits.ranks[mine], *(numbers[text] for numbers in relevant))
 
     def _add_details(
         self,
