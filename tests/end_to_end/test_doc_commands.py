@@ -22,6 +22,7 @@ SMALLER = {
     "retrieve": "prepare.limit=400 prepare.folds=2",
     "tune": "prepare.limit=400 prepare.folds=2 evaluate.randomizations=100",
     "explain": "prepare.limit=400 prepare.folds=2",
+    "nightly": "prepare.limit=400 prepare.folds=2 evaluate.randomizations=100",
 }
 """Settings that make a command quick; what it does is the same."""
 
