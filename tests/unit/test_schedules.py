@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fusion.code_cache import cache_folder
 from jobs.settings.config import load_config
 from tests.installed import PLACE, install, the_night
 
@@ -40,6 +41,8 @@ def test_the_line_of_the_crontab(tmp_path: Path) -> None:
     script.write_text(COMMAND)
     script.chmod(0o755)
     environment = {"HOME": str(home), "LOGNAME": "someone", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+    # Compiled once for all tests.
+    environment["NUMBA_CACHE_DIR"] = str((cache_folder() or home).parent)
     words = ["/bin/sh", "-c", command.replace(PLACE, str(installed))]
     done = subprocess.run(words, cwd=home, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
