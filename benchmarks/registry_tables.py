@@ -91,23 +91,24 @@ def retriever_tables() -> dict[str, str]:
 
 
 def _by_size() -> str:
-    """What each retriever and the deployed fusion reach, and the seconds that a retriever takes; of each dataset, the
-    page with the most retrievers."""
+    """What each retriever and the deployed fusion reach, and the CPU seconds that a retriever takes, where they were
+    measured; of each dataset, the page with the most retrievers."""
     found: dict[str, list[list[list[str]]]] = {}
     about = {}
     for path in sorted(RESULTS.glob("published-*.md"), key=lambda path: path.stem.count("-")):
         name = matched(r"^# (\S+):", path).removesuffix("-published")
         found[name] = tables(read(path))
         about[name] = matched(r"^([\d,]+) train", path), matched(r"([\d,]+) labels", path)
-    names = list(dict.fromkeys(row[0] for pages in found.values() for row in pages[-1][1:] if row[0] in RETRIEVERS))
+    names = list(dict.fromkeys(row[0] for pages in found.values() for row in pages[0][1:] if row[0] in RETRIEVERS))
     rows = []
     for name in sorted(found, key=lambda name: int(about[name][1].replace(",", ""))):
         header, *lines = found[name][0]
         reached = {line[0].strip("*"): line[header.index("nDCG@10")] for line in lines}
         deployed = next(line[0].strip("*") for line in lines if line[0].startswith("**"))
         cost, *stages = found[name][-1]
-        seconds = {stage[0]: stage[cost.index("CPU seconds")] for stage in stages}
-        alone = (f"{reached[entry]} ({seconds[entry]} s)" if entry in reached else "" for entry in names)
+        place = cost.index("CPU seconds") if "CPU seconds" in cost else None
+        seconds = {} if place is None else {stage[0]: f" ({stage[place]} s)" for stage in stages}
+        alone = (f"{reached[entry]}{seconds.get(entry, '')}" if entry in reached else "" for entry in names)
         rows.append([name, *about[name], *alone, f"{reached[deployed]} ({deployed})"])
     return markdown(["dataset", "training texts", "labels", *(f"`{name}`" for name in names), "what is deployed"], rows)
 
