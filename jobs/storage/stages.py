@@ -62,8 +62,13 @@ def import_closure(*entries: str) -> tuple[str, ...]:
         module = waiting.pop()
         if module not in closure and module not in NOT_FOLLOWED:
             closure.add(module)
-            waiting += imported_modules(_source(module))
+            waiting += _imports_of(module)
     return tuple(sorted(closure))
+
+
+@cache
+def _imports_of(module: str) -> tuple[str, ...]:
+    return tuple(imported_modules(_source(module)))
 
 
 def imported_modules(source: str) -> Iterator[str]:
@@ -95,7 +100,6 @@ def _never_in_a_stage(test: ast.expr) -> bool:
     return ast.unparse(test) in ("__name__ == '__main__'", "TYPE_CHECKING")
 
 
-@cache
 def _source(module: str) -> str:
     spec = find_spec(module)
     if spec is None or spec.loader is None:
