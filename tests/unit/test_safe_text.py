@@ -88,7 +88,7 @@ def assert_harmless(text: str, where: str) -> None:
 
 def test_names_do_nothing_in_a_report(hostile: dict[str, Any], tmp_path: Path) -> None:
     """On the terminal, and in every file of a report and of results."""
-    tuned = xf.tune(**hostile, metrics="ndcg@10,P@1", settings={"tune.curve": [5]})
+    tuned = xf.tune(**hostile, metrics="ndcg@10,P@1", settings={"tune.curve": [5], "report.figures": True})
     assert "bm25\\x1b[2J\\nFORGED \\u202e" in tuned.table()
     tuned.report(str(tmp_path / "report"))
     tuned.save(str(tmp_path / "results"))
