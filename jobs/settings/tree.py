@@ -13,7 +13,7 @@ class TreeSettings(RetrieverSettings):
 
     kind: Kind = "parabel"
     """parabel: a node has two halves of its labels below it; bonsai: up to a hundred clusters of them, in three levels,
-    which takes longer and is a little better where there are many labels."""
+    which takes longer."""
     trees: int = Field(3, ge=1)
     """How many trees, whose probabilities are averaged."""
     leaf: int = Field(100, ge=2)
