@@ -55,6 +55,16 @@ def numbered(bags: Bags, vocabulary: Ints) -> Bags:
     return Bags(offset, place[kept].astype(np.int32), bags.times[kept])
 
 
+def thinned(bags: Bags, most: int) -> Bags:
+    """At most that many of the texts, evenly spread."""
+    count = len(bags.offset) - 1
+    texts = np.arange(0, count, max(1, -(-count // most)))
+    begin, size = bags.offset[texts], np.diff(bags.offset)[texts]
+    offset = np.concatenate(([0], np.cumsum(size)))
+    entry = np.arange(offset[-1]) + np.repeat(begin - offset[:-1], size)
+    return Bags(offset, bags.token[entry], bags.times[entry])
+
+
 def joined(first: Bags, second: Bags) -> Bags:
     """The bags of both, one after the other."""
     offset = np.concatenate((first.offset, second.offset[1:] + first.offset[-1]))

@@ -217,7 +217,8 @@ def first_dispersion(texts: Singles, labels: Singles, where: str) -> float:
     start = min(dispersion(texts), dispersion(labels))
     if not start > 1e-6:
         raise CollapseError(
-            f"{where}: the model gives every text, or every label, the same vector: choose another dense.model"
+            f"{where}: every text, or every label, has the same vector, so there is nothing to learn. Texts with "
+            "different words and several labels are needed; if there are both, choose another model to start from"
         )
     return start
 

@@ -16,8 +16,19 @@ from threadpoolctl import threadpool_limits
 
 from fusion.compiled import compiled
 from fusion.errors import InputError
-from fusion.retrieval.bags import Adam, Bags, backward, bag_sums, columns_of, document_frequencies, forward, joined
+from fusion.retrieval.bags import (
+    Adam,
+    Bags,
+    backward,
+    bag_sums,
+    columns_of,
+    document_frequencies,
+    forward,
+    joined,
+    thinned,
+)
 from fusion.retrieval.contrastive import (
+    SAMPLE,
     LabelSets,
     check_collapse,
     first_dispersion,
@@ -266,7 +277,8 @@ def train_static(
     carried = np.unique(labels)
     drawn = min(settings.extra_labels, len(carried))
     model, best = trainer.model(), 0
-    sample = validation.bags if len(validation.known) else train.bags
+    # Not validation texts: one of them, or two that are equal, are no sign of a collapse.
+    sample = thinned(train.bags, SAMPLE)
     dispersed = first_dispersion(model.texts(sample), model.labels(names), where)
     mrr, losses = [_judge(model, names, validation)], list[float]()
     # Sums of products of matrices must not depend on the number of threads.

@@ -12,8 +12,8 @@ from sentence_transformers import SentenceTransformer
 
 from fusion.errors import InputError
 from fusion.retrieval import static
-from fusion.retrieval.bags import WEIGHT_DECAY, Adam, Bags, backward, bag_sums, columns_of, forward, joined
-from fusion.retrieval.contrastive import LabelSets, nt_xent
+from fusion.retrieval.bags import WEIGHT_DECAY, Adam, Bags, backward, bag_sums, columns_of, forward, joined, thinned
+from fusion.retrieval.contrastive import CollapseError, LabelSets, nt_xent
 from fusion.retrieval.projection import unit
 from fusion.retrieval.ranked import Ranked, interleaved
 from fusion.retrieval.static import (
@@ -154,6 +154,28 @@ def test_without_validation_texts_the_last_epoch_counts() -> None:
     assert train_static(start, train, nothing, names, TRAINING, "fold 0").best == TRAINING.epochs
     with pytest.raises(InputError, match="fold 0: there is no training text with a label"):
         train_static(start, nothing, nothing, names, TRAINING, "fold 0")
+
+
+def test_a_single_validation_text_is_no_collapse() -> None:
+    """Nor are two that are equal, as in small datasets."""
+    train, validation, names, start = made_fold()
+    one = validation.bags.offset[1]
+    bags = Bags(np.array([0, one, 2 * one]), np.tile(validation.bags.token[:one], 2), np.ones(2 * one, np.float32))
+    for number in (1, 2):
+        some = Labelled(
+            Bags(bags.offset[: number + 1], bags.token, bags.times), validation.known.take(np.zeros(number, int))
+        )
+        assert len(train_static(start, train, some, names, TRAINING, "fold 0").losses) > 0
+    same = Labelled(Bags(bags.offset, bags.token, bags.times), train.known.take(np.arange(2)))
+    with pytest.raises(CollapseError, match="fold 0: every text, or every label, has the same vector"):
+        train_static(start, same, validation, names, TRAINING, "fold 0")
+
+
+def test_thinned_texts_are_evenly_spread() -> None:
+    bags = make_bags(np.random.default_rng(0), [3, 0, 1, 7, 2])
+    matrix = as_matrix(bags)
+    for most, rows in ((5, slice(None)), (9, slice(None)), (3, slice(0, None, 2)), (2, slice(0, None, 3))):
+        np.testing.assert_array_equal(as_matrix(thinned(bags, most)), matrix[rows])
 
 
 def test_the_rate_rises_and_falls() -> None:
