@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from xmtc_fusion.evaluation import Evaluation as Evaluation
     from xmtc_fusion.evaluation import Explanation as Explanation
     from xmtc_fusion.evaluation import Tuned as Tuned
+    from xmtc_fusion.fitting import fit as fit
     from xmtc_fusion.model import Label as Label
     from xmtc_fusion.model import LabelExplanation as LabelExplanation
     from xmtc_fusion.model import Model as Model
-    from xmtc_fusion.model import fit as fit
     from xmtc_fusion.model import load_model as load_model
 
 
@@ -79,7 +79,7 @@ MODULES = {
     "doctor": "xmtc_fusion.api",
     "evaluate": "xmtc_fusion.api",
     "explain": "xmtc_fusion.api",
-    "fit": "xmtc_fusion.model",
+    "fit": "xmtc_fusion.fitting",
     "fuse": "xmtc_fusion.api",
     "fusion": "fusion.registry",
     "label_metric": "fusion.registry",

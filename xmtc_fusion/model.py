@@ -1,31 +1,23 @@
-"""A model that labels texts: fitted, applied, kept and loaded."""
+"""A model that labels texts: applied, kept and loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from fusion.errors import ConfigError, InputError
 from fusion.labels import ALL
-from jobs.datasets import prepare
 from jobs.engines.local import LocalEngine
-from jobs.prediction import fit as fit_job
 from jobs.prediction.explain import ExplainedLabels, explain_labels
 from jobs.prediction.model import KeptModel, copy_model, load
 from jobs.prediction.predict import assigning_of, is_text
-from jobs.retrievers import driver
-from jobs.settings.config import Config, load_config, with_settings
 from udfs.prediction.model import Assigning, Labelled
 from udfs.prediction.rows import predict_rows, prediction_rows
 from udfs.prediction.texts import PLACE, TEXT, TEXT_ID
-
-SCRATCH = "texts"
-"""The dataset of texts that are given in memory."""
 
 
 class Label(NamedTuple):
@@ -110,7 +102,7 @@ class Model:
         """
         assigning = self._assigning(top, threshold)
         if isinstance(texts, str):
-            return self._one(_strings([texts])[0].as_py(), assigning)
+            return self._one(strings([texts])[0].as_py(), assigning)
         rows = _texts(texts)
         engine = LocalEngine()
         step = predict_rows(self._kept.model, self._kept.names, assigning, rows.schema.field(TEXT_ID).type)
@@ -171,87 +163,11 @@ def load_model(path: str) -> Model:
     return Model(load(path))
 
 
-def fit(
-    texts: Iterable[str] | None = None,
-    labels: Iterable[Sequence[str]] | None = None,
-    *,
-    names: Mapping[str, str] | None = None,
-    retrievers: str | Iterable[str] | None = None,
-    objective: str | None = None,
-    config: Config | str | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> Model:
-    """Learn to label texts from texts with labels.
-
-    Every retriever is fitted on folds, the best fusion of their rankings is chosen on validation texts, its scores are
-    calibrated there, and then every retriever is fitted once more on all texts. All of it happens in this process.
-
-    Args:
-        texts: the texts.
-        labels: the labels of each text, in the same order.
-        names: what labels are called, where the label itself does not say it.
-        retrievers: such as `["bm25", "static"]`, the default.
-        objective: what the number of assigned labels is chosen for: `"f1"` (the default), `"precision=0.8"`,
-            `"recall=0.9"`.
-        config: instead of texts, a configuration or its path. What is done already in its work folder is not done
-            again, and a fusion that `tune` chose there is used.
-        settings: dotted settings over it, such as `{"retrievers.static.epochs": 3}`.
-    """
-    scratch: TemporaryDirectory[str] = TemporaryDirectory(prefix="xmtc-fusion-")
-    place = scratch.name
-    chosen: dict[str, Any] = {"output.path": f"{place}/model", "grid.engine": "local"}
-    if retrievers is not None:
-        chosen["retrievers"] = retrievers if isinstance(retrievers, str) else list(retrievers)
-    if objective is not None:
-        chosen["fit.objective"] = objective
-    if texts is not None:
-        if labels is None:
-            raise ConfigError("texts are given without labels: fit(texts, labels)")
-        chosen |= _given(texts, labels, names or {}, place)
-    resolved = config if isinstance(config, Config) else load_config(config)
-    resolved = with_settings(resolved, {**chosen, **(settings or {})})
-    engine = LocalEngine()
-    prepare.run(engine, resolved)
-    driver.run(engine, resolved)
-    fit_job.run(resolved)
-    return Model(load(f"{place}/model"), scratch)
-
-
-def _given(
-    texts: Iterable[str], labels: Iterable[Sequence[str]], names: Mapping[str, str], place: str
-) -> dict[str, Any]:
-    """Texts in memory as a dataset, and the settings that say where it is."""
-    strings, of_text = list(texts), [list(map(str, some)) for some in labels]
-    if len(strings) != len(of_text):
-        raise InputError(f"{len(strings):,} texts and {len(of_text):,} lists of labels: there must be as many")
-    table = pa.table({"text": pa.array(strings, pa.string()), "labels": pa.array(of_text, pa.list_(pa.string()))})
-    pq.write_table(table, f"{place}/texts.parquet")
-    settings: dict[str, Any] = {
-        "dataset": SCRATCH,
-        "work.path": f"{place}/work",
-        "prepare.format": "parquet",
-        "prepare.folder": place,
-        "prepare.parts": [{"name": "all", "texts": "texts.parquet"}],
-    }
-    if names:
-        every = list(dict.fromkeys([*names, *(label for some in of_text for label in some)]))
-        known = pa.table({"label": every, "name": pa.array([names.get(label) for label in every], pa.string())})
-        pq.write_table(known, f"{place}/labels.parquet")
-        settings["prepare.label_file"] = "labels.parquet"
-    return settings
-
-
 def _texts(given: Any) -> pa.Table:
     """What `predict` takes as rows of text_id, text and place."""
     if isinstance(given, list | tuple) or hasattr(given, "tolist"):
-        given = pa.table({TEXT: _strings(list(given))})
-    table = given if isinstance(given, pa.Table) else pa.table(given) if hasattr(given, "__arrow_c_stream__") else None
-    if table is None:
-        raise InputError(f"expected a string, a list of strings or a table, found {type(given).__name__}")
-    if TEXT not in table.column_names:
-        raise InputError(f"the table has no column 'text'; it has {', '.join(table.column_names)}")
-    if not is_text(table[TEXT].type):
-        raise InputError(f"the column 'text' holds {table[TEXT].type}, and texts are strings")
+        given = pa.table({TEXT: strings(list(given))})
+    table = as_table(given, (TEXT,))
     places = pa.array(np.arange(len(table)))
     ids = table[TEXT_ID] if TEXT_ID in table.column_names else places
     if ids.null_count:
@@ -261,7 +177,24 @@ def _texts(given: Any) -> pa.Table:
     return pa.table({TEXT_ID: ids, TEXT: table[TEXT], PLACE: places})
 
 
-def _strings(texts: list[Any]) -> pa.Array:
+def as_table(given: Any, columns: Sequence[str]) -> pa.Table:
+    """A table of texts (Arrow, pandas or polars) as Arrow holds it, with some columns that it must have."""
+    if not hasattr(given, "__arrow_c_stream__"):
+        raise InputError(f"expected a string, a list of strings or a table, found {type(given).__name__}")
+    try:
+        table = pa.table(given)
+    except (pa.ArrowException, UnicodeError, TypeError) as error:
+        raise InputError(f"the table cannot be read: {error}") from None
+    for name in columns:
+        if name not in table.column_names:
+            raise InputError(f"the table has no column {name!r}; it has {', '.join(table.column_names)}")
+    if not is_text(table[TEXT].type):
+        raise InputError(f"the column 'text' holds {table[TEXT].type}, and texts are strings")
+    return table
+
+
+def strings(texts: list[Any]) -> pa.Array:
+    """Texts as Arrow holds them."""
     try:
         return pa.array(texts, pa.string())
     except (pa.ArrowException, UnicodeError, TypeError) as error:

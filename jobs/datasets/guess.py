@@ -47,6 +47,8 @@ WORDY = 3.0
 """Words per value from which on a column may be a text."""
 FEW = 200
 """Texts below which five folds with a tenth for validation leave too little of either."""
+FOR_FEW: Mapping[str, Any] = {"folds": 3, "validation_share": 0.3}
+"""The settings of prepare for fewer texts."""
 STOP_WORDS = {
     "English": "the of and to in is for with on that by are from as",
     "German": "der die das und ist von mit für den im auf des ein eine nicht",
@@ -301,8 +303,8 @@ def _label_columns(file: str, labels: Iterable[str]) -> dict[str, str] | None:
     return None
 
 
-def written(guessed: Guess, path: str, output: str | None) -> str:
-    """The configuration as YAML; its folder is as seen from the file that it is written to."""
+def settings_of(guessed: Guess, path: str, output: str | None) -> dict[str, Any]:
+    """The settings of the dataset; its folder is as seen from the file that they are written to."""
     head = guessed.head
     folder, name = posixpath.split(path)
     if not has_scheme(path):
@@ -321,9 +323,14 @@ def written(guessed: Guess, path: str, output: str | None) -> str:
     columns = {"text_id": guessed.text_id, "text": text, "labels": guessed.labels, **guessed.label_columns}
     prepare["columns"] = {key: value for key, value in columns.items() if value is not None}
     if head.whole and head.rows < FEW:
-        prepare |= {"folds": 3, "validation_share": 0.3}
-    lines = [f"  {key}: {_flow(value)}" for key, value in prepare.items()]
-    return "\n".join([f"dataset: {_flow(_dataset(name))}", "prepare:", *lines]) + "\n"
+        prepare |= FOR_FEW
+    return {"dataset": _dataset(name), "prepare": prepare}
+
+
+def _written(settings: Mapping[str, Any]) -> str:
+    """The configuration as YAML."""
+    lines = [f"  {key}: {_flow(value)}" for key, value in settings["prepare"].items()]
+    return "\n".join([f"dataset: {_flow(settings['dataset'])}", "prepare:", *lines]) + "\n"
 
 
 def _flow(value: Any) -> str:
@@ -342,7 +349,7 @@ def run(path: str, output: str | None, given: Mapping[str, Any]) -> tuple[str, l
     if output is not None and Path(output).exists():
         raise OutputError(f"{output} is there already: remove it, or choose another name with --output")
     guessed = guess(path, given)
-    content = written(guessed, path, output)
+    content = _written(settings_of(guessed, path, output))
     if output is not None:
         Path(output).parent.mkdir(parents=True, exist_ok=True)
         Path(output).write_text(content, encoding="utf-8")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -269,11 +270,83 @@ def test_labels_without_a_name_are_called_what_they_are() -> None:
     assert called == {label: names.get(label, label) for some in labels for label in some}
 
 
-def test_wrong_texts_are_refused() -> None:
-    with pytest.raises(InputError, match="2 texts and 1 lists of labels"):
-        xf.fit(["a", "b"], [["x"]])
-    with pytest.raises(ConfigError, match="without labels"):
-        xf.fit(["a", "b"])
+SAID = {"farm": "cows and fields", "sea": "boats and waves", "roof": "solar panels", "rail": "trams and trains"}
+FEW = [(f"text {n} about {words}", [label, "news"]) for n in range(5) for label, words in SAID.items()]
+"""Fewer texts than leave a validation text to each of five folds."""
+
+
+ABOUT_FEW = "trams, trains, and waves"
+
+
+@pytest.fixture(scope="module")
+def of_few() -> xf.Model:
+    return xf.fit(*zip(*FEW, strict=True))
+
+
+@pytest.mark.parametrize("kind", [pa.table, pd.DataFrame, "jsonl", "csv", pa.array, pd.Series, np.array, "numbers"])
+def test_what_a_model_can_be_fitted_on(of_few, kind: Any, tmp_path, capsys) -> None:
+    """All that holds the same texts and labels gives the same model, also where there are few of them."""
+    texts, labels = map(list, zip(*FEW, strict=True))
+    expected = of_few.predict(ABOUT_FEW, top=3)
+    assert expected[0].label in {"rail", "news"}
+    if kind in (pa.table, pd.DataFrame):
+        model = xf.fit(kind({"labels": labels, "text": texts, "more": texts}))
+    elif kind == "jsonl":
+        (tmp_path / "t.jsonl").write_text("".join(json.dumps({"body": t, "tags": some}) + "\n" for t, some in FEW))
+        model = xf.fit(f"{tmp_path}/t.jsonl")
+        assert "has texts in body and labels in tags" in capsys.readouterr().err
+    elif kind == "csv":
+        lines = ["a,b,c", *(f"{text},{';'.join(some)},title" for text, some in FEW)]
+        (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+        columns = {"prepare.columns.text": "a", "prepare.columns.labels": "b"}
+        model = xf.fit(f"{tmp_path}/t.csv", settings=columns)
+    elif kind == "numbers":
+        numbers = {label: number for number, label in enumerate(sorted({*SAID, "news"}))}
+        names = {str(number): label for label, number in numbers.items()}
+        model = xf.fit(texts, [{numbers[label] for label in some} for some in labels], names=names)
+        assert sorted(model.labels["label"].to_pylist()) == sorted(names)
+        expected = [label._replace(label=str(numbers[label.label])) for label in expected]
+    else:
+        model = xf.fit(kind(texts), kind(labels))
+    assert model.predict(ABOUT_FEW, top=3) == expected
+
+
+def test_ids_of_texts_are_found_again() -> None:
+    texts, labels = map(list, zip(*FEW, strict=True))
+    ids = [f"n{n}" for n in range(len(texts))]
+    model = xf.fit(pa.table({"text_id": ids, "text": texts, "labels": labels}))
+    near = model.explain(ABOUT_FEW).neighbours.to_pylist()
+    assert near and all(row["label"] in labels[ids.index(row["text_id"])] for row in near)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["a", "b"], [["x"]]), "2 texts and 1 lists of labels"),
+        ((["a", "b"],), "texts without labels: fit"),
+        (([], []), "there are no texts to learn from"),
+        (("abc", [["x"], ["y"], ["z"]]), "texts are a list of strings, and 'abc' is one"),
+        ((["a", "b"], ["x", "y"]), r"labels\[0\] is 'x', and each text has a list of labels"),
+        ((["a", "b"], [["x"], 3]), r"labels\[1\] is 3, and each text has"),
+        ((["a", "b"], [["x"], ["y", None]]), r"labels\[1\] holds None, and labels are strings or whole numbers"),
+        (([1, "b"], [["x"], ["y"]]), "texts are strings"),
+        ((pa.table({"body": ["a"], "labels": [["x"]]}),), "the table has no column 'text'; it has body, labels"),
+        ((pa.table({"text": ["a"], "tags": [["x"]]}),), "the table has no column 'labels'; it has text, tags"),
+        ((pa.table({"text": ["a"], "labels": ["x"]}),), r"labels\[0\] is 'x'"),
+        ((pd.DataFrame({"text": ["a", "b"], "labels": [["x"], [1]]}),), "the table cannot be read"),
+        (("nowhere.jsonl",), "cannot read nowhere.jsonl: it does not exist"),
+        ((["a"] * 20, [["x"]] * 20), "fold . has no .* texts: too few texts"),
+        (([f"same {n}" for n in range(40)], [["x"]] * 40), "every label, has the same vector"),
+    ],
+)
+def test_what_a_model_cannot_be_fitted_on(arguments: Any, message: str) -> None:
+    with pytest.raises(xf.XmtcError, match=message):
+        xf.fit(*arguments)
+
+
+def test_a_model_is_of_texts_or_of_a_dataset() -> None:
+    with pytest.raises(ConfigError, match="there are texts and the configuration of a dataset"):
+        xf.fit(["a"], [["x"]], config=str(ROOT / "conf" / "datasets" / "debtags.yaml"))
 
 
 def test_the_core_is_enough(folder) -> None:
