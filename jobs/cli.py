@@ -94,8 +94,11 @@ def tune(config: Config) -> None:
 
 def fit(config: Config) -> None:
     from jobs.prediction import fit as job
+    from jobs.storage.workspace import check_work
 
-    job.run(config)
+    from_files = [lambda: _check_dataset(config)] if config.prepare.format is not None else []
+    _check_all(lambda: job.check(config), *from_files, lambda: _check_retrievers(config), lambda: check_work(config))
+    job.run_stages(config)
     print(f"The model is in {config.output.path}")
 
 

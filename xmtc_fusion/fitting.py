@@ -11,11 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fusion.errors import ConfigError, InputError
-from jobs.datasets import guess, prepare
-from jobs.engines.local import LocalEngine
+from jobs.datasets import guess
 from jobs.prediction import fit as fit_job
 from jobs.prediction.model import load
-from jobs.retrievers import driver
 from jobs.runtime.log import log
 from jobs.settings.config import Config, load_config, with_settings
 from udfs.prediction.texts import TEXT, TEXT_ID
@@ -68,10 +66,7 @@ def fit(
         of_file = isinstance(texts, str) and labels is None and not names
         chosen |= _of_file(texts, given) if of_file else _in_memory(_columns(texts, labels), names or {}, place)
     resolved = with_settings(resolved, {**chosen, **given})
-    engine = LocalEngine()
-    prepare.run(engine, resolved)
-    driver.run(engine, resolved)
-    fit_job.run(resolved)
+    fit_job.run_stages(resolved)
     return Model(load(f"{place}/model"), scratch)
 
 

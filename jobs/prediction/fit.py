@@ -33,6 +33,8 @@ from fusion.models.calibration import (
 )
 from fusion.models.strategies import DEPLOYED
 from fusion.tuning.assignment import Aim, Assignment, choose_assignment, parse_aim
+from jobs.datasets import prepare
+from jobs.datasets.engine import dataset_engine, prepared_engine
 from jobs.datasets.prepared import PreparedDataset, open_prepared
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
@@ -47,9 +49,11 @@ from jobs.inputs.stages import with_stages
 from jobs.inputs.tables import InputTables
 from jobs.prediction.folder import check_place
 from jobs.prediction.model import LABEL_COLUMNS, LONGEST, Parts, keep
+from jobs.retrievers import driver
 from jobs.retrievers.driver import BUILT_IN
 from jobs.retrievers.stages import Work, fit_stage
 from jobs.runtime.log import log
+from jobs.runtime.origin import package_versions
 from jobs.settings.config import Config, with_settings
 from jobs.storage.folders import read_object, read_text
 from jobs.storage.stages import stage_folder
@@ -79,16 +83,32 @@ class Validation:
     relevant_labels: int
 
 
-@job
-def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
-    """Fit, and write the model; what its manifest says of it."""
+def check(config: Config) -> str:
+    """Refuse what cannot become a model, and a place that cannot hold one; the place."""
     if config.output.path is None:
         raise OutputError("no place for the model: give --output FOLDER, or set output.path")
-    replaced = config.output.mode == "overwrite"
-    check_place(config.output.path, replaced)
+    check_place(config.output.path, config.output.mode == "overwrite")
     for entry in config.retrievers.entries():
         if entry.learn is not None:
             raise ConfigError(f"the retriever {entry.name} is a function of yours, which a model cannot hold yet")
+    return config.output.path
+
+
+@job
+def run_stages(config: Config) -> Mapping[str, Any]:
+    """The stages before the model, where they are not there yet, and the model."""
+    check(config)
+    # Tables that were prepared elsewhere have no files to be prepared from.
+    if config.prepare.format is not None:
+        prepare.run(dataset_engine(config), config)
+    driver.run(prepared_engine(config), config)
+    return run(config)
+
+
+@job
+def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
+    """Fit, and write the model; what its manifest says of it."""
+    output = check(config)
     staged = with_stages(config)
     sources = Sources.of(staged.inputs)
     engine = choose_engine(config, sources.addresses(), spark)
@@ -104,7 +124,7 @@ def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
     prepared = open_prepared(engine, place.prepared)
     fitted = fit_retrievers(engine, config, place, prepared)
     size = keep(
-        config.output.path,
+        output,
         Parts(
             retrievers=tuple(fitted),
             fusion=fusion,
@@ -114,6 +134,8 @@ def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
             assigning=Assigning(assignment.top, assignment.threshold),
             about={
                 "version": __version__,
+                "packages": package_versions(),
+                "settings": _settings(config),
                 "dataset": config.dataset,
                 "training": {"texts": prepared.texts, "labels": prepared.labels, "prepared": prepared.fingerprint},
                 "objective": str(aim),
@@ -121,10 +143,10 @@ def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
             },
         ),
         {retriever.name: folder for retriever, folder in fitted.items()},
-        replaced,
+        config.output.mode == "overwrite",
     )
     put(place.fitted, json.dumps(figures).encode())
-    log(f"fit: the model is in {config.output.path} ({size / 1e6:,.1f} MB); {_words(figures)}")
+    log(f"fit: the model is in {output} ({size / 1e6:,.1f} MB); {_words(figures)}")
     return figures
 
 
@@ -225,6 +247,13 @@ def _epochs(place: Workspace, name: str) -> int | None:
     reports = read_object(f"{stage_folder(place.retriever_stage(name, 'model'))}/report.json")
     best = [report["best"] for report in reports.values() if isinstance(report, dict) and "best" in report]
     return max(1, median_low(best)) if best else None
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    """What decides the model. Where its texts were does not, nor does the engine."""
+    about = {"prepare": {"folder"}, "grid": {"engine", "local_limit"}}
+    chosen: dict[str, Any] = {name: True for name in ("prepare", "retrievers", "grid", "tune", "fit")}
+    return config.model_dump(mode="json", include=chosen, exclude=about)
 
 
 def _labels(engine: Engine[Any], prepared: PreparedDataset) -> pa.Table:

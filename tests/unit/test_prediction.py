@@ -483,6 +483,28 @@ def test_fit_and_predict_as_commands(run, tmp_path, capsys) -> None:
     capsys.readouterr()
 
 
+def test_fit_needs_no_run_before_it(tmp_path, capsys) -> None:
+    """It prepares and retrieves what is not there yet; and the manifest says what made the model."""
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps({"text": t, "labels": some}) + "\n" for t, some in FEW))
+    assert main(["init", f"{tmp_path}/t.jsonl", "--output", f"{tmp_path}/few.yaml"]) == 0
+    command = ["fit", "--config", f"{tmp_path}/few.yaml", "--work", f"{tmp_path}/work", "--output", f"{tmp_path}/model"]
+    assert main(command) == 0
+    assert "tune has not run, so the fusion is the best cell" in capsys.readouterr().err
+    manifest = read_manifest(f"{tmp_path}/model")
+    assert manifest["packages"]["numpy"] == np.__version__
+    assert manifest["settings"]["prepare"]["folds"] == 3 and "folder" not in manifest["settings"]["prepare"]
+    assert set(manifest["settings"]) == {"prepare", "retrievers", "grid", "tune", "fit"}
+    assert "fusions" in manifest["settings"]["grid"] and "engine" not in manifest["settings"]["grid"]
+    assert str(tmp_path) not in json.dumps(manifest)
+    # What is there already is not done again, and a model is refused before anything is.
+    assert main(command) == 4
+    assert "holds a model already" in capsys.readouterr().err
+    assert main([*command, "--mode", "overwrite"]) == 0
+    assert "prepare: up to date" in capsys.readouterr().err
+    assert main(["fit", "--work", f"{tmp_path}/none", "--output", f"{tmp_path}/other"]) == 3
+    assert "none/unnamed/prepared is not there: run 'xmtc-fusion prepare'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
