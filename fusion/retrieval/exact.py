@@ -25,9 +25,14 @@ def greatest_products(queries: Singles, vectors: Singles, n: int) -> tuple[Singl
     for begin in range(0, len(queries), QUERIES):
         some = slice(begin, begin + QUERIES)
         for first in range(0, len(vectors), BLOCK):
-            _offer(queries[some] @ vectors[first : first + BLOCK].T, first, rows[some], products[some])
+            _offer(_products(queries[some], vectors[first : first + BLOCK]), first, rows[some], products[some])
     _sorted(rows, products)
     return products, rows
+
+
+def _products(queries: Singles, vectors: Singles) -> Singles:
+    # For a single query, the threads that multiply matrices wait for each other longer than they work.
+    return np.einsum("qd,vd->qv", queries, vectors) if len(queries) == 1 else queries @ vectors.T
 
 
 @compiled

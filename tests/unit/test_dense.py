@@ -240,8 +240,9 @@ def test_equal_labels_come_in_the_order_of_their_ids(tmp_path):
     for row, found in enumerate(labels.reshape(32, 20) // 2):
         assert found.tolist() == np.lexsort((np.arange(300), -exact[row]))[:20].tolist()
     assert labels[:20].tolist() == list(range(200, 240, 2))
-    alone = index.search(queries[5:6], 20)
-    assert alone.score.tobytes() == scores[100:120].tobytes()
+    for row in (0, 5):
+        alone, some = index.search(queries[row : row + 1], 20), slice(20 * row, 20 * row + 20)
+        assert (alone.item.tolist(), alone.score.tobytes()) == (labels[some].tolist(), scores[some].tobytes())
 
 
 def test_a_model_that_is_not_there(done, tmp_path):
