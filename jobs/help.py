@@ -184,8 +184,8 @@ HELP = {
     "fit": JobHelp(
         "a model that labels new texts, fitted on all texts",
         "Fit every retriever on all texts, with what 'run' and 'tune' decided over folds: epochs, the fusion, and how\n"
-        "many labels a text gets. Without 'tune', the fusion is the best cell on validation texts. The folder of the\n"
-        "model can be moved; in Python, xf.load_model reads it.",
+        "many labels a text gets. Stages that 'run' has not made yet are made; without 'tune', the fusion is the best\n"
+        "cell on validation texts. The folder of the model can be moved; in Python, xf.load_model reads it.",
         ["fit --config conf/datasets/debtags.yaml --output model/"],
         FIT,
     ),

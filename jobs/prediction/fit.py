@@ -252,7 +252,7 @@ def _epochs(place: Workspace, name: str) -> int | None:
 def _settings(config: Config) -> dict[str, Any]:
     """What decides the model. Where its texts were does not, nor does the engine."""
     about = {"prepare": {"folder"}, "grid": {"engine", "local_limit"}}
-    chosen: dict[str, Any] = {name: True for name in ("prepare", "retrievers", "grid", "tune", "fit")}
+    chosen: dict[str, Any] = dict.fromkeys(("prepare", "retrievers", "grid", "tune", "fit"), True)
     return config.model_dump(mode="json", include=chosen, exclude=about)
 
 

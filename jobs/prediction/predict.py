@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREDICTIONS = "predictions.parquet"
-JSON_LINES = (".jsonl", ".json", ".jsonl.gz")
+JSON_LINES = tuple(f".{name}{packed}" for name in ("jsonl", "ndjson", "json") for packed in ("", ".gz"))
 
 
 @job
