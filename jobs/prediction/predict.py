@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,16 +22,31 @@ from jobs.settings.config import Config
 from jobs.settings.sections import PredictSettings
 from jobs.storage.folders import ResultFolder, check_output, result_folder, stage_line
 from udfs.columns import Column, Constant, Taken
+from udfs.datasets.separated import count_separated_step
 from udfs.json_records import parse_json
 from udfs.prediction.model import Assigning
 from udfs.prediction.rows import predict_rows, predictions_schema
-from udfs.prediction.texts import PLACE, SHOWN, TEXT, TEXT_ID, counted_ids, json_texts, texts_schema
+from udfs.prediction.texts import (
+    PLACE,
+    SHOWN,
+    TEXT,
+    TEXT_ID,
+    counted_ids,
+    json_texts,
+    separated_texts,
+    text_records,
+    texts_schema,
+    typed_id,
+)
+from udfs.splits import Split, files_of, numbered, splits_of, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREDICTIONS = "predictions.parquet"
 JSON_LINES = tuple(f".{name}{packed}" for name in ("jsonl", "ndjson", "json") for packed in ("", ".gz"))
+SEPARATED = {f".{name}{packed}": of for name, of in (("csv", ","), ("tsv", "\t")) for packed in ("", ".gz")}
+"""What is between the columns of files, by how their names end."""
 
 
 @job
@@ -77,16 +93,54 @@ class NewTexts:
 
 
 def new_texts(engine: Engine[Any], source: str) -> NewTexts:
-    """The texts of JSON lines or of a table, after a look at their ids."""
+    """The texts of JSON lines, of separated values or of a table, after a look at their ids."""
     if source.endswith(JSON_LINES):
         lines = LineFiles.of(engine, [source], blank=False)
         ids = _id_type(lines.first_line())
         rows = engine.files(lines.table, json_texts(ids))
         if ids is None:
             return NewTexts(rows, pa.int64(), lines.count)
+    elif (delimiter := next((of for ending, of in SEPARATED.items() if source.endswith(ending)), None)) is not None:
+        rows, ids, count = _separated(engine, source, delimiter)
+        if ids is None:
+            return NewTexts(rows, pa.int64(), count)
     else:
         rows, ids = _of_table(engine, source)
     return NewTexts(rows, ids, _checked(engine, rows, ids, source))
+
+
+def _separated(engine: Engine[Any], source: str, delimiter: str) -> tuple[Any, pa.DataType | None, int]:
+    """The rows of files of separated values, the type of their ids, and how many there are."""
+    files = files_of([source])
+    heads = {file.name: _head(file.name, delimiter) for file in files}
+    for name, head in heads.items():
+        if TEXT not in head:
+            raise InputError(f"{name}: missing column {TEXT!r}; it has {', '.join(head)}")
+        if (TEXT_ID in head) != (TEXT_ID in heads[files[0].name]):
+            raise InputError(f"{name} and {files[0].name}: only one of them has a column {TEXT_ID!r}")
+    first = heads[files[0].name].get(TEXT_ID)
+    ids = None if first is None else pa.int64() if isinstance(typed_id(first), int) else pa.string()
+    whole = table_of([Split(file.name, 0, None) for file in files])
+    counted = engine.collect(engine.files(whole, count_separated_step(delimiter, "utf-8")))
+    splits = numbered(splits_of(iter(counted.to_batches())))
+    return (
+        engine.files(table_of(splits), separated_texts(ids, delimiter)),
+        ids,
+        sum(split.rows or 0 for split in splits),
+    )
+
+
+def _head(file: str, delimiter: str) -> dict[str, str]:
+    """The columns of a file, with what its first text has there."""
+    try:
+        found = list(islice(text_records(file, delimiter), 2))
+    except ValueError as error:
+        raise InputError(f"{file} {error}") from None
+    if len(found) < 2:
+        raise InputError(f"{file} is empty")
+    (_, names), (_, values) = found
+    check_columns(names, file)
+    return dict(zip_longest(names, values[: len(names)], fillvalue=""))
 
 
 def _of_table(engine: Engine[Any], source: str) -> tuple[Any, pa.DataType]:

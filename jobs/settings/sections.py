@@ -64,8 +64,8 @@ class PredictSettings(Section):
     model: Folder | None = None
     """The folder of the model, as `fit` writes it."""
     texts: File | None = None
-    """The texts: JSON lines ({"text_id": 1, "text": "..."}), Parquet, or a catalog table (table:NAME) with these
-    columns."""
+    """The texts: JSON lines ({"text_id": 1, "text": "..."}), CSV, TSV, Parquet, or a catalog table (table:NAME) with
+    these columns."""
     format: Literal["jsonl", "csv", "trec", "parquet"] = "jsonl"
     """How predictions are written: jsonl, one line per text; csv, trec and parquet, one row per text and label."""
     top: int | None = Field(None, ge=1)

@@ -406,6 +406,47 @@ except xf.SetupError as error:
     assert "pip install" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "ids"),
+    [
+        ("t.csv", f'\ufefftext_id,more,text\n17,x,"{QUESTION}"\n-3,,"Play chess,\non a board"\n', [17, -3]),
+        ("t.tsv", f"text\ttext_id\n{QUESTION}\t007\nPlay chess\t17\n", ["007", "17"]),
+        ("t.csv.gz", f"text\n{QUESTION.replace(',', '')}\nPlay chess\n", [0, 1]),
+        ("*.csv", f'text\n"{QUESTION}"\n', [0, 1]),
+    ],
+)
+def test_separated_values(folder, tmp_path, name: str, content: str, ids: list[Any]) -> None:
+    """In the order of the lines, with ids as they are written; texts of several files are numbered through."""
+    for path in [tmp_path / name] if "*" not in name else [tmp_path / "a.csv", tmp_path / "b.csv"]:
+        path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+    asked = ["--model", str(folder), "--texts", f"{tmp_path}/{name}", "--top", "1"]
+    assert main(["predict", *asked, "--output", f"{tmp_path}/out"]) == 0
+    written = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text().splitlines()]
+    assert [row["text_id"] for row in written] == ids
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "t.csv is empty"),
+        ("text\n", "t.csv is empty"),
+        ("id;text\n1;a\n", "missing column 'text'; it has id;text"),
+        ("text,text\na,b\n", "the column 'text' is there twice"),
+        ("text_id,text\n1,a\nb,c\n", "line 3: text_id is a string, and the first line has a whole number"),
+        ("text_id,text\na,a\n,c\n", "1 texts have no text_id"),
+        ("text_id,text\n1,a\n1,c\n", "1 values of text_id occur more than once, first: 1"),
+        ("text_id,text\n1,a,c\n", "line 2: 3 fields, and the first line names 2 columns"),
+        ('text_id,text\n1,a\n2,"c\n', "line 3: unexpected end of data; is a quote missing?"),
+        ("text\na\n\udcff\n", "line 3: not UTF-8; convert it"),
+    ],
+)
+def test_separated_values_that_cannot_be_labelled(folder, tmp_path, capsys, content: str, message: str) -> None:
+    (tmp_path / "t.csv").write_text(content, errors="surrogateescape")
+    asked = ["--model", str(folder), "--texts", f"{tmp_path}/t.csv", "--output", f"{tmp_path}/out"]
+    assert main(["predict", *asked]) == 3
+    assert message in capsys.readouterr().err and not (tmp_path / "out/predictions.jsonl").exists()
+
+
 @pytest.fixture
 def predicted(folder, tmp_path) -> Any:
     def run(texts: Any, kind: str, *, code: int = 0) -> Path:

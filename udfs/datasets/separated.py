@@ -42,14 +42,14 @@ def records(lines: Iterator[str], delimiter: str) -> Iterator[Record]:
         line = reader.line_num + 1
 
 
-def decoded_lines(file: str, encoding: str) -> Iterator[str]:
-    """The lines of a file with their ends; a ValueError says which one is in another encoding."""
+def decoded_lines(file: str, encoding: str, otherwise: str = NOT_UTF8) -> Iterator[str]:
+    """The lines of a file with their ends; a ValueError says which one is in another encoding, and what then."""
     blocks = whole_lines(unpacked(opened(file, file), file))
     for number, line in enumerate((line for block in blocks for line in io.BytesIO(block)), 1):
         try:
             yield line.decode(encoding)
         except UnicodeDecodeError:
-            raise ValueError(f"line {number}: {NOT_UTF8}") from None
+            raise ValueError(f"line {number}: {otherwise}") from None
 
 
 def header_of(file: str, delimiter: str, encoding: str) -> list[str]:

@@ -1,16 +1,19 @@
-"""Texts without labels: from JSON lines, and whether their ids are good."""
+"""Texts without labels: from JSON lines or separated values, and whether their ids are good."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fusion.errors import InputError
+from udfs.datasets.separated import ROWS, Record, decoded_lines, records
 from udfs.json_records import json_kind, parse_json
-from udfs.splits import Lines, check_utf8, lines_step
+from udfs.splits import Lines, Split, check_utf8, lines_step, splits_of
 from udfs.steps import Batches, Step, key_starts, whole_keys
 
 TEXT, TEXT_ID, PLACE = "text", "text_id", "place"
@@ -51,20 +54,62 @@ def _texts(lines: Lines, ids: pa.DataType | None) -> Iterator[tuple[Any, str, in
         given = record.get(TEXT_ID)
         if ids is None and given is not None:
             raise InputError(f"{lines.place(place)}: there is a {TEXT_ID}, and the first line has none")
-        yield (row if ids is None else _id(given, ids, lines, place)), record[TEXT] or "", row
+        yield (row if ids is None else _id(given, ids, lines.place(place))), record[TEXT] or "", row
 
 
-def _id(value: Any, ids: pa.DataType, lines: Lines, place: int) -> Any:
+def separated_texts(ids: pa.DataType | None, delimiter: str) -> Step:
+    """The same of counted files of separated values, whose first line names the columns."""
+    schema = texts_schema(pa.int64() if ids is None else ids)
+
+    def run(batches: Batches) -> Batches:
+        for split in splits_of(batches):
+            rows = _separated(split, ids, delimiter)
+            while some := list(islice(rows, ROWS)):
+                columns = [pa.array([row[n] for row in some], field.type) for n, field in enumerate(schema)]
+                yield pa.record_batch(columns, schema=schema)
+
+    return Step(run, schema, in_python=True)
+
+
+def text_records(file: str, delimiter: str) -> Iterator[Record]:
+    """The lines of column names and of texts; a ValueError says which line is broken."""
+    return records(decoded_lines(file, "utf-8", "not UTF-8; convert it"), delimiter)
+
+
+def _separated(split: Split, ids: pa.DataType | None, delimiter: str) -> Iterator[tuple[Any, str, int]]:
+    try:
+        found = text_records(split.file, delimiter)
+        _, names = next(found)
+        for row, (line, values) in enumerate(found, split.row or 0):
+            place = f"{split.file} line {line}"
+            if len(values) != len(names):
+                raise InputError(f"{place}: {len(values)} fields, and the first line names {len(names)} columns")
+            record = dict(zip(names, values, strict=True))
+            if ids is None:
+                text_id: Any = row
+            else:
+                text_id = _id(typed_id(record[TEXT_ID]), ids, place) if ids == pa.int64() else record[TEXT_ID] or None
+            yield text_id, record[TEXT], row
+    except ValueError as error:
+        raise InputError(f"{split.file} {error}") from None
+
+
+def typed_id(value: str) -> int | str:
+    """An id that is written without quotes: a whole number, if it is written as one is."""
+    return int(value) if re.fullmatch(r"0|-?[1-9]\d*", value, re.ASCII) else value
+
+
+def _id(value: Any, ids: pa.DataType, place: str) -> Any:
     """An id as the first line has them: a whole number, or a string."""
     if pa.types.is_integer(ids):
         if isinstance(value, int) and not isinstance(value, bool):
             if -LARGEST <= value < LARGEST:
                 return value
-            raise InputError(f"{lines.place(place)}: text_id is {value}, which has more than 64 bits; write it as text")
-        raise InputError(f"{lines.place(place)}: text_id is {json_kind(value)}, and the first line has a whole number")
+            raise InputError(f"{place}: text_id is {value}, which has more than 64 bits; write it as text")
+        raise InputError(f"{place}: text_id is {json_kind(value)}, and the first line has a whole number")
     if isinstance(value, str):
         return value
-    raise InputError(f"{lines.place(place)}: text_id is {json_kind(value)}, and the first line has a string")
+    raise InputError(f"{place}: text_id is {json_kind(value)}, and the first line has a string")
 
 
 def counted_ids(kind: pa.DataType) -> Step:
