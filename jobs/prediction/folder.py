@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fusion.errors import InputError, OutputError
+from jobs.storage.folders import output_errors, probe
 from udfs.json_records import parse_json
 from udfs.stores.addresses import absolute
 from udfs.stores.cache import readable_folder
@@ -32,7 +33,11 @@ def write_model(uri: str, files: Mapping[str, Path], about: Mapping[str, Any], r
 
     A model that is there is replaced only if the caller says so, and stays readable until the new one is whole.
     """
-    left = check_place(uri, replace)
+    with output_errors(uri):
+        return _write(uri, files, about, check_place(uri, replace))
+
+
+def _write(uri: str, files: Mapping[str, Path], about: Mapping[str, Any], left: Sequence[str]) -> int:
     digests: dict[str, tuple[int, str]] = {}
     for name, path in sorted(files.items()):
         digests[name] = path.stat().st_size, _digest(path)
@@ -50,14 +55,18 @@ def write_model(uri: str, files: Mapping[str, Path], about: Mapping[str, Any], r
 
 
 def check_place(uri: str, replace: bool) -> list[str]:
-    """Refuse a place that holds something else, or a model that is not to be replaced; folders of content that are
-    there: an earlier model's, and what a writer that was killed has left."""
-    present = children(uri) if exists(uri) else []
+    """Refuse a place that cannot be written, or holds something else, or a model that is not to be replaced; folders of
+    content that are there: an earlier model's, and what a writer that was killed has left."""
+    with output_errors(uri):
+        # A look at whether a store can be written leaves a folder with such a name.
+        present = [name for name in children(uri) if not name.startswith(".")] if exists(uri) else []
     ours = [name for name in present if CONTENT.fullmatch(name)]
     if len(ours) < len(present) and MANIFEST not in present:
         raise OutputError(f"{uri} is not empty and holds no model: choose another folder for the model")
     if MANIFEST in present and not replace:
         raise OutputError(f"{uri} holds a model already: choose another folder, or replace it (--mode overwrite)")
+    with output_errors(uri):
+        probe(uri)
     return ours
 
 

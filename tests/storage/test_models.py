@@ -11,6 +11,7 @@ import pytest
 
 import xmtc_fusion as xf
 from jobs.prediction import fit, predict
+from jobs.prediction.folder import check_place
 from jobs.settings.config import load_config
 from tests.models import fitted, made_config, new_texts, write_lines
 from tests.storage.conftest import BUCKET, content, keys
@@ -42,6 +43,8 @@ def forget(fetched: Path) -> None:
 
 def test_a_model_is_kept_and_replaced(s3, folder, fetched) -> None:
     here, texts = xf.load_model(str(folder)), new_texts()[:20]
+    # Whether it can be written is asked before anything is fitted, and leaves the place free.
+    assert check_place(PLACE, replace=False) == check_place(PLACE, replace=False) == []
     here.save(PLACE)
     assert xf.load_model(PLACE).predict(texts).equals(here.predict(texts))
     with pytest.raises(xf.OutputError, match="holds a model already"):

@@ -171,6 +171,16 @@ def test_a_moved_model_says_the_same(model, folder, tmp_path) -> None:
         model.save(str(tmp_path / "other"), overwrite=True)
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_fitted(model, tmp_path, capsys) -> None:
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path / "file", tmp_path / "file" / "model"):
+        with pytest.raises(OutputError, match=f"cannot write to {place}: {tmp_path}/file is not a folder"):
+            model.save(str(place))
+    data = ["--config", str(ROOT / "conf" / "datasets" / "debtags.yaml"), "--work", f"{tmp_path}/work"]
+    assert main(["fit", *data, "--output", f"{tmp_path}/file/model"]) == 4
+    assert "file is not a folder" in capsys.readouterr().err and not (tmp_path / "work").exists()
+
+
 def _damaged(folder: Path, tmp_path: Path, spoil: Any) -> str:
     place = tmp_path / "model"
     shutil.copytree(folder, place)
