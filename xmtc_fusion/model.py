@@ -91,7 +91,7 @@ class Model:
         Args:
             texts: a string, or a list of strings, or a table (Arrow, pandas or polars) with the columns text_id and
                 text.
-            top: labels per text, at most.
+            top: labels per text, at most; there are never more than 64.
             threshold: the smallest probability of a label. Without `top` and `threshold`, those that the model chose on
                 validation texts.
 
