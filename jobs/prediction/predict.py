@@ -38,7 +38,7 @@ from udfs.prediction.texts import (
     texts_schema,
     typed_id,
 )
-from udfs.splits import Split, files_of, numbered, splits_of, table_of
+from udfs.splits import Split, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,37 +110,24 @@ def new_texts(engine: Engine[Any], source: str) -> NewTexts:
 
 
 def _separated(engine: Engine[Any], source: str, delimiter: str) -> tuple[Any, pa.DataType | None, int]:
-    """The rows of files of separated values, the type of their ids, and how many there are."""
-    files = files_of([source])
-    heads = {file.name: _head(file.name, delimiter) for file in files}
-    for name, head in heads.items():
-        if TEXT not in head:
-            raise InputError(f"{name}: missing column {TEXT!r}; it has {', '.join(head)}")
-        if (TEXT_ID in head) != (TEXT_ID in heads[files[0].name]):
-            raise InputError(f"{name} and {files[0].name}: only one of them has a column {TEXT_ID!r}")
-    first = heads[files[0].name].get(TEXT_ID)
-    ids = None if first is None else pa.int64() if isinstance(typed_id(first), int) else pa.string()
-    whole = table_of([Split(file.name, 0, None) for file in files])
-    counted = engine.collect(engine.files(whole, count_separated_step(delimiter, "utf-8")))
-    splits = numbered(splits_of(iter(counted.to_batches())))
-    return (
-        engine.files(table_of(splits), separated_texts(ids, delimiter)),
-        ids,
-        sum(split.rows or 0 for split in splits),
-    )
-
-
-def _head(file: str, delimiter: str) -> dict[str, str]:
-    """The columns of a file, with what its first text has there."""
+    """The rows of a file of separated values, the type of their ids, and how many there are."""
     try:
-        found = list(islice(text_records(file, delimiter), 2))
+        found = list(islice(text_records(source, delimiter), 2))
     except ValueError as error:
-        raise InputError(f"{file} {error}") from None
+        raise InputError(f"{source} {error}") from None
     if len(found) < 2:
-        raise InputError(f"{file} is empty")
-    (_, names), (_, values) = found
-    check_columns(names, file)
-    return dict(zip_longest(names, values[: len(names)], fillvalue=""))
+        raise InputError(f"{source} is empty")
+    (_, names), (_, first) = found
+    check_columns(names, source)
+    if TEXT not in names:
+        raise InputError(f"{source}: missing column {TEXT!r}; it has {', '.join(names)}")
+    ids = None
+    if TEXT_ID in names:
+        text_id = dict(zip_longest(names, first[: len(names)], fillvalue=""))[TEXT_ID]
+        ids = pa.int64() if isinstance(typed_id(text_id), int) else pa.string()
+    whole = table_of([Split(source, 0, None)])
+    counted = engine.collect(engine.files(whole, count_separated_step(delimiter, "utf-8")))
+    return engine.files(whole, separated_texts(ids, delimiter)), ids, int(pc.sum(counted["rows"]).as_py())
 
 
 def _of_table(engine: Engine[Any], source: str) -> tuple[Any, pa.DataType]:

@@ -419,16 +419,14 @@ except xf.SetupError as error:
 @pytest.mark.parametrize(
     ("name", "content", "ids"),
     [
-        ("t.csv", f'\ufefftext_id,more,text\n17,x,"{QUESTION}"\n-3,,"Play chess,\non a board"\n', [17, -3]),
-        ("t.tsv", f"text\ttext_id\n{QUESTION}\t007\nPlay chess\t17\n", ["007", "17"]),
-        ("t.csv.gz", f"text\n{QUESTION.replace(',', '')}\nPlay chess\n", [0, 1]),
-        ("*.csv", f'text\n"{QUESTION}"\n', [0, 1]),
+        ("t.csv", f'\ufefftext_id,more,text\n17,x,"{QUESTION}"\n-3,,"A chess program,\nwith a board"\n', [17, -3]),
+        ("t.tsv", f"text\ttext_id\n{QUESTION}\t007\nA chess program with a board\t17\n", ["007", "17"]),
+        ("t.csv.gz", f"text\n{QUESTION.replace(',', '')}\nA chess program with a board\n", [0, 1]),
     ],
 )
 def test_separated_values(folder, tmp_path, name: str, content: str, ids: list[Any]) -> None:
-    """In the order of the lines, with ids as they are written; texts of several files are numbered through."""
-    for path in [tmp_path / name] if "*" not in name else [tmp_path / "a.csv", tmp_path / "b.csv"]:
-        path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+    """In the order of the lines, with ids as they are written."""
+    (tmp_path / name).write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
     asked = ["--model", str(folder), "--texts", f"{tmp_path}/{name}", "--top", "1"]
     assert main(["predict", *asked, "--output", f"{tmp_path}/out"]) == 0
     written = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text().splitlines()]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from fusion.errors import InputError
 from udfs.datasets.separated import ROWS, Record, decoded_lines, records
 from udfs.json_records import json_kind, parse_json
-from udfs.splits import Lines, Split, check_utf8, lines_step, splits_of
+from udfs.splits import Lines, check_utf8, lines_step, splits_of
 from udfs.steps import Batches, Step, key_starts, whole_keys
 
 TEXT, TEXT_ID, PLACE = "text", "text_id", "place"
@@ -58,12 +58,12 @@ def _texts(lines: Lines, ids: pa.DataType | None) -> Iterator[tuple[Any, str, in
 
 
 def separated_texts(ids: pa.DataType | None, delimiter: str) -> Step:
-    """The same of counted files of separated values, whose first line names the columns."""
+    """The same of files of separated values, whose first line names the columns."""
     schema = texts_schema(pa.int64() if ids is None else ids)
 
     def run(batches: Batches) -> Batches:
         for split in splits_of(batches):
-            rows = _separated(split, ids, delimiter)
+            rows = _separated(split.file, ids, delimiter)
             while some := list(islice(rows, ROWS)):
                 columns = [pa.array([row[n] for row in some], field.type) for n, field in enumerate(schema)]
                 yield pa.record_batch(columns, schema=schema)
@@ -76,12 +76,12 @@ def text_records(file: str, delimiter: str) -> Iterator[Record]:
     return records(decoded_lines(file, "utf-8", "not UTF-8; convert it"), delimiter)
 
 
-def _separated(split: Split, ids: pa.DataType | None, delimiter: str) -> Iterator[tuple[Any, str, int]]:
+def _separated(file: str, ids: pa.DataType | None, delimiter: str) -> Iterator[tuple[Any, str, int]]:
     try:
-        found = text_records(split.file, delimiter)
+        found = text_records(file, delimiter)
         _, names = next(found)
-        for row, (line, values) in enumerate(found, split.row or 0):
-            place = f"{split.file} line {line}"
+        for row, (line, values) in enumerate(found):
+            place = f"{file} line {line}"
             if len(values) != len(names):
                 raise InputError(f"{place}: {len(values)} fields, and the first line names {len(names)} columns")
             record = dict(zip(names, values, strict=True))
@@ -91,7 +91,7 @@ def _separated(split: Split, ids: pa.DataType | None, delimiter: str) -> Iterato
                 text_id = _id(typed_id(record[TEXT_ID]), ids, place) if ids == pa.int64() else record[TEXT_ID] or None
             yield text_id, record[TEXT], row
     except ValueError as error:
-        raise InputError(f"{split.file} {error}") from None
+        raise InputError(f"{file} {error}") from None
 
 
 def typed_id(value: str) -> int | str:
