@@ -23,7 +23,7 @@ import numpy as np
 
 from fusion.types import Singles
 from jobs.retrievers.vectors import base_encoder
-from jobs.settings.dense import DenseSettings
+from jobs.settings.built_in import DenseSettings
 from udfs.retrieval.encode import Encoder, encode, load_encoder
 
 RESULTS = Path(__file__).parent / "results"

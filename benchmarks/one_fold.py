@@ -19,7 +19,7 @@ from fusion.cells import SINGLE, Cell
 from fusion.labels import pareto_groups
 from fusion.retrieval.contrastive import Training
 from jobs.evaluation import evaluate
-from jobs.settings.bm25 import Bm25Settings
+from jobs.settings.built_in import Bm25Settings
 from jobs.settings.config import load_config
 from udfs.retrieval.bm25 import Bm25
 from udfs.retrieval.encode import Encoder, encode, load_encoder

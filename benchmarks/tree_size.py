@@ -32,7 +32,7 @@ from fusion.retrieval.contrastive import LabelSets
 from fusion.retrieval.label_trees import Forest, forest_labels, grow_forest
 from fusion.retrieval.ranked import Ranked
 from fusion.retrieval.tfidf import TfIdf
-from jobs.settings.tree import TreeSettings
+from jobs.settings.built_in import TreeSettings
 
 RESULTS = Path(__file__).parent / "results"
 TEXTS, LABELS, TERMS, WORDS = 490_449, 670_091, 135_909, 75

@@ -13,7 +13,7 @@ from jobs.nights.night import OK, DatasetNight
 from jobs.reporting.formats import percent, points
 from jobs.runtime.origin import commit
 from jobs.settings.config import Config
-from jobs.settings.yaml_text import parse_yaml
+from jobs.settings.layers import parse_yaml
 from jobs.storage.workspace import Workspace
 
 SHOWN = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobs.retrievers.stages import Job, Work
 from jobs.retrievers.tokens import label_tokens, text_tokens
-from jobs.settings.bm25 import Bm25Settings
+from jobs.settings.built_in import Bm25Settings
 from udfs.retrieval.bm25 import Bm25
 from udfs.retrieval.retriever import Scoring
 from udfs.retrieval.words import Words

@@ -27,7 +27,7 @@ from jobs.retrievers.vectors import (
     vectors_folder,
 )
 from jobs.runtime.log import log
-from jobs.settings.dense import DenseSettings
+from jobs.settings.built_in import DenseSettings
 from jobs.storage.folders import ResultFolder, remove_folder
 from jobs.storage.stages import fingerprint, import_closure, run_stage
 from udfs.retrieval.encode import Encoder, find_model

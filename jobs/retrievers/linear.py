@@ -5,7 +5,7 @@ from __future__ import annotations
 from fusion.retrieval.tokens import Tokenizer
 from jobs.retrievers.stages import Job, Work
 from jobs.retrievers.tokens import text_tokens
-from jobs.settings.linear import LinearSettings
+from jobs.settings.built_in import LinearSettings
 from udfs.retrieval.linear import Linear, package
 from udfs.retrieval.words import Words
 

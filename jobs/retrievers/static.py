@@ -9,7 +9,7 @@ from fusion.retrieval.tokens import Tokenizer
 from jobs.retrievers.models import located_model
 from jobs.retrievers.stages import Job, Work, keep_training
 from jobs.retrievers.tokens import label_tokens, text_tokens
-from jobs.settings.static import WORDS, StaticSettings
+from jobs.settings.built_in import WORDS, StaticSettings
 from udfs.retrieval.pieces import Pieces, StaticStart, first_vectors, open_tokenizer
 from udfs.retrieval.retriever import Scoring
 from udfs.retrieval.static import Static

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fusion.retrieval.tokens import Tokenizer
 from jobs.retrievers.stages import Job, Work
 from jobs.retrievers.tokens import text_tokens
-from jobs.settings.tree import TreeSettings
+from jobs.settings.built_in import TreeSettings
 from udfs.retrieval.tree import Tree
 from udfs.retrieval.words import Words
 

@@ -46,7 +46,7 @@ NOT_FOLLOWED = frozenset(
 )
 """Modules that cannot change what a stage writes: the settings are part of its key, and the others only give access to
 storage, write the log, or say what the machine is.
-Sections in modules of their own, such as jobs.settings.dense, do count: their properties are code."""
+Sections in modules of their own, such as jobs.settings.built_in, do count: their properties are code."""
 
 
 @cache

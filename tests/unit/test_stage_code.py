@@ -124,5 +124,5 @@ if __name__ == "__main__":
 
 def test_an_import_through_others_counts() -> None:
     closure = import_closure("jobs.retrievers.dense")
-    assert {"udfs.retrieval.finetune", "fusion.retrieval.contrastive", "jobs.settings.dense"} <= set(closure)
+    assert {"udfs.retrieval.finetune", "fusion.retrieval.contrastive", "jobs.settings.built_in"} <= set(closure)
     assert not NOT_FOLLOWED & set(closure)
