@@ -23,8 +23,8 @@ from fusion.retrieval.tokens import Tokenizer
 from jobs.datasets.prepared import open_prepared
 from jobs.engines.local import LocalEngine
 from jobs.retrievers import driver
-from jobs.retrievers.bm25 import bm25_job
 from jobs.retrievers.stages import Work
+from jobs.retrievers.tokens import bm25_job
 from jobs.settings.config import Config
 from jobs.settings.prepare import WorkSettings
 from jobs.storage.workspace import Workspace
