@@ -20,7 +20,7 @@ import numpy as np
 from fusion.cells import SINGLE, Cell
 from fusion.names import print_subset
 from jobs.datasets import prepare
-from jobs.datasets.engine import dataset_engine
+from jobs.datasets.prepared import dataset_engine
 from jobs.engines.session import get_session
 from jobs.evaluation import evaluate
 from jobs.evaluation import pipeline as pipeline

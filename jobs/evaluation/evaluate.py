@@ -32,12 +32,11 @@ from jobs.evaluation.figures import label_plan, metric_table, needs_nonrelevant
 from jobs.evaluation.provenance import provenance
 from jobs.evaluation.result import Result
 from jobs.evaluation.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
-from jobs.inputs.bad_rows import refuse_bad_rows
 from jobs.inputs.labels import Frequencies, training_propensities, unseen_labels
 from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.roles import folds_with, runs_with_validation
 from jobs.inputs.sources import Sources, source_name
-from jobs.inputs.tables import InputTables
+from jobs.inputs.tables import InputTables, refuse_bad_rows
 from jobs.runtime.log import log
 from jobs.settings.base import Names
 from jobs.settings.config import Config

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jobs.engines.engine import Engine
-from jobs.runtime.origin import code_origin, package_versions, processor
+from jobs.runtime.machine import code_origin, package_versions, processor
 from jobs.settings.config import Config
 from jobs.storage.stages import STAGE_NOTES, input_fingerprint, stage_fingerprint
 from jobs.storage.versions import Versions, resolve, version_of

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError, XmtcError, unknown_name
 from jobs.engines.credentials import configure_storage, job
-from jobs.engines.errors import SPARK_ERRORS, spark_reason, unreadable
+from jobs.engines.session import SPARK_ERRORS, spark_reason, unreadable
 from jobs.nights.alerts import check_alerts, send_alerts
 from jobs.nights.baseline import compare, watched_figures
 from jobs.nights.changes import WATCHED_OTHERWISE, ComparedFigure, UncomparedFigure

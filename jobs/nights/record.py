@@ -26,7 +26,7 @@ from jobs.prediction.model import load
 from jobs.prediction.tracking import is_registered, log_model
 from jobs.reporting import report
 from jobs.runtime.log import log, log_context, log_fields
-from jobs.runtime.origin import commit
+from jobs.runtime.machine import commit
 from jobs.settings.base import OutputSettings, checked_name
 from jobs.settings.config import Config
 from jobs.storage.folders import ResultFolder, remove_folder, result_folder

@@ -39,12 +39,11 @@ from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
 from jobs.evaluation.model_file import ModelFile, parsed_model
 from jobs.evaluation.schemas import MODEL_FILE
-from jobs.inputs.bad_rows import refuse_bad_rows
 from jobs.inputs.labels import training_texts
 from jobs.inputs.lists import ListRows
 from jobs.inputs.sources import Sources
 from jobs.inputs.stages import with_stages
-from jobs.inputs.tables import InputTables
+from jobs.inputs.tables import InputTables, refuse_bad_rows
 from jobs.prediction.folder import check_place
 from jobs.prediction.model import LABEL_COLUMNS, LONGEST, Parts, keep
 from jobs.retrievers.driver import BUILT_IN

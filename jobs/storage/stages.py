@@ -19,7 +19,7 @@ from typing import Any
 from fusion.digests import code_version
 from fusion.errors import InputError
 from jobs.runtime.log import log_fields
-from jobs.runtime.origin import code_origin, processor
+from jobs.runtime.machine import code_origin, processor
 from jobs.storage.folders import ResultFolder, discard, output_errors, read_text, stage_line
 from jobs.storage.versions import (
     STAGE_FILE,
@@ -39,7 +39,7 @@ NOT_FOLLOWED = frozenset(
     {
         "jobs.engines.credentials",
         "jobs.runtime.log",
-        "jobs.runtime.origin",
+        "jobs.runtime.machine",
         "jobs.settings.base",
         "jobs.settings.config",
     }
