@@ -26,8 +26,8 @@ from jobs.evaluation.result import read_results
 from jobs.reporting import report as report_job
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.judge import paper_figures
-from jobs.reporting.markdown import table_markdown
 from jobs.reporting.model import PaperFigures
+from jobs.reporting.renderers import table_markdown
 from jobs.reporting.tables import gain_table, grid_tables
 from jobs.settings.config import load_config
 from jobs.storage.workspace import Workspace

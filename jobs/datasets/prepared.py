@@ -1,6 +1,7 @@
 """The prepared dataset as retrievers read it: its tables, its folds, and what is checked before anything is built.
 
-Also which engine prepares a dataset and retrieves from it: this process, or Spark."""
+Also which engine prepares a dataset and retrieves from it: this process, or Spark.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What every format gives: texts with their labels as they were published, and what is known about the labels.
 
-Lines of text files, and records with named fields: JSON lines, CSV, Parquet files, or a catalog table."""
+Lines of text files, and records with named fields: JSON lines, CSV, Parquet files, or a catalog table.
+"""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ from jobs.evaluation.comparisons import additions
 from jobs.evaluation.details import detail_tables, label_changes
 from jobs.evaluation.examples import example_table
 from jobs.evaluation.figures import label_plan, metric_table, needs_nonrelevant
-from jobs.evaluation.provenance import provenance
-from jobs.evaluation.result import Result
+from jobs.evaluation.result import Result, provenance
 from jobs.evaluation.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
 from jobs.inputs.labels import Frequencies, training_propensities, unseen_labels
 from jobs.inputs.lists import ListRows, load_lists

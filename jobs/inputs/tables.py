@@ -1,6 +1,7 @@
 """The inputs as tables of an engine, each read once: Parquet, catalog tables, TREC, JSON, and tables in memory.
 
-Where bad rows come from a TREC file, the error names their lines."""
+Where bad rows come from a TREC file, the error names their lines.
+"""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ from jobs.inputs.lists import ListRows
 from jobs.inputs.sources import Sources
 from jobs.inputs.stages import with_stages
 from jobs.inputs.tables import InputTables, refuse_bad_rows
-from jobs.prediction.folder import check_place
-from jobs.prediction.model import LABEL_COLUMNS, LONGEST, Parts, keep
+from jobs.prediction.model import LABEL_COLUMNS, LONGEST, Parts, check_place, keep
 from jobs.retrievers.driver import BUILT_IN
 from jobs.retrievers.stages import Work, fit_stage
 from jobs.runtime.log import log

@@ -1,6 +1,7 @@
 """Layers of settings, each from one place: read as YAML, laid over each other, and where a value is from.
 
-Relative places in a configuration file start at that file, wherever a job is started."""
+Relative places in a configuration file start at that file, wherever a job is started.
+"""
 
 from __future__ import annotations
 

@@ -26,8 +26,17 @@ from jobs.runtime.log import log
 from jobs.settings.config import Config, with_settings
 from jobs.settings.sections import AUTO
 from jobs.storage.workspace import TEST
-from jobs.tuning.choosing import Choice, Families, choose, strategy_models, try_cells, views_together
-from jobs.tuning.deploying import HeldOut, best_choice, held_out
+from jobs.tuning.choosing import (
+    Choice,
+    Families,
+    HeldOut,
+    best_choice,
+    choose,
+    held_out,
+    strategy_models,
+    try_cells,
+    views_together,
+)
 from jobs.tuning.learning import Kind, Learned, Learner, best_option, kinds_of
 from jobs.tuning.tables import (
     Models,

@@ -168,7 +168,7 @@ def count_cells(
     return tallies_of(count(lists, evaluation, work), evaluation)
 
 
-def best_of(values: Mapping[Cell, float], family: Iterable[Cell]) -> Cell:
+def best_in(values: Mapping[Cell, float], family: Iterable[Cell]) -> Cell:
     """The cell of the greatest value; of equal ones, the first of the family."""
     return max(family, key=lambda cell: values[cell])
 

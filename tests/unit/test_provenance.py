@@ -11,7 +11,7 @@ import pytest
 
 from jobs.cli import main
 from jobs.engines.local import LocalEngine
-from jobs.evaluation.provenance import differences, provenance
+from jobs.evaluation.result import differences, provenance
 from jobs.runtime import machine
 from jobs.settings.config import load_config
 from jobs.storage.folders import ResultFolder
@@ -61,8 +61,8 @@ def test_a_comparison_says_what_differs(tmp_path, monkeypatch, capsys) -> None:
     """Another machine, another version of a package, another input."""
     monkeypatch.chdir(tmp_path)
     evaluated(tmp_path, "--output", "one")
-    monkeypatch.setattr("jobs.evaluation.provenance.processor", lambda: "Abacus 7, 1 core")
-    monkeypatch.setattr("jobs.evaluation.provenance.package_versions", lambda: {"python": "3.9", "numpy": "1.0"})
+    monkeypatch.setattr("jobs.evaluation.result.processor", lambda: "Abacus 7, 1 core")
+    monkeypatch.setattr("jobs.evaluation.result.package_versions", lambda: {"python": "3.9", "numpy": "1.0"})
     assert main(["evaluate", *lay_out(tmp_path, best=0.1), "--output", "two"]) == 0
     capsys.readouterr()
     assert main(["report", "--compare", "one", "two", "--output", "compared"]) == 0
@@ -109,7 +109,7 @@ def test_stages_tell_what_auto_was(tmp_path) -> None:
 @pytest.mark.parametrize(("source", "known"), [("table:a.b.c", "table:a.b.c"), ("big.parquet", "10 bytes")])
 def test_inputs_that_are_not_read_again(tmp_path, monkeypatch, source, known) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("jobs.evaluation.provenance.MOST_HASHED", 5)
+    monkeypatch.setattr("jobs.evaluation.result.MOST_HASHED", 5)
     Path("big.parquet").write_bytes(b"0123456789")
     assert provenance(LocalEngine(), load_config(), {"runs": source}, 0.0)["inputs"] == {"runs": known}
 

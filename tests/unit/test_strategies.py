@@ -14,10 +14,10 @@ from jobs.reporting.dataset import Report
 from jobs.reporting.findings import CurvePoint
 from jobs.reporting.formats import objective_name
 from jobs.reporting.judge_findings import read_strategies
-from jobs.reporting.markdown import report_markdown
 from jobs.reporting.model import Comparison
 from jobs.reporting.page import page
-from jobs.reporting.printing import dataset_latex
+from jobs.reporting.renderers import report_markdown
+from jobs.reporting.report import dataset_latex
 from jobs.reporting.strategies import (
     band_tables,
     curve_lines,

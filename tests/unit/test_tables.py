@@ -13,9 +13,9 @@ from fusion.metrics import Aspect
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.formats import MINUS, NOTHING, points
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.markdown import report_markdown, table_markdown
 from jobs.reporting.model import Comparison, Verdict
-from jobs.reporting.printing import dataset_csv, dataset_latex, latex, latex_document
+from jobs.reporting.renderers import report_markdown, table_markdown
+from jobs.reporting.report import dataset_csv, dataset_latex, latex, latex_document
 from jobs.reporting.tables import (
     WIDEST,
     aspects_by_group,

@@ -24,7 +24,7 @@ from jobs.inputs.tables import InputTables
 from jobs.reporting.answer import headline
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import joined
-from jobs.reporting.markdown import escaped, report_markdown
+from jobs.reporting.renderers import escaped, report_markdown
 from jobs.settings.config import load_config
 from jobs.tuning import tuner as tuner_module
 from jobs.tuning.choosing import Choice
