@@ -19,8 +19,8 @@ from fusion.labels import ALL
 from fusion.models.strategies import DEPLOYED
 from jobs.engines.choose import LOCAL, choose_engine
 from jobs.engines.credentials import job
-from jobs.evaluation.evaluate import chosen_views, learned_of
 from jobs.evaluation.model_file import ModelFile, read_model
+from jobs.evaluation.plan import chosen_views, learned_of
 from jobs.inputs.labels import training_texts
 from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources

@@ -18,8 +18,7 @@ from jobs.nights.costs import log_rows
 from jobs.nights.history import ACCEPT, PIN, History, Row
 from jobs.nights.lease import Lease
 from jobs.nights.night import OK, DatasetNight, Night, watched_rows
-from jobs.nights.pages import night_report
-from jobs.nights.summary import summary
+from jobs.nights.summary import night_report, summary
 from jobs.nights.tables import typed
 from jobs.nights.trend import trend_page
 from jobs.prediction.model import load

@@ -28,15 +28,7 @@ from jobs.reporting.formats import (
     points,
     span,
 )
-from jobs.reporting.model import (
-    OF_TEXTS,
-    By,
-    LabelChange,
-    Safety,
-    Slice,
-    Standing,
-    group_order,
-)
+from jobs.reporting.model import OF_TEXTS, By, LabelChange, Safety, Slice, Standing, group_order
 from jobs.reporting.parts import Entry, Table
 
 NO_COST = 0.00005

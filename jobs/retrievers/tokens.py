@@ -8,16 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from fusion.retrieval.tokens import Tokenizer
-from jobs.retrievers.stages import (
-    Encoded,
-    Job,
-    Texts,
-    Work,
-    encode_stage,
-    keep_training,
-    label_rows,
-    located_model,
-)
+from jobs.retrievers.stages import Encoded, Job, Texts, Work, encode_stage, keep_training, label_rows, located_model
 from jobs.settings.built_in import WORDS, Bm25Settings, LinearSettings, StaticSettings, TreeSettings
 from jobs.storage.stages import fingerprint
 from udfs.retrieval.bm25 import Bm25

@@ -21,15 +21,7 @@ from fusion.errors import InputError
 from jobs.runtime.log import log_fields
 from jobs.runtime.machine import code_origin, processor
 from jobs.storage.folders import ResultFolder, discard, output_errors, read_text, stage_line
-from jobs.storage.versions import (
-    STAGE_FILE,
-    Versions,
-    link_plain_paths,
-    linked,
-    recorded_reads,
-    resolve,
-    versions_seen,
-)
+from jobs.storage.versions import STAGE_FILE, Versions, link_plain_paths, linked, recorded_reads, resolve, versions_seen
 from udfs.stores.addresses import locate
 from udfs.stores.objects import content_digest, files_below
 

@@ -14,9 +14,8 @@ from fusion.labels import ALL
 from fusion.models.models import Model
 from fusion.models.strategies import Strategy
 from fusion.registry import FUSIONS
-from jobs.evaluation.evaluate import chosen_views
-from jobs.evaluation.figures import needs_nonrelevant
 from jobs.evaluation.model_file import model_json
+from jobs.evaluation.plan import chosen_views, needs_nonrelevant
 from jobs.inputs.labels import training_propensities, training_texts
 from jobs.inputs.lists import load_lists
 from jobs.inputs.roles import folds_with

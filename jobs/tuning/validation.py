@@ -13,7 +13,8 @@ from fusion.errors import InputError
 from fusion.statistics.tally import Tally
 from fusion.tuning.search import Objective
 from fusion.types import Ints
-from jobs.evaluation.evaluate import count, tallies_of
+from jobs.evaluation.evaluate import tallies_of
+from jobs.evaluation.plan import count
 from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.roles import read_folds, run_tables, runs_with_validation
 from jobs.inputs.tables import InputTables

@@ -18,14 +18,7 @@ from jobs.reporting.model import Comparison
 from jobs.reporting.page import page
 from jobs.reporting.renderers import report_markdown
 from jobs.reporting.report import dataset_latex
-from jobs.reporting.strategies import (
-    band_tables,
-    curve_lines,
-    optimism_lines,
-    pair_table,
-    pays_from,
-    strategy_table,
-)
+from jobs.reporting.strategies import band_tables, curve_lines, optimism_lines, pair_table, pays_from, strategy_table
 from tests.reports import sample_report, with_parts
 from tests.strategies import CURVE_TEXTS, GAIN, OPTIMISM, choice_rows, with_strategies
 
