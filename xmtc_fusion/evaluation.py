@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from jobs.reporting.dataset import Report as ReportData
     from jobs.reporting.model import Value
 
+SHOWN = 10
+"""Fused cells of a label group in a notebook."""
+
 
 @dataclass(frozen=True)
 class Best:
@@ -161,13 +164,13 @@ class Evaluation:
         """The retrievers and the best cells, for notebooks."""
         return "".join(self._group_html(group) for group, texts in self._figures.texts.items() if texts)
 
-    def _group_html(self, group: str, best: int = 10) -> str:
+    def _group_html(self, group: str) -> str:
         aspects = [aspect for aspect in self._figures.figures if aspect.label_group == group and aspect.ideal == ALL]
         decisive = self._aspect(None, group)
         rows = sorted(
             (row for row in self._dataset.rows if decisive in row.values), key=lambda row: -row.values[decisive].mean
         )
-        shown = [*(row for row in rows if row.single), *[row for row in rows if not row.single][:best]]
+        shown = [*(row for row in rows if row.single), *[row for row in rows if not row.single][:SHOWN]]
         header = "".join(f"<th>{escape(str(aspect.metric_at_k))}</th>" for aspect in aspects)
         lines = [
             f"<tr><th>{escape(row.cell.normalization)}</th><th>{escape(row.cell.fusion)}</th>"

@@ -17,7 +17,7 @@ from fusion.names import split
 from fusion.registry import FUSIONS, METRICS, TextMetric
 from jobs.inputs.labels import Frequencies, training_propensities, unseen_labels
 from jobs.inputs.lists import ListRows, load_lists
-from jobs.inputs.roles import folds_with, runs_with_validation
+from jobs.inputs.roles import runs_with_validation, tested_folds
 from jobs.inputs.sources import source_name
 from jobs.inputs.tables import InputTables, refuse_bad_rows
 from jobs.settings.base import EvaluateSettings, Names
@@ -173,7 +173,7 @@ def _check_folds(tables: InputTables[Any], learned: dict[str, Learned]) -> None:
     folds = {fold for of_view in learned.values() for fold in of_view.by_fold}
     if ANY_FOLD in folds:
         return
-    missing = sorted(folds_with(tables, TEST) - folds)
+    missing = sorted(tested_folds(tables) - folds)
     if missing or not folds:
         where = f" in fold {', '.join(map(str, missing))}" if missing else ""
         source = source_name(tables.sources.folds, "folds")

@@ -30,7 +30,6 @@ from jobs.settings.nightly import (
     CheckSettings,
 )
 from jobs.storage.versions import resolve
-from jobs.storage.workspace import TEST
 from udfs.judged import run_counts
 from udfs.stores.addresses import locate
 from udfs.stores.objects import AT_HAND, files_below
@@ -110,7 +109,7 @@ def count_inputs(spark: SparkSession | None, config: Config) -> InputCounts:
     labels = label_texts_of(tables, judgements, relevant_from).frequencies
     unlabelled = pc.sum(pc.equal(judged["labels"], 0)).as_py()
     quantities = _about_judgements(len(judged), len(labels.ids), int(labels.counts.sum()), unlabelled)
-    for name, rows in rows_of_runs(tables, TEST).items():
+    for name, rows in rows_of_runs(tables).items():
         counted = engine.collect(engine.group(rows, ["text_id"], run_counts()))
         texts, number, without = (sum(counted[column].to_pylist()) for column in counted.column_names)
         quantities[f"{LISTS}:{name}"] = float(texts)

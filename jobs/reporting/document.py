@@ -279,7 +279,7 @@ def _results(report: Report, charts: Mapping[str, str], dataset: DatasetReport) 
     if mine:
         captions = {kind: CAPTIONS[kind.partition("-")[0]] for kind in mine}
         yield Images([(f"{captions[kind]}: {dataset.name}, {kind}", path) for kind, path in mine.items()])
-    gains = [gain_table(report, dataset)] if dataset.gains else []
+    gains = [gain_table(dataset)] if dataset.gains else []
     yield Static([*gains, *grid_tables(report, dataset, distinct_rows(dataset))])
     printed: list[Part] = [tie_table(report, dataset)]
     if dataset.agreement:

@@ -184,7 +184,7 @@ def _tex_entry(entry: Entry) -> str:
 def dataset_latex(report: Report, dataset: DatasetReport) -> str:
     """The tables of a dataset, for \\input in an article."""
     name = file_names(other.name for other in report.datasets)[dataset.name]
-    tables = [*grid_tables(report, dataset), *([gain_table(report, dataset)] if dataset.gains else [])]
+    tables = [*grid_tables(report, dataset), *([gain_table(dataset)] if dataset.gains else [])]
     tables += [strategy_table(dataset)] if dataset.strategies else []
     labels = file_names(f"{name}-{table.name}" for table in tables)
     printed = (latex(table, labels[f"{name}-{table.name}"]) for table in tables)

@@ -21,11 +21,10 @@ from jobs.storage.versions import STAGE_FILE
 from jobs.storage.workspace import LABELS, SAMPLES, TEST, Workspace, role_lists
 from udfs.retrieval.encode import check_weights, find_model
 from udfs.retrieval.folds import EVERY_TEXT, FoldSource, label_words
-from udfs.retrieval.retriever import Encoding, Models, Retriever, encode_rows, over_folds, rank_texts
+from udfs.retrieval.retriever import Models, Retriever, over_folds, rank_texts
 from udfs.steps import Batches, Step
 from udfs.stores.addresses import absolute
 
-ENCODED = "encoded.parquet"
 ERRORS: dict[str, type[XmtcError]] = {
     kind.__name__: kind for kind in (CollapseError, ConfigError, InputError, SetupError)
 }
@@ -127,21 +126,6 @@ class Texts:
     rows: Callable[[], Any]
     count: int
     ids: pa.DataType
-
-
-def encode_stage(
-    work: Work, texts: Texts, path: str, encoding: Encoding, key: Mapping[str, Any], code: Sequence[str]
-) -> Encoded:
-    """Texts, encoded, unless that was done before."""
-
-    def build(folder: ResultFolder) -> Mapping[str, Any]:
-        with Progress(texts.what, texts.count, "texts") as progress:
-            rows = work.engine.map(texts.rows(), encode_rows(encoding, texts.ids), progress.add)
-            work.engine.write(rows, f"{folder.uri}/{ENCODED}")
-        return {"texts": texts.count}
-
-    run_stage(texts.what, path, {"prepared": work.prepared.fingerprint, **key}, build, code)
-    return Encoded((absolute(f"{stage_folder(path)}/{ENCODED}"),), input_fingerprint(path))
 
 
 def fit_stage(work: Work, job: Job) -> FoldModels:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from fusion.retrieval.tokens import Tokenizer
-from jobs.retrievers.stages import Encoded, Job, Texts, Work, encode_stage, keep_training, label_rows, located_model
+from jobs.retrievers.stages import Encoded, Job, Texts, Work, keep_training, label_rows, located_model
+from jobs.runtime.log import Progress
 from jobs.settings.built_in import WORDS, Bm25Settings, LinearSettings, StaticSettings, TreeSettings
-from jobs.storage.stages import fingerprint
+from jobs.storage.folders import ResultFolder
+from jobs.storage.stages import fingerprint, input_fingerprint, run_stage, stage_folder
 from udfs.retrieval.bm25 import Bm25
 from udfs.retrieval.linear import Linear, package
 from udfs.retrieval.pieces import Pieces, StaticStart, first_vectors, open_tokenizer
-from udfs.retrieval.retriever import Scoring
+from udfs.retrieval.retriever import Scoring, encode_rows
 from udfs.retrieval.static import Static
 from udfs.retrieval.tree import Tree
 from udfs.retrieval.words import Words
+from udfs.stores.addresses import absolute
 
+ENCODED = "encoded.parquet"
 TOKENIZING = ("fusion.retrieval.tokens", "udfs.retrieval.words")
 """What decides what a text's tokens are."""
 
@@ -35,11 +39,19 @@ def label_tokens(work: Work, encoding: Words | Pieces, parts: Sequence[str], sep
 
 
 def _tokens(work: Work, encoding: Words | Pieces, texts: Texts, made_of: Sequence[str]) -> Encoded:
+    """Texts, encoded, unless that was done before."""
     kind = "words" if isinstance(encoding, Words) else "word pieces"
-    identity = [*encoding.identity, *made_of]
+    what, identity = f"{kind} of {texts.what}", [*encoding.identity, *made_of]
     path = work.place.tokens(f"{kind.replace(' ', '-')}-{fingerprint(identity)[:8]}", texts.what)
-    named = replace(texts, what=f"{kind} of {texts.what}")
-    return encode_stage(work, named, path, encoding, {"tokens": identity}, TOKENIZING)
+
+    def build(folder: ResultFolder) -> Mapping[str, Any]:
+        with Progress(what, texts.count, "texts") as progress:
+            rows = work.engine.map(texts.rows(), encode_rows(encoding, texts.ids), progress.add)
+            work.engine.write(rows, f"{folder.uri}/{ENCODED}")
+        return {"texts": texts.count}
+
+    run_stage(what, path, {"prepared": work.prepared.fingerprint, "tokens": identity}, build, TOKENIZING)
+    return Encoded((absolute(f"{stage_folder(path)}/{ENCODED}"),), input_fingerprint(path))
 
 
 LABEL_DOCUMENTS = "bm25-labels"

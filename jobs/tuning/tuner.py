@@ -18,13 +18,12 @@ from jobs.evaluation.model_file import model_json
 from jobs.evaluation.plan import chosen_views, needs_nonrelevant
 from jobs.inputs.labels import training_propensities, training_texts
 from jobs.inputs.lists import load_lists
-from jobs.inputs.roles import folds_with
+from jobs.inputs.roles import tested_folds
 from jobs.inputs.sources import source_name
 from jobs.inputs.tables import InputTables
 from jobs.runtime.log import log
 from jobs.settings.config import Config, with_settings
 from jobs.settings.sections import AUTO
-from jobs.storage.workspace import TEST
 from jobs.tuning.choosing import (
     Choice,
     Families,
@@ -313,7 +312,7 @@ class Tuner:
 
 def _check_folds(tables: InputTables[Any], validation: Validation) -> None:
     """Refuse test texts of folds in which nothing can be chosen."""
-    missing = sorted(folds_with(tables, TEST) - set(validation.serving))
+    missing = sorted(tested_folds(tables) - set(validation.serving))
     if missing and validation.kind == "roles":
         source = source_name(tables.sources.folds, "folds")
         raise InputError(
