@@ -20,8 +20,16 @@ from jobs.engines.session import SPARK_ERRORS, spark_reason, unreadable
 from jobs.nights.alerts import check_alerts, send_alerts
 from jobs.nights.baseline import compare, watched_figures
 from jobs.nights.changes import WATCHED_OTHERWISE, ComparedFigure, UncomparedFigure
-from jobs.nights.checks import Check, InputCounts, checks, count_inputs, counted_before, idle_bounds
-from jobs.nights.costs import cost_checks, measured
+from jobs.nights.checks import (
+    Check,
+    InputCounts,
+    checks,
+    cost_checks,
+    count_inputs,
+    counted_before,
+    idle_bounds,
+    measured,
+)
 from jobs.nights.datasets import DatasetResults, OtherChoice, other_choices, prepare_inputs, reevaluate
 from jobs.nights.drift import Movement, assigned_drift, drift, idle_drift, label_new_texts
 from jobs.nights.history import ACCEPT, PIN, History, Row, attempt_of

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from fusion import __version__
 from fusion.errors import SetupError
-from jobs.nights.checks import check_rows
-from jobs.nights.costs import log_rows
+from jobs.nights.checks import check_rows, log_rows
 from jobs.nights.history import ACCEPT, PIN, History, Row
 from jobs.nights.lease import Lease
 from jobs.nights.night import OK, DatasetNight, Night, watched_rows
