@@ -201,7 +201,7 @@ def test_what_each_retriever_adds() -> None:
 
 
 def test_too_many_columns_to_compare_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.evaluation.evaluate.MOST_COMPARED", 2)
+    monkeypatch.setattr("jobs.evaluation.plan.MOST_COMPARED", 2)
     evaluation = xf.evaluate({"t0": ["l1"]}, RUNS, cells=["rrf(k=[1,2,3])"], metrics="ndcg@5")
     # Details are counted when they are first asked for.
     with pytest.raises(xf.ConfigError, match=r"3 distinct results.*evaluate\.details to false"):
