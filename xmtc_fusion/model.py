@@ -60,14 +60,14 @@ class LabelExplanation:
         return self._explained.neighbours
 
     def __repr__(self) -> str:
-        from jobs.reporting.labels import terminal
+        from jobs.reporting.terminal import labels_on_terminal
 
-        return terminal(self._explained)
+        return labels_on_terminal(self._explained)
 
     def _repr_html_(self) -> str:
-        from jobs.reporting.labels import notebook
+        from jobs.reporting.terminal import labels_in_notebook
 
-        return notebook(self._explained)
+        return labels_in_notebook(self._explained)
 
 
 class Model:
