@@ -138,7 +138,8 @@ class Evaluation:
         return drawn[wanted]
 
     def save(self, path: str, *, overwrite: bool = False) -> str:
-        """Write all tables to a folder, which `report` and `xmtc-fusion report` can read."""
+        """Write all tables, and the model file where fusions were tuned, to a folder that `report` and
+        `xmtc-fusion report` can read."""
         from jobs.evaluation.evaluate import write
         from jobs.storage.folders import result_folder
 
@@ -229,15 +230,6 @@ class Tuned(Evaluation):
         """The content of the model file, for `fuse`."""
         found: dict[str, Any] = json.loads(self._result.model or "{}")
         return found
-
-    def save(self, path: str, *, overwrite: bool = False) -> str:
-        """Write all tables and the model file to a folder, which `report` can read."""
-        from jobs.storage.folders import result_folder
-        from jobs.tuning.tune import write_all
-
-        with result_folder(_output_settings(path, overwrite), self.config) as folder:
-            write_all(self._result, folder)
-        return str(path)
 
     def save_model(self, path: str) -> str:
         """Write the model file alone."""

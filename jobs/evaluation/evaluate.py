@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +27,7 @@ from jobs.evaluation.details import detail_tables, label_changes, metric_table
 from jobs.evaluation.examples import example_table
 from jobs.evaluation.plan import count, needs_nonrelevant, plan_evaluation
 from jobs.evaluation.result import Result, provenance
-from jobs.evaluation.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
+from jobs.evaluation.schemas import MODEL_FILE, NOT_AS_CSV, QUERY_METRICS, RUN_FILE
 from jobs.inputs.labels import Frequencies
 from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.sources import Sources
@@ -53,9 +53,14 @@ def run(spark: SparkSession | None, config: Config, sources: Sources | None = No
 
     Without a session one is made if the work needs it. `sources` replace those of the configuration.
     """
+    return written("evaluate", config, lambda: compute(spark, config, sources))
+
+
+def written(stage: str, config: Config, make: Callable[[], Result]) -> Result:
+    """The result of a stage, in its folder if the configuration says where."""
     check_output(config.output)
-    with stage_line("evaluate", config.output.path) as counts:
-        result = compute(spark, config, sources)
+    with stage_line(stage, config.output.path) as counts:
+        result = make()
         if config.output.path is not None:
             with result_folder(config.output, config) as folder:
                 write(result, folder)
@@ -134,7 +139,7 @@ def _check_judged(input_counts: Mapping[str, int], judgements: str) -> None:
 
 
 def write(result: Result, folder: ResultFolder) -> None:
-    """All tables of a result."""
+    """All tables of a result, and the model file where fusions were tuned."""
     for name, table in {"metrics": result.metrics, **result.details}.items():
         folder.write_table(name, table, as_csv=name not in NOT_AS_CSV)
     about: dict[str, Any] = {"version": __version__, "input_counts": result.input_counts}
@@ -143,6 +148,8 @@ def write(result: Result, folder: ResultFolder) -> None:
     if result.made:
         about["made"] = result.made
     folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
+    if result.model is not None:
+        folder.write_text(MODEL_FILE, result.model)
     if isinstance(result.queries, pa.Table):
         folder.write_parquet(QUERY_METRICS, result.queries)
     elif result.queries is not None:

@@ -51,7 +51,7 @@ def plan_evaluation(
     propensities = training_propensities(tables, settings)
     if settings.details:
         _check_comparable(grid)
-    labels = details = None
+    labels, details = None, None
     if lists.frequencies is not None:
         labels = label_plan(metrics, grid.cells, layout.retrievers, lists.frequencies, settings.label_cells)
         details = _details(tables, settings, lists.frequencies, layout, views) if settings.details else None
