@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.reporting.judge_findings import read_examples
+from jobs.reporting.findings import read_examples
 from jobs.reporting.losses import SIGN
 from tests.browser.conftest import written
 from tests.reports import sample_report, with_parts

@@ -12,7 +12,7 @@ import pytest
 import xmtc_fusion as xf
 from jobs.evaluation.schemas import EXAMPLES_SCHEMA
 from jobs.reporting.dataset import Report
-from jobs.reporting.judge_findings import read_examples
+from jobs.reporting.findings import read_examples
 from jobs.reporting.losses import SHOWN_TEXTS, SIGN, example_lists
 from jobs.reporting.page import page
 from jobs.reporting.renderers import report_markdown
