@@ -17,7 +17,7 @@ from ranx.normalization import norm_switch
 
 import xmtc_fusion as xf
 from benchmarks.synthetic import make_chunk
-from fusion import FUSIONS, NORMALIZATIONS, reference
+from fusion import FUSIONS, NORMALIZATIONS
 from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned, ListHits, count_list_hits
 from fusion.kernel.candidates import Candidates
 from fusion.kernel.pools import Lists, Relevant, merge_lists
@@ -25,6 +25,7 @@ from fusion.labels import ALL
 from fusion.names import print_call
 from jobs.evaluation import fuse as fuse_job
 from jobs.settings.config import load_config
+from tests import reference
 from tests.lists import no_relevant, random_relevant, random_texts, to_lists, whole
 from tests.many_ties import many_ties, our_figures
 from udfs.lists import id_order

@@ -10,9 +10,9 @@ from chispa import assert_approx_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
 import xmtc_fusion as xf
-from fusion import reference
 from jobs.evaluation import fuse
 from jobs.settings.config import load_config
+from tests import reference
 from tests.lists import of_group, random_relevant, random_texts, whole, write_tables
 
 CELLS = ["zmuv+combmnz", "borda+combsum", "rank+isr", "max+condorcet"]
