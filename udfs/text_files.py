@@ -66,11 +66,6 @@ def lines_of(stream: IO[bytes], source: str, split: Split = bytes.splitlines) ->
         yield from split(block)
 
 
-def json_lines(block: bytes) -> list[bytes]:
-    """Split at \\n alone: any other white space may stand inside a line of JSON."""
-    return block.removesuffix(b"\n").split(b"\n")
-
-
 def other_encoding(first: bytes) -> str | None:
     """The encoding of text that is not UTF-8, by its first bytes: by its byte order mark, or by its many NULs."""
     marked = next((name for mark, name in MARKS.items() if first.startswith(mark)), None)

@@ -44,7 +44,7 @@ def evidence_of(texts, relevant: list[set[int]], name: str) -> Evidence:
 
 def counted(texts, relevant: list[set[int]]) -> list[Evidence]:
     block = to_texts(texts, relevant)
-    hits = count_list_hits(block.lists(ALL), block.relevant, np.ones(len(texts), np.bool_), PRECISION_UNIT)
+    hits = count_list_hits(block.lists(ALL), block.relevant, np.ones(len(texts), np.bool_))
     return [Evidence(*(getattr(hits, name)[r] for name in ListHits._fields)) for r in range(len(texts[0]))]
 
 
