@@ -10,7 +10,7 @@ import pytest
 import pytrec_eval
 from pyspark.sql import SparkSession
 
-from benchmarks.synthetic import make_chunk
+from benchmarks.data import make_chunk
 from fusion.labels import ALL
 from jobs.evaluation import evaluate
 from jobs.settings.config import load_config

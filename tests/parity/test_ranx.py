@@ -16,7 +16,7 @@ from ranx.fusion.weighted_condorcet import _condorcet as _weighted_condorcet
 from ranx.normalization import norm_switch
 
 import xmtc_fusion as xf
-from benchmarks.synthetic import make_chunk
+from benchmarks.data import make_chunk
 from fusion import FUSIONS, NORMALIZATIONS
 from fusion.grid.trained import Evidence, Learned, ListHits, count_list_hits
 from fusion.kernel.candidates import Candidates
