@@ -27,11 +27,10 @@ import numpy as np
 
 from benchmarks.memory import resident_bytes
 from benchmarks.registry_tables import markdown
-from fusion.retrieval.bags import Bags, counted
+from fusion.retrieval.bags import Bags, TfIdf, counted
 from fusion.retrieval.contrastive import LabelSets
 from fusion.retrieval.label_trees import Forest, forest_labels, grow_forest
 from fusion.retrieval.ranked import Ranked
-from fusion.retrieval.tfidf import TfIdf
 from jobs.settings.tree import TreeSettings
 
 RESULTS = Path(__file__).parent / "results"
