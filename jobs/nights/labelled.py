@@ -14,7 +14,7 @@ from jobs.nights.drift import GROUP_SHARE, LABELS_PER_TEXT, UNLABELLED_TEXTS, Mo
 from jobs.prediction.model import KeptModel, load
 from jobs.prediction.predict import new_texts
 from jobs.settings.config import Config
-from udfs.prediction.rows import predict_rows
+from udfs.prediction.model import predict_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,9 +25,7 @@ from jobs.evaluation.model_file import ModelFile, parsed_model
 from jobs.prediction.folder import MANIFEST, OF_FOLDER, files_in, open_folder, read_manifest, write_model
 from udfs.fuse import FusionPlan
 from udfs.lists import LabelGroups, Layout
-from udfs.prediction.fuser import Fuser
-from udfs.prediction.model import Assigning, Model
-from udfs.prediction.rows import LabelNames
+from udfs.prediction.model import Assigning, Fuser, LabelNames, Model
 from udfs.prediction.texts import TEXT_ID
 from udfs.retrieval.bm25 import Bm25
 from udfs.retrieval.linear import Linear
