@@ -88,7 +88,7 @@ def openvino_ways(encoder: Encoder, calibration: list[str]) -> dict[str, Encode]
 
 
 def _fresh(encoder: Encoder) -> Any:
-    """The model, loaded anew, since it is going to be changed."""
+    """The model, loaded again, since it is going to be changed."""
     load_encoder.cache_clear()
     model = load_encoder(encoder)
     load_encoder.cache_clear()
@@ -112,7 +112,7 @@ def _last_hidden(transformer: Any) -> Any:
 
 
 def _compiled(config: Any, infer: Callable[[list[Any]], Any]) -> Any:
-    """What stands in the place of the transformer."""
+    """What takes the place of the transformer."""
     import torch
     from transformers.modeling_outputs import BaseModelOutput
 

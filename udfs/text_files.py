@@ -83,7 +83,7 @@ def other_encoding(first: bytes) -> str | None:
 
 
 def check_head(first: bytes, source: str) -> None:
-    """Refuse what is no text, by its first bytes, unless it is gzip."""
+    """Refuse what is not text, by its first bytes, unless it is gzip."""
     for magic, what in {PARQUET: "a Parquet file", **NO_TEXT}.items():
         if first.startswith(magic):
             raise InputError(f"{source} is {what}; expected text, plain or packed by gzip")
