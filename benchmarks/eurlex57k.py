@@ -4,7 +4,7 @@
                                    [--retrievers bm25,dense,static]
 
 FOLDER holds documents.parquet and labels.parquet (see conf/datasets/eurlex57k.yaml). Both datasets are EU law with
-EuroVoc labels. Beside the benchmark's table the whole report is written, to WORK/eurlex57k/report. What each retriever
+EuroVoc labels. With the benchmark's table the whole report is written, to WORK/eurlex57k/report. What each retriever
 adds is measured by benchmarks.retrievers, in the same work folder.
 """
 

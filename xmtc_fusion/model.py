@@ -20,8 +20,7 @@ from jobs.prediction.model import KeptModel, copy_model, load
 from jobs.prediction.predict import assigning_of, is_text
 from jobs.retrievers import driver
 from jobs.settings.config import Config, load_config, with_settings
-from udfs.prediction.model import Assigning, Labelled
-from udfs.prediction.rows import predict_rows, prediction_rows
+from udfs.prediction.model import Assigning, Labelled, predict_rows, prediction_rows
 from udfs.prediction.texts import PLACE, TEXT, TEXT_ID
 
 SCRATCH = "texts"

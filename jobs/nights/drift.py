@@ -22,7 +22,7 @@ from jobs.settings.config import Config
 from jobs.settings.nightly import DriftSettings
 from jobs.storage.folders import read_object, read_parquet
 from udfs.plan import EMPTY_LISTS, JUDGED, per_retriever, split_key
-from udfs.prediction.rows import predict_rows
+from udfs.prediction.model import predict_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

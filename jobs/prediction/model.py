@@ -33,9 +33,7 @@ from jobs.evaluation.model_file import ModelFile, parsed_model
 from udfs.fuse import FusionPlan
 from udfs.json_records import parse_json
 from udfs.lists import LabelGroups, Layout
-from udfs.prediction.fuser import Fuser
-from udfs.prediction.model import Assigning, Model
-from udfs.prediction.rows import LabelNames
+from udfs.prediction.model import Assigning, Fuser, LabelNames, Model
 from udfs.prediction.texts import TEXT_ID
 from udfs.retrieval.bm25 import Bm25
 from udfs.retrieval.linear import Linear

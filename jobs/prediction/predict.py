@@ -31,8 +31,7 @@ from jobs.settings.sections import PredictSettings
 from jobs.storage.folders import ResultFolder, check_output, csv_cells, result_folder, stage_line
 from udfs.columns import Column, Constant, Taken
 from udfs.json_records import parse_json
-from udfs.prediction.model import Assigning
-from udfs.prediction.rows import predict_rows, predictions_schema
+from udfs.prediction.model import Assigning, predict_rows, predictions_schema
 from udfs.prediction.texts import PLACE, SHOWN, TEXT, TEXT_ID, counted_ids, json_texts, texts_schema
 
 if TYPE_CHECKING:
