@@ -30,7 +30,7 @@ TEN = [
 KERNEL = """
 import json, sys, time
 import numpy as np
-from benchmarks.synthetic import make_chunk
+from benchmarks.data import make_chunk
 from fusion.grid.grid import Grid
 from fusion.kernel.texts import TextBlock
 from fusion.grid.hits import find_hits

@@ -10,12 +10,9 @@ weights and activations with scales that were found on other texts. Written to b
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +20,11 @@ import numpy as np
 
 from fusion.types import Singles
 from jobs.retrievers.vectors import base_encoder
-from jobs.settings.dense import DenseSettings
+from jobs.settings.built_in import DenseSettings
+from tests.demo import demo_rows
 from udfs.retrieval.encode import Encoder, encode, load_encoder
 
 RESULTS = Path(__file__).parent / "results"
-TEXTS = Path(__file__).parents[1] / "data" / "debtags" / "texts.jsonl.gz"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 CALIBRATION = 16
 PRECISIONS = ("float32", "bfloat16")
@@ -91,7 +88,7 @@ def openvino_ways(encoder: Encoder, calibration: list[str]) -> dict[str, Encode]
 
 
 def _fresh(encoder: Encoder) -> Any:
-    """The model, loaded anew, since it is going to be changed."""
+    """The model, loaded again, since it is going to be changed."""
     load_encoder.cache_clear()
     model = load_encoder(encoder)
     load_encoder.cache_clear()
@@ -115,7 +112,7 @@ def _last_hidden(transformer: Any) -> Any:
 
 
 def _compiled(config: Any, infer: Callable[[list[Any]], Any]) -> Any:
-    """What stands in the place of the transformer."""
+    """What takes the place of the transformer."""
     import torch
     from transformers.modeling_outputs import BaseModelOutput
 
@@ -133,7 +130,7 @@ def _compiled(config: Any, infer: Callable[[list[Any]], Any]) -> Any:
 
 def report(arguments: argparse.Namespace) -> Iterator[str]:
     """The table in Markdown."""
-    texts = demo_texts(CALIBRATION + arguments.timed)
+    texts = [row["text"] for row in demo_rows("texts", CALIBRATION + arguments.timed)]
     every = {f"torch, {precision}": by_torch(precise(arguments, precision)) for precision in PRECISIONS}
     if arguments.openvino:
         every |= openvino_ways(precise(arguments, "float32"), texts[:CALIBRATION])
@@ -147,12 +144,6 @@ def report(arguments: argparse.Namespace) -> Iterator[str]:
     yield "|---|" + "---:|" * 3
     for name, (rate, ratio) in rates.items():
         yield f"| {name} | {rate:.0f} | {ratio:.2f} | {alike[name]:.4f} |"
-
-
-def demo_texts(count: int) -> list[str]:
-    """The first texts of the demo."""
-    with gzip.open(TEXTS, "rt", encoding="utf-8") as lines:
-        return [json.loads(line)["text"] for line in islice(lines, count)]
 
 
 def speeds(every: dict[str, Encode], timed: list[str]) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:

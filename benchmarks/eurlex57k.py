@@ -4,7 +4,7 @@
                                    [--retrievers bm25,dense,static]
 
 FOLDER holds documents.parquet and labels.parquet (see conf/datasets/eurlex57k.yaml). Both datasets are EU law with
-EuroVoc labels. Beside the benchmark's table the whole report is written, to WORK/eurlex57k/report. What each retriever
+EuroVoc labels. With the benchmark's table the whole report is written, to WORK/eurlex57k/report. What each retriever
 adds is measured by benchmarks.retrievers, in the same work folder.
 """
 
@@ -26,8 +26,8 @@ from jobs.evaluation.result import read_results
 from jobs.reporting import report as report_job
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.judge import paper_figures
-from jobs.reporting.markdown import table_markdown
 from jobs.reporting.model import PaperFigures
+from jobs.reporting.renderers import table_markdown
 from jobs.reporting.tables import gain_table, grid_tables
 from jobs.settings.config import load_config
 from jobs.storage.workspace import Workspace

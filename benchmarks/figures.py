@@ -62,7 +62,7 @@ def figures() -> dict[str, str]:
 
 
 def written(text: str, known: dict[str, str]) -> str:
-    """A page with the figures as they are now. A name that nobody knows is an error."""
+    """A page with the figures as they are now. An unknown name is an error."""
     return MARK.sub(lambda mark: f"{mark[1]}{known[mark[2]]}{mark[4]}", text)
 
 
@@ -157,7 +157,7 @@ def _measured_tables() -> dict[str, str]:
 
 
 def _best_of_demo() -> str:
-    """The best fusion of each label group beside the single retrievers."""
+    """The best fusion of each label group next to the single retrievers."""
     alone = singles(DEMO)
     rows = []
     for _, labels, _, _, fusion, gain, _ in demo_answers():
@@ -192,7 +192,7 @@ def _eurlex57k_table(path: Path) -> str:
 
 
 def _paper() -> str:
-    """The paper's best cell on EURLEX57K beside the paper's Eurlex-4K, and how the order of the cells agrees."""
+    """The paper's best cell on EURLEX57K next to the paper's Eurlex-4K, and how the order of the cells agrees."""
     with (ROOT / "conf" / "paper" / "results.csv").open(encoding="utf-8") as file:
         published = {
             f"{row['label_group']} {SHOWN[row['metric']]}@{row['k']}": row["mean"]

@@ -27,7 +27,7 @@ from benchmarks.one_fold import OneFold
 from benchmarks.retrievers import ASPECTS, FAVOURITE
 from fusion.retrieval.contrastive import Training
 from jobs.retrievers.vectors import base_encoder
-from jobs.settings.dense import DenseSettings
+from jobs.settings.built_in import DenseSettings
 from udfs.retrieval.encode import Encoder, load_encoder
 from udfs.retrieval.finetune import PairTexts, Saving, Steps, finetune
 

@@ -155,7 +155,7 @@ def rate_table(rates: Mapping[str, float]) -> list[str]:
 
 
 def cost_lines(ways: Mapping[str, Config], seconds: Mapping[str, Sequence[float]]) -> list[str]:
-    """What tests, metrics and cells cost beside the plain grid of the same round."""
+    """What tests, metrics and cells cost on top of the plain grid of the same round."""
 
     def ratios(name: str) -> list[float]:
         return sorted(taken / plain for taken, plain in zip(seconds[name], seconds[ARRAYS], strict=True))

@@ -4,64 +4,63 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from pathlib import Path
-from types import TracebackType
+from typing import TypeVar
+
+Watched = TypeVar("Watched", bound="_Memory")
 
 
-class WorkerMemory:
-    """How much Python workers of Spark hold inside the block, in bytes."""
+class _Memory(ABC):
+    """Looks at processes every few moments inside the block."""
 
-    def __init__(self, seconds: float = 0.1) -> None:
+    def __init__(self, seconds: float) -> None:
         self.peak = 0
-        """The largest resident size of any worker."""
+        self._seconds = seconds
+        self._done = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self: Watched) -> Watched:
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(self._seconds):
+            self.look()
+
+    @abstractmethod
+    def look(self) -> None: ...
+
+
+class WorkerMemory(_Memory):
+    """How much Python workers of Spark hold inside the block, in bytes; `peak` is that of the largest one."""
+
+    def __init__(self) -> None:
+        super().__init__(0.1)
         self.growth = 0
         """The most that any worker holds beyond what it held when it was first seen."""
-        self._first: dict[Path, int] = {}
-        self._seconds = seconds
-        self._done = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._first: dict[int, int] = {}
 
-    def __enter__(self) -> WorkerMemory:
-        self._watcher.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._watcher.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(self._seconds):
-            for worker in _workers():
-                size = resident_bytes(worker.name)
-                self.peak = max(self.peak, size)
-                self.growth = max(self.growth, size - self._first.setdefault(worker, size))
+    def look(self) -> None:
+        for worker in filter(_is_worker, _tree(os.getpid())):
+            size = resident_bytes(worker)
+            self.peak = max(self.peak, size)
+            self.growth = max(self.growth, size - self._first.setdefault(worker, size))
 
 
-class TreeMemory:
+class TreeMemory(_Memory):
     """What a process and all that it has started hold together inside the block, in bytes."""
 
-    def __init__(self, process: int, seconds: float = 0.2) -> None:
-        self.peak = 0
+    def __init__(self, process: int) -> None:
+        super().__init__(0.2)
         self._process = process
-        self._seconds = seconds
-        self._done = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> TreeMemory:
-        self._watcher.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._watcher.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(self._seconds):
-            self.peak = max(self.peak, sum(resident_bytes(process) for process in _tree(self._process)))
+    def look(self) -> None:
+        self.peak = max(self.peak, sum(map(resident_bytes, _tree(self._process))))
 
 
 def _tree(root: int) -> list[int]:
@@ -79,24 +78,11 @@ def _tree(root: int) -> list[int]:
     return tree
 
 
-def _workers() -> list[Path]:
-    """The Python workers that descend from this process."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if b"pyspark.daemon" in (process / "cmdline").read_bytes() and _descends(process):
-                found.append(process)
-        except OSError:
-            continue
-    return found
-
-
-def _descends(process: Path) -> bool:
-    number = int(process.name)
-    while number > 1 and number != os.getpid():
-        stat = Path(f"/proc/{number}/stat").read_text()
-        number = int(stat.rpartition(")")[2].split()[1])
-    return number == os.getpid()
+def _is_worker(process: int) -> bool:
+    try:
+        return b"pyspark.daemon" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def resident_bytes(process: str | int = "self", at_peak: bool = False) -> int:

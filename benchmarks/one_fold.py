@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +17,9 @@ from fusion.cells import SINGLE, Cell
 from fusion.labels import pareto_groups
 from fusion.retrieval.contrastive import Training
 from jobs.evaluation import evaluate
-from jobs.settings.bm25 import Bm25Settings
+from jobs.settings.built_in import Bm25Settings
 from jobs.settings.config import load_config
+from tests.demo import demo_rows
 from udfs.retrieval.bm25 import Bm25
 from udfs.retrieval.encode import Encoder, encode, load_encoder
 from udfs.retrieval.folds import FoldSource, read_rows
@@ -28,7 +27,6 @@ from udfs.retrieval.retriever import Models, Retriever, Scoring, encode_rows, ra
 from udfs.retrieval.vectors import Dense, Index, ProjectionTraining, VectorTables, train_projection
 from udfs.retrieval.words import Words
 
-DATA = Path(__file__).parents[1] / "data" / "debtags"
 GROUPS = ("head", "tail")
 TEST_OF, VALIDATION_OF = 5, 10
 """Every fifth text is a test text, and every tenth of the others a validation text."""
@@ -66,7 +64,7 @@ class OneFold:
     def write(self, limit: int) -> dict[str, int]:
         """Write the tables of the demo's texts, at most `limit` of them; how many there are of each kind."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        rows, labels = (_records(DATA / name) for name in ("texts.jsonl.gz", "labels.jsonl.gz"))
+        rows, labels = demo_rows("texts"), demo_rows("labels")
         rows = sorted(rows, key=lambda row: _hash("limit", row["text_id"]))[:limit]
         number = {row["label"]: n for n, row in enumerate(labels)}
         carried = [sorted({number[label] for label in row["labels"]}) for row in rows]
@@ -164,11 +162,6 @@ class OneFold:
 
 def _tables(vectors: Vectors, parts: Sequence[str]) -> VectorTables:
     return VectorTables((vectors.texts,), (vectors.labels,) if "name" in parts else ())
-
-
-def _records(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def write_columns(path: Path, **columns: Any) -> None:

@@ -31,7 +31,7 @@ SHOWN = {"ndcg": "nDCG", "precision": "P"}
 
 
 def algorithm_tables() -> dict[str, str]:
-    """Of docs/algorithms.md, by the name of the place they stand in."""
+    """Of docs/algorithms.md, by the name of their place."""
     untrained = [entry for entry in FUSIONS if not entry.parameters.trained]
     return {
         "normalizations": _algorithms(NORMALIZATIONS),

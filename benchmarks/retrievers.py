@@ -20,7 +20,7 @@ import numpy as np
 from fusion.cells import SINGLE, Cell
 from fusion.names import print_subset
 from jobs.datasets import prepare
-from jobs.datasets.engine import dataset_engine
+from jobs.datasets.prepared import dataset_engine
 from jobs.engines.session import get_session
 from jobs.evaluation import evaluate
 from jobs.evaluation import pipeline as pipeline
@@ -44,7 +44,7 @@ class Figures(NamedTuple):
     retrievers: Sequence[str]
 
     def best(self, aspect: Aspect, sizes: Sequence[int]) -> tuple[Cell, float]:
-        """The best cell over so many retrievers; one stands for a single retriever."""
+        """The best cell over a number of retrievers; one means a single retriever."""
         values = {cell: value for cell, value in self.of[aspect].items() if self._size(cell) in sizes}
         cell = max(values, key=lambda cell: values[cell])
         return cell, values[cell]

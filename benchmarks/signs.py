@@ -3,7 +3,7 @@ single texts.
 
     python -m benchmarks.signs [--comparisons 2000] [--texts 500 5000 50000] [--vectors 100000]
 
-Every comparison draws its texts anew from a population of pairs of figures, and swaps the two figures of each text by
+Every comparison draws its own texts from a population of pairs of figures, and swaps the two figures of each text by
 a fair coin, so that the null hypothesis holds. `ndcg@10`: figures of two rankings of 1 to 10 relevant labels, which
 agree on many texts. `rare and heavy`: 95% of the texts do not differ, and a few of the others differ a lot.
 """
@@ -83,7 +83,7 @@ def populations(rng: np.random.Generator) -> dict[str, Array]:
 
 
 def compared(population: Array, texts: int, comparisons: int, vectors: int, seed: int = 1) -> Sample:
-    """The p-values of comparisons of which each draws so many texts."""
+    """The p-values of comparisons each of which draws `texts` texts."""
     rng = np.random.default_rng([seed, texts])
     block = blocks_of(np.arange(texts), BLOCKS)
     sums = np.zeros((comparisons, BLOCKS, 2))

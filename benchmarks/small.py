@@ -1,4 +1,4 @@
-"""Two TREC runs of 50 queries from the command line: seconds of a whole process, beside ranx on the same files.
+"""Two TREC runs of 50 queries from the command line: seconds of a whole process, next to ranx on the same files.
 
     python -m benchmarks.small
 

@@ -5,7 +5,7 @@
 Amazon-670K has 490,449 training texts of 75 terms among 135,909, and 670,091 labels, each in 4 texts in the mean: most
 in one or two, some in a thousand. A share of it has that share of the texts and of the labels, and all terms. Labels
 whose numbers are near have terms in common, and so do the labels of a text, so that there is something to cluster. Each
-size runs in a process of its own, which may take so many minutes of CPU and gigabytes. Written to
+size runs in a process of its own, which may take a limited number of CPU minutes and gigabytes. Written to
 benchmarks/results/tree-size.md.
 """
 
@@ -27,12 +27,11 @@ import numpy as np
 
 from benchmarks.memory import resident_bytes
 from benchmarks.registry_tables import markdown
-from fusion.retrieval.bags import Bags, counted
+from fusion.retrieval.bags import Bags, TfIdf, counted
 from fusion.retrieval.contrastive import LabelSets
 from fusion.retrieval.label_trees import Forest, forest_labels, grow_forest
 from fusion.retrieval.ranked import Ranked
-from fusion.retrieval.tfidf import TfIdf
-from jobs.settings.tree import TreeSettings
+from jobs.settings.built_in import TreeSettings
 
 RESULTS = Path(__file__).parent / "results"
 TEXTS, LABELS, TERMS, WORDS = 490_449, 670_091, 135_909, 75

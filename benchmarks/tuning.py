@@ -67,7 +67,7 @@ def _write(name: str, lines: list[str]) -> None:
 
 
 def costs(texts: int, learning_texts: int, data: Path) -> list[str]:
-    """Passes with many settings and with learned fusions beside the pass of the grid; and the training itself."""
+    """Passes with many settings and with learned fusions next to the pass of the grid; and the training itself."""
     settings = load_config(None, {**write_data(data / f"{learning_texts}-tuning", learning_texts)})
     lists = load_lists(InputTables(LocalEngine(), Sources.of(settings.inputs)), True, count_labels=True)
     train_texts, views = _counts(lists), lists.layout.views

@@ -92,13 +92,13 @@ def sorted_gains(first: Ints, value: Floats) -> tuple[Gains, Ints]:
     return Gains(first, value[order]), order
 
 
-def mean_above(above: Int32s, beside: Int32s, most: Ints) -> Floats:
-    """The mean of min(x, most) / most for x from `above` to `above + beside`, each as likely as the others."""
+def mean_above(above: Int32s, level: Int32s, most: Ints) -> Floats:
+    """The mean of min(x, most) / most for x from `above` to `above + level`, each as likely as the others."""
     below = np.minimum(above, most)
     # The first `rising` numbers after `above` are not cut.
-    rising = np.minimum(beside, most - below)
-    total = below + rising * below + rising * (rising + 1) / 2 + (beside - rising) * most
-    return np.asarray(total / ((beside + 1) * most), np.float64)
+    rising = np.minimum(level, most - below)
+    total = below + rising * below + rising * (rising + 1) / 2 + (level - rising) * most
+    return np.asarray(total / ((level + 1) * most), np.float64)
 
 
 @compiled

@@ -127,14 +127,14 @@ def explain(config: Config) -> None:
 
 def prepare(config: Config) -> None:
     from jobs.datasets import prepare as job
-    from jobs.datasets.engine import dataset_engine
+    from jobs.datasets.prepared import dataset_engine
 
     _check_places(config, lambda: _check_dataset(config))
     print(job.summary(job.run(dataset_engine(config), config), config.prepare.paper))
 
 
 def retrieve(config: Config) -> None:
-    from jobs.datasets.engine import prepared_engine
+    from jobs.datasets.prepared import prepared_engine
     from jobs.retrievers import driver as job
     from jobs.storage.workspace import Workspace, check_prepared
 
@@ -289,7 +289,7 @@ def _finished(arguments: argparse.Namespace) -> int:
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
     except Exception as error:
-        from jobs.engines.errors import SPARK_ERRORS, spark_reason, unreadable
+        from jobs.engines.session import SPARK_ERRORS, spark_reason, unreadable
 
         if not isinstance(error, SPARK_ERRORS):
             return _failed(f"unexpected: {error!r} (--debug shows where)", 1, arguments.debug)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -16,8 +13,8 @@ from scipy import sparse
 
 from fusion.labels import pareto_groups
 from fusion.retrieval.tokens import Tokenizer
+from tests.demo import demo_rows
 
-DATA = Path(__file__).parents[1] / "data" / "debtags"
 PARTS, TOP, NEIGHBOURS = 5, 32, 300
 """One text in five is taken; lists are so long, from so many similar training texts."""
 ROLES = ("train", "train", "validation", "test")
@@ -37,8 +34,8 @@ class ColdData(NamedTuple):
 def cold_data() -> ColdData:
     """Texts of one source package have one role; of six rare labels, five are taken out of the training texts. The
     validation texts keep theirs: they are as new to the retrievers as test texts."""
-    texts = [row for row in _rows("texts") if crc32(row["key"].encode()) % PARTS == 0]
-    words = _rows("labels")
+    texts = [row for row in demo_rows("texts") if crc32(row["key"].encode()) % PARTS == 0]
+    words = demo_rows("labels")
     number = {row["label"]: n for n, row in enumerate(words)}
     carried = [[number[label] for label in row["labels"]] for row in texts]
     frequency = Counter(label for labels in carried for label in labels)
@@ -69,11 +66,6 @@ def cold_data() -> ColdData:
         pa.table({"label_id": pa.array(range(len(words)), pa.int32()), "label_group": groups.tolist()}),
         cold,
     )
-
-
-def _rows(name: str) -> list[dict[str, Any]]:
-    with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def _vectors(texts: list[str], names: list[str]) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,9 @@ from jobs.nights import nightly
 from jobs.nights.changes import ComparedFigure, Figure
 from jobs.nights.checks import InputCounts
 from jobs.nights.datasets import DatasetInputs, DatasetResults
+from jobs.nights.delta import DeltaTables
 from jobs.nights.history import History
+from jobs.nights.lease import held_lease
 from jobs.nights.night import DatasetNight, Night
 from jobs.settings.config import Config, load_config
 from tests.lists import Text, random_relevant, random_texts, write_tables
@@ -90,6 +95,29 @@ class Site:
         rows, schema = change(pq.read_table(path).to_pylist()), pq.read_schema(path)
         further = pa.Table.from_pylist([{name: row[name] for name in row if name not in schema.names} for row in rows])
         pq.write_table(pa.Table.from_pylist(rows, pa.schema([*schema, *further.schema])), path)
+
+
+def lease_numbers(storage: Callable[[], DeltaTables], nights: int) -> list[int]:
+    """The numbers of the leases of nights that want one at the same time; never do two of them hold it."""
+    inside: list[int] = []
+    most: list[int] = []
+    numbers: list[int] = []
+
+    def work(n: int) -> None:
+        with held_lease(storage(), f"run-{n}", 30, wait=120) as lease:
+            inside.append(n)
+            most.append(len(inside))
+            numbers.append(lease.number)
+            time.sleep(0.05)
+            inside.remove(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(nights)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1
+    return sorted(numbers)
 
 
 def sample_night(dataset: str = "Eurlex-4K") -> Night:

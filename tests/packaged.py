@@ -28,14 +28,18 @@ class Package:
         return next(self.unpacked.glob("lib/python*/site-packages"))
 
 
-def packed(folder: Path) -> Package:
-    """What `make package` makes, but for the dependencies: those are found in the tests' own environment, since
-    packing and unpacking them takes minutes."""
-    # Built from a copy: the build leaves files behind.
+def copy_source(folder: Path) -> None:
+    """Copy what a build reads, since a build leaves files behind."""
     for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, folder)
     for name in ("conf", "data", "fusion", "jobs", "udfs", "xmtc_fusion"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def packed(folder: Path) -> Package:
+    """What `make package` makes, but for the dependencies: those are found in the tests' own environment, since
+    packing and unpacking them takes minutes."""
+    copy_source(folder)
     environment, unpacked, archive = folder / "made", folder / "environment", folder / "environment.tar.gz"
     _call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder / "dist", folder)
     _call(sys.executable, "-m", "venv", "--without-pip", environment)

@@ -11,8 +11,8 @@ from fusion.metrics import Aspect
 from fusion.models.strategies import CELL, LAMBDAMART, LOGISTIC, WEIGHTS
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.judge import compared_aspects
-from jobs.reporting.judge_findings import OVERALL, read_strategies
 from jobs.reporting.model import Band, Comparison, Row, Value
+from jobs.reporting.tuned import OVERALL, read_strategies
 from tests.reports import with_parts
 
 GAIN = {CELL: 0.0, WEIGHTS: 0.001, LOGISTIC: 0.008, LAMBDAMART: 0.012}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fusion.cells import ANY_FOLD
 from fusion.grid.grid import Grid
-from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned, ListHits, count_list_hits
+from fusion.grid.trained import Evidence, Learned, ListHits, count_list_hits
 from fusion.kernel.texts import Scope
 from fusion.labels import ALL
 from fusion.statistics.signs import blocks_of
@@ -111,7 +111,7 @@ def _counts(batch: Batch, training: Training) -> Iterator[tuple[tuple[int, str],
         counted = chosen if view == ALL else chosen & (relevant > 0)
         for number in np.unique(fold[counted]):
             here = counted & (fold == number)
-            hits = count_list_hits(batch.texts.lists(view), batch.texts.relevant, here, PRECISION_UNIT)
+            hits = count_list_hits(batch.texts.lists(view), batch.texts.relevant, here)
             for r, quantity in product(range(len(training.layout.retrievers)), ListHits._fields):
                 yield (int(number), _part(v, r, quantity)), np.atleast_1d(getattr(hits, quantity)[r])
 

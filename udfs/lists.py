@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -226,10 +226,6 @@ def forms_warning(same: Sequence[str], where: Mapping[str, str]) -> str:
         f"warning: the label {same[0]!r} is written in several Unicode forms, which count as different labels: "
         f"{shown}; write all labels in one form (NFC)"
     )
-
-
-Batches = Iterator[pa.RecordBatch]
-"""What a function for `mapInArrow` takes and gives."""
 
 
 def lists_schema(ids: pa.DataType) -> pa.Schema:

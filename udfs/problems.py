@@ -55,7 +55,7 @@ class Problems:
     def update(self, other: Problems) -> None:
         for kind, first in other.found.items():
             for n, problem in enumerate(first):
-                # The first one stands for those that are not kept, too.
+                # The first one also represents those that are not kept.
                 self.add(problem, other.counts[kind] - len(first) + 1 if n == 0 else 1)
 
     def to_json(self) -> str:

@@ -209,7 +209,7 @@ class Lines:
     def number(self, place: int) -> int:
         """The number of the line at a place of `values`, from 1 within the file."""
         counted = self.split.row_of_file if self.blank else None
-        # Where nobody has counted, it is done for the message.
+        # Rows that were not counted are counted for the message.
         first = counted if counted is not None else _lines_before(self.split.file, self.split.begin)
         return first + self.before + place + 1
 

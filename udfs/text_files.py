@@ -66,11 +66,6 @@ def lines_of(stream: IO[bytes], source: str, split: Split = bytes.splitlines) ->
         yield from split(block)
 
 
-def json_lines(block: bytes) -> list[bytes]:
-    """Split at \\n alone: any other white space may stand inside a line of JSON."""
-    return block.removesuffix(b"\n").split(b"\n")
-
-
 def other_encoding(first: bytes) -> str | None:
     """The encoding of text that is not UTF-8, by its first bytes: by its byte order mark, or by its many NULs."""
     marked = next((name for mark, name in MARKS.items() if first.startswith(mark)), None)
@@ -88,7 +83,7 @@ def other_encoding(first: bytes) -> str | None:
 
 
 def check_head(first: bytes, source: str) -> None:
-    """Refuse what is no text, by its first bytes, unless it is gzip."""
+    """Refuse what is not text, by its first bytes, unless it is gzip."""
     for magic, what in {PARQUET: "a Parquet file", **NO_TEXT}.items():
         if first.startswith(magic):
             raise InputError(f"{source} is {what}; expected text, plain or packed by gzip")

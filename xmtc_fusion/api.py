@@ -331,7 +331,7 @@ def prepare(
 ) -> dict[str, Any]:
     """Write a published dataset as the tables samples, labels and folds. Returns its statistics."""
     from jobs.datasets import prepare as job
-    from jobs.datasets.engine import dataset_engine
+    from jobs.datasets.prepared import dataset_engine
 
     resolved = _configured(config, settings)
     return job.run(dataset_engine(resolved, spark), resolved)
@@ -341,7 +341,7 @@ def retrieve(
     config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
 ) -> dict[str, str]:
     """Candidates of every fold's test and validation texts by all configured retrievers. Returns the table of each."""
-    from jobs.datasets.engine import prepared_engine
+    from jobs.datasets.prepared import prepared_engine
     from jobs.retrievers import driver as job
 
     resolved = _configured(config, settings)

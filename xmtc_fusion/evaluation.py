@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from jobs.reporting.dataset import Report as ReportData
     from jobs.reporting.model import Value
 
+SHOWN = 10
+"""Fused cells of a label group in a notebook."""
+
 
 @dataclass(frozen=True)
 class Best:
@@ -135,7 +138,8 @@ class Evaluation:
         return drawn[wanted]
 
     def save(self, path: str, *, overwrite: bool = False) -> str:
-        """Write all tables to a folder, which `report` and `xmtc-fusion report` can read."""
+        """Write all tables, and the model file where fusions were tuned, to a folder that `report` and
+        `xmtc-fusion report` can read."""
         from jobs.evaluation.evaluate import write
         from jobs.storage.folders import result_folder
 
@@ -161,13 +165,13 @@ class Evaluation:
         """The retrievers and the best cells, for notebooks."""
         return "".join(self._group_html(group) for group, texts in self._figures.texts.items() if texts)
 
-    def _group_html(self, group: str, best: int = 10) -> str:
+    def _group_html(self, group: str) -> str:
         aspects = [aspect for aspect in self._figures.figures if aspect.label_group == group and aspect.ideal == ALL]
         decisive = self._aspect(None, group)
         rows = sorted(
             (row for row in self._dataset.rows if decisive in row.values), key=lambda row: -row.values[decisive].mean
         )
-        shown = [*(row for row in rows if row.single), *[row for row in rows if not row.single][:best]]
+        shown = [*(row for row in rows if row.single), *[row for row in rows if not row.single][:SHOWN]]
         header = "".join(f"<th>{escape(str(aspect.metric_at_k))}</th>" for aspect in aspects)
         lines = [
             f"<tr><th>{escape(row.cell.normalization)}</th><th>{escape(row.cell.fusion)}</th>"
@@ -226,15 +230,6 @@ class Tuned(Evaluation):
         """The content of the model file, for `fuse`."""
         found: dict[str, Any] = json.loads(self._result.model or "{}")
         return found
-
-    def save(self, path: str, *, overwrite: bool = False) -> str:
-        """Write all tables and the model file to a folder, which `report` can read."""
-        from jobs.storage.folders import result_folder
-        from jobs.tuning.tune import write_all
-
-        with result_folder(_output_settings(path, overwrite), self.config) as folder:
-            write_all(self._result, folder)
-        return str(path)
 
     def save_model(self, path: str) -> str:
         """Write the model file alone."""

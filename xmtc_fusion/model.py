@@ -15,8 +15,7 @@ from jobs.engines.local import LocalEngine
 from jobs.prediction.explain import ExplainedLabels, explain_labels
 from jobs.prediction.model import KeptModel, copy_model, load
 from jobs.prediction.predict import assigning_of, is_text
-from udfs.prediction.model import Assigning, Labelled
-from udfs.prediction.rows import predict_rows, prediction_rows
+from udfs.prediction.model import Assigning, Labelled, predict_rows, prediction_rows
 from udfs.prediction.texts import PLACE, TEXT, TEXT_ID
 
 
@@ -52,14 +51,14 @@ class LabelExplanation:
         return self._explained.neighbours
 
     def __repr__(self) -> str:
-        from jobs.reporting.labels import terminal
+        from jobs.reporting.terminal import labels_on_terminal
 
-        return terminal(self._explained)
+        return labels_on_terminal(self._explained)
 
     def _repr_html_(self) -> str:
-        from jobs.reporting.labels import notebook
+        from jobs.reporting.terminal import labels_in_notebook
 
-        return notebook(self._explained)
+        return labels_in_notebook(self._explained)
 
 
 class Model:

@@ -189,7 +189,7 @@ class ListHits(NamedTuple):
     precision: Ints
 
 
-def count_list_hits(lists: Lists, relevant: Relevant, counted: Array, unit: float) -> ListHits:
+def count_list_hits(lists: Lists, relevant: Relevant, counted: Array) -> ListHits:
     """The lists of the texts that `counted` marks."""
     size = lists.stop - lists.start
     longest = int(size[counted].max(initial=0))
@@ -200,7 +200,8 @@ def count_list_hits(lists: Lists, relevant: Relevant, counted: Array, unit: floa
         np.zeros((retrievers, longest * (longest + 1) // 2), np.int64),
         np.zeros(retrievers, np.int64),
     )
-    _count(lists.start, lists.stop, lists.label, *relevant, counted, made.sizes, made.hits, made.precision, unit)
+    sums = made.sizes, made.hits, made.precision
+    _count(lists.start, lists.stop, lists.label, *relevant, counted, *sums, PRECISION_UNIT)
     return made
 
 

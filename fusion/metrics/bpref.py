@@ -1,4 +1,4 @@
-"""bpref: how seldom labels judged not relevant stand above relevant ones. Labels that nobody judged do not matter."""
+"""bpref: how seldom labels judged not relevant stand above relevant ones. Unjudged labels do not matter."""
 
 from __future__ import annotations
 

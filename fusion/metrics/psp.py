@@ -13,7 +13,7 @@ from fusion.worth import JudgedTexts, Worth
     "psp",
     formula="sum over hits of 1 / p_l, over the same sum for the best possible ranking",
     citation="H. Jain, Y. Prabhu, M. Varma. Extreme multi-label loss functions for recommendation. KDD 2016.",
-    when="Rare labels should weigh more than frequent ones; the field's measure of the tail.",
+    when="Rare labels should weigh more than frequent ones; the field's usual metric of the tail.",
     aliases=["ps-precision", "psprecision"],
     gain="propensity",
     pooled=True,

@@ -23,7 +23,7 @@ from fusion.kernel.pools import Pools
 from fusion.types import EPS, Array, Floats, Ints
 
 LAST_OF_BAND = (0, 2, 5, 10, 25, 50, 100)
-"""Frequency bands end with so many training texts; the last one has no end."""
+"""The largest number of training texts of each frequency band; the last band has no end."""
 BAND_NAMES = ("0", "1-2", "3-5", "6-10", "11-25", "26-50", "51-100", ">100")
 OF_LIST = ("listed", "zmuv", "zmuv_above_2", "log_tied_rank", "share_of_best", "score")
 """Per retriever: whether its list holds the label; the score under zmuv, at most 8, and how far that is above 2;
@@ -74,7 +74,7 @@ def train_texts(pools: Pools) -> Ints:
 
 
 def band_of(texts: Array) -> Ints:
-    """The frequency band of labels with so many training texts."""
+    """The frequency band of labels, by their numbers of training texts."""
     return np.searchsorted(LAST_OF_BAND, texts, side="left")
 
 

@@ -22,7 +22,7 @@ COLLAPSED = 0.01
 SHRUNK = 0.1
 """Models that start with little dispersion are collapsed when this share of it is left."""
 SAMPLE = 2048
-"""So many vectors are enough to see a collapse."""
+"""Vectors that are enough to see a collapse."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def dispersion(vectors: Singles) -> float:
 
 
 def first_dispersion(texts: Singles, labels: Singles, where: str) -> float:
-    """The smaller dispersion of the two sides before training; an error if there is nothing to tell apart."""
+    """The smaller dispersion of the two sides before training; an error if all vectors are the same."""
     start = min(dispersion(texts), dispersion(labels))
     if not start > 1e-6:
         raise CollapseError(

@@ -17,7 +17,6 @@ Labels are ordered by score descending, then by label id ascending, and each lab
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -169,24 +168,6 @@ def label_scores(
     offset, label, score = _pools(*neighbours, *fixed, groups, aggregation == "sum")
     chosen, begin = top(score, offset, n)
     return Ranked(begin, label[chosen], score[chosen])
-
-
-def reference(
-    neighbours: Sequence[tuple[int, float]],
-    carried: Sequence[Sequence[int]],
-    group: Mapping[int, str],
-    aggregation: Aggregation,
-    n: int,
-) -> dict[str, list[tuple[int, float]]]:
-    """The same for one text in plain Python: from (training text, score) to (label, score) by group, best first."""
-    scores_of: dict[int, list[float]] = {}
-    for text, score in neighbours:
-        for label in carried[text]:
-            scores_of.setdefault(label, []).append(float(score))
-    aggregate = max if aggregation == "max" else sum
-    scores = {label: float(np.float32(aggregate(values))) for label, values in scores_of.items()}
-    ranked = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
-    return {name: [entry for entry in ranked if group[entry[0]] == name][:n] for name in sorted(set(group.values()))}
 
 
 @compiled

@@ -76,7 +76,7 @@ def unit(vectors: Singles) -> Singles:
 class LabelParts:
     """What is known of every label before training: the vector of its text and the mean of its training texts.
 
-    Zero rows stand for what a label lacks.
+    What a label lacks is a row of zeros.
     """
 
     def __init__(self, count: int, words: Singles | None, train: Examples | None) -> None:

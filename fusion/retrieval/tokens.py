@@ -1,6 +1,6 @@
 r"""Tokens: the words of a text, as sparse retrieval counts them.
 
-A text is brought to Unicode's normal form NFKC, put in lower case, and cut into tokens: a token is a maximal run
+A text is put into Unicode's normal form NFKC, put in lower case, and cut into tokens: a token is a maximal run
 of letters and digits of any script, with the combining marks that belong to them. As a regular expression, where
 `\M` stands for the marks (Unicode categories Mn, Mc and Me):
 

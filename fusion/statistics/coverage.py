@@ -225,16 +225,16 @@ def _count_labels(counts, ranks, places, cutoff):  # type: ignore[no-untyped-def
                     of_label[column] += 1
 
 
-def joined_bands(bands: Array, counts: Ints, fewest: int = FEWEST_PAIRS) -> Array:
-    """The bands of labels, those with fewer pairs joined with the next, and the last ones with the one before;
-    numbered from 0 on. `counts` are the pairs of each label."""
+def joined_bands(bands: Array, counts: Ints) -> Array:
+    """The bands of labels, those with fewer than FEWEST_PAIRS pairs joined with the next, and the last ones with the
+    one before; numbered from 0 on. `counts` are the pairs of each label."""
     pairs = np.bincount(bands, weights=counts, minlength=BANDS)
     number = np.zeros(len(pairs), np.int8)
     band, collected = 0, 0.0
     for tenth, more in enumerate(pairs):
         number[tenth] = band
         collected += more
-        if collected >= fewest:
+        if collected >= FEWEST_PAIRS:
             band, collected = band + 1, 0.0
     # What is left over at the end is too little for a band of its own.
     return np.asarray(np.minimum(number, max(band - 1, 0))[bands])

@@ -21,8 +21,8 @@ def add_figures(figures: Floats, totals: Ints, *tables: Array) -> None:
 def count_above(text: Ints, ranks: Int32s, tied: Int32s, first: Ints, others: Int32s) -> tuple[Int32s, Int32s]:
     """How many of the other labels of its text stand above each hit, and share its score (hits x columns). `others`:
     their ranks, those of text t in the rows first[t] to first[t + 1]."""
-    above, beside = _count_above(text, ranks, tied, first, others)
-    return above, beside
+    above, level = _count_above(text, ranks, tied, first, others)
+    return above, level
 
 
 @compiled
@@ -221,7 +221,7 @@ def _expected(by_rank, last, counting, gain, rank, row, size, tied, column):  # 
 @compiled
 def _count_above(text, ranks, tied, first, nonrelevant_ranks):  # type: ignore[no-untyped-def]
     above = np.zeros(ranks.shape, np.int32)
-    beside = np.zeros(ranks.shape, np.int32)
+    level = np.zeros(ranks.shape, np.int32)
     for j in range(text.size):
         for n in range(first[text[j]], first[text[j] + 1]):
             for c in range(ranks.shape[1]):
@@ -229,5 +229,5 @@ def _count_above(text, ranks, tied, first, nonrelevant_ranks):  # type: ignore[n
                 if rank > 0 and ranks[j, c] > 0:
                     above[j, c] += rank < ranks[j, c]
                     if tied.size:
-                        beside[j, c] += rank == ranks[j, c]
-    return above, beside
+                        level[j, c] += rank == ranks[j, c]
+    return above, level

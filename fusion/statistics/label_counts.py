@@ -3,7 +3,7 @@
 Of a fold, a view and a column the counts are one vector: `width` of them for every label, in the order of the index:
 the texts that carry the label and then, for every cut-off, the texts that have it between the cut-off before and this
 one, of those that carry it, and of all. Workers send what they have counted so far whenever that has grown to
-ENTRIES; whoever adds the vectors up keeps only the sums over labels.
+ENTRIES; what adds the vectors up keeps only the sums over labels.
 """
 
 from __future__ import annotations

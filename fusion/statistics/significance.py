@@ -6,7 +6,7 @@ counts asks whether fair coins, one per text, would move the sum of the texts' d
 
 Two results over the same texts, compared by sign blocks, without any text's figures.
 
-Texts are hashed by id into sign blocks, so that a text lies in the same block of both results. With d_b the change of a
+Texts are hashed by id into sign blocks, so that a text is in the same block of both results. With d_b the change of a
 block's sum and n_b its texts, the mean change is m = sum(d_b) / sum(n_b). Its interval takes blocks as clusters of
 texts: the variance of m is B / (B - 1) * sum((d_b - m n_b)^2) / sum(n_b)^2 over B blocks (the ratio estimator, Cochran
 1977), with B - 1 degrees of freedom; with one text per block that is the paired t interval. p comes from random signs

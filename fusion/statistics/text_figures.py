@@ -44,8 +44,8 @@ class ViewTexts:
         return JudgedTexts(self.relevant[ideal], gains, self.nonrelevant_numbers, above)
 
     def _share_above(self, nonrelevant: Hits, most: Ints) -> Floats:
-        above, beside = self._above(nonrelevant)
-        return mean_above(above, beside, most[self.hits.text][:, None])
+        above, level = self._above(nonrelevant)
+        return mean_above(above, level, most[self.hits.text][:, None])
 
     def _above(self, nonrelevant: Hits) -> tuple[Int32s, Int32s]:
         """How many of them stand above each hit, and share its score (hits x columns)."""
@@ -53,8 +53,8 @@ class ViewTexts:
         first = np.searchsorted(nonrelevant.text, edges)
         none = np.empty((0, 0), np.int32)
         tied = none if self.hits.tied is None else self.hits.tied
-        above, beside = count_above(self.hits.text, self.hits.ranks, tied, first, nonrelevant.ranks)
-        return above, beside
+        above, level = count_above(self.hits.text, self.hits.ranks, tied, first, nonrelevant.ranks)
+        return above, level
 
     @cached_property
     def first(self) -> Ints:

@@ -60,34 +60,24 @@ def parse_aim(text: str) -> Aim:
     return Aim(match[1], least or 0.0)  # type: ignore[arg-type]
 
 
-def choose_assignment(
-    probability: Floats,
-    relevant: Array,
-    text: Ints,
-    relevant_labels: int,
-    aim: Aim,
-    weights: Floats | None = None,
-    most: int = MOST_LABELS,
-) -> Assignment:
+def choose_assignment(probability: Floats, relevant: Array, text: Ints, relevant_labels: int, aim: Aim) -> Assignment:
     """Chosen on the candidates of validation texts. `text`: the text of each candidate, by any numbers;
-    `relevant_labels`: how many labels the texts have in all (with `weights`: their sum), also where no list holds them.
+    `relevant_labels`: how many labels the texts have in all, also where no list holds them.
     Of equal assignments, the one with fewer labels, then the smaller `top`."""
     rows = len(probability)
     if not rows or not len(relevant) == len(text) == rows:
         raise InputError("an assignment is chosen on at least one candidate, with a judgement and a text for each")
-    weight = np.ones(rows) if weights is None else weights
     # The greatest probability first; of equal ones, the order of the rows.
     order = np.argsort(-np.asarray(probability, np.float64), kind="stable")
     value, place = np.asarray(probability, np.float64)[order], _places(np.asarray(text)[order])
-    hit, mass = np.where(relevant, weight, 0.0)[order], weight[order]
+    hit = np.asarray(relevant)[order]
     best: tuple[tuple[float, ...], Assignment] | None = None
-    for top in range(1, min(most, int(place.max()) + 1) + 1):
+    for top in range(1, min(MOST_LABELS, int(place.max()) + 1) + 1):
         taken = place < top
         of_top = value[taken]
         # All candidates of one probability are assigned, or none.
         last = np.flatnonzero(np.append(of_top[1:] < of_top[:-1], True))
-        hits, assigned = np.cumsum(hit[taken])[last], np.cumsum(mass[taken])[last]
-        found = _best(hits, assigned, max(relevant_labels, 1e-300), aim)
+        found = _best(np.cumsum(hit[taken])[last], last + 1, max(relevant_labels, 1e-300), aim)
         made = Assignment(
             float(of_top[last[found.place]]), top, *found.figures, int(last[found.place] + 1), found.reached
         )
@@ -105,7 +95,7 @@ class _Best(NamedTuple):
     reached: bool
 
 
-def _best(hits: Floats, assigned: Floats, relevant_labels: float, aim: Aim) -> _Best:
+def _best(hits: Ints, assigned: Ints, relevant_labels: float, aim: Aim) -> _Best:
     """The best threshold, by the place of its last candidate."""
     precision, recall = hits / assigned, np.minimum(hits / relevant_labels, 1.0)
     f1 = 2 * hits / (assigned + relevant_labels)

@@ -112,7 +112,7 @@ def _weighted(scaling: str, fusion: str, retrievers: Sequence[str], weights: Seq
 
 
 def _compositions(total: int, parts: int) -> Iterator[list[int]]:
-    """All ways to write a number as a sum of so many positive ones."""
+    """All ways to write a number as a sum of `parts` positive ones."""
     if parts == 1:
         yield [total]
         return

@@ -49,11 +49,15 @@ from jobs.datasets.readers import (
     LineFiles,
     RawDataset,
     Reader,
+    ReadRecords,
     aligned_texts,
     all_parts,
+    json_records,
+    parquet_records,
     reader,
+    record_texts,
+    separated_records,
 )
-from jobs.datasets.records import ReadRecords, json_records, parquet_records, record_texts, separated_records
 from jobs.engines.engine import Engine
 from jobs.settings.prepare import Columns, Part, PrepareSettings, paths_of
 from udfs.datasets.pickles import SAMPLE_LABELS, sample_texts_step

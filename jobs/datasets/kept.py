@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.errors import InputError
-from jobs.datasets.labels import unusable
-from jobs.datasets.readers import TEXT_KEY
+from jobs.datasets.readers import TEXT_KEY, unusable
 from jobs.engines.engine import Engine
 from jobs.runtime.log import log
 from jobs.settings.prepare import PrepareSettings

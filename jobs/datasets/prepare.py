@@ -14,9 +14,8 @@ from fusion.errors import InputError
 from fusion.labels import ALL, DatasetStatistics
 from jobs.datasets.formats import check_settings
 from jobs.datasets.kept import Texts, choose_texts
-from jobs.datasets.readers import REMEDY, RawDataset
-from jobs.datasets.records import TABLE
-from jobs.datasets.vocabulary import Vocabulary, make_vocabulary
+from jobs.datasets.labels import Vocabulary, make_vocabulary
+from jobs.datasets.readers import REMEDY, TABLE, RawDataset
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
 from jobs.runtime.log import log

@@ -1,22 +1,35 @@
-"""The prepared dataset as retrievers read it: its tables, its folds, and what is checked before anything is built."""
+"""The prepared dataset as retrievers read it: its tables, its folds, and what is checked before anything is built.
+
+Also which engine prepares a dataset and retrieves from it: this process, or Spark.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.errors import InputError
+from jobs.datasets.formats import check_settings
+from jobs.datasets.readers import REMEDY, TABLE
+from jobs.engines.choose import choose_engine
 from jobs.engines.engine import Engine
 from jobs.inputs.roles import check_roles
+from jobs.settings.config import Config
+from jobs.settings.prepare import PrepareSettings, paths_of
 from jobs.storage.stages import input_fingerprint, stage_folder
-from jobs.storage.workspace import FOLDS, LABELS, SAMPLES, TEST, TRAIN, VALIDATION, check_prepared
+from jobs.storage.workspace import FOLDS, LABELS, SAMPLES, TEST, TRAIN, VALIDATION, Workspace, check_prepared
+from udfs.splits import files_of
 from udfs.steps import Batches, Step
 from udfs.stores.addresses import absolute
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 COLUMNS = {
     SAMPLES: ("text_id", "text", "label_ids"),
@@ -116,3 +129,26 @@ def _role_sizes(engine: Engine[Any], folder: str, source: str) -> Mapping[str, M
         if not sizes[TRAIN][fold]:
             raise InputError(f"{source}: fold {fold} has no training texts, so there is nothing to index")
     return {role: {fold: sizes[role][fold] for fold in folds} for role in (TRAIN, VALIDATION, TEST)}
+
+
+def _sources(settings: PrepareSettings) -> list[str]:
+    """The files and tables of a dataset."""
+    given = [path for part in settings.parts for path in paths_of(settings, part.texts)]
+    given += [path for part in settings.parts for path in paths_of(settings, part.labels or [])]
+    given += paths_of(settings, settings.label_file or [])
+    tables = [path for path in given if path.startswith(TABLE)]
+    files = [path for path in given if not path.startswith(TABLE)]
+    return [*tables, *(file.name for file in (files_of(files, REMEDY) if files else ()))]
+
+
+def dataset_engine(config: Config, spark: SparkSession | None = None) -> Engine[Any]:
+    """The engine that `grid.engine` names; `auto` takes this process where nothing asks for Spark."""
+    check_settings(config.prepare)
+    return choose_engine(config, _sources(config.prepare), spark)
+
+
+def prepared_engine(config: Config, spark: SparkSession | None = None) -> Engine[Any]:
+    """The same for what reads the prepared tables, which must be there."""
+    place = Workspace.of(config)
+    check_prepared(place.prepared)
+    return choose_engine(config, [place.samples, place.labels, place.folds], spark)

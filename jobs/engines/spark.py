@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import fusion.errors
 from fusion.errors import InputError, XmtcError
 from jobs.engines.engine import Done
-from jobs.engines.errors import SPARK_ERRORS, spark_reason
+from jobs.engines.session import SPARK_ERRORS, spark_reason
 from jobs.storage.versions import resolve
 from udfs.columns import Among, Band, Columns, Constant, Place, Single, Value
 from udfs.steps import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,13 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion import __version__
-from fusion.cells import ANY_FOLD, SINGLE
-from fusion.errors import ConfigError, InputError, unknown_name
-from fusion.grid.grid import Grid
-from fusion.grid.trained import Learned
+from fusion.cells import SINGLE
+from fusion.errors import InputError
 from fusion.labels import ALL
-from fusion.metrics import label_metrics, text_metrics
-from fusion.registry import FUSIONS
+from fusion.metrics import label_metrics
 from fusion.statistics.coverage import UNSEEN, Coverage
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
@@ -26,48 +23,22 @@ from fusion.statistics.watchers import LengthSums
 from jobs.engines.choose import LOCAL, choose_engine
 from jobs.engines.credentials import job
 from jobs.evaluation.comparisons import additions
-from jobs.evaluation.details import detail_tables, label_changes
+from jobs.evaluation.details import detail_tables, label_changes, metric_table
 from jobs.evaluation.examples import example_table
-from jobs.evaluation.figures import label_plan, metric_table, needs_nonrelevant
-from jobs.evaluation.provenance import provenance
-from jobs.evaluation.result import Result
-from jobs.evaluation.schemas import NOT_AS_CSV, QUERY_METRICS, RUN_FILE
-from jobs.inputs.bad_rows import refuse_bad_rows
-from jobs.inputs.labels import Frequencies, training_propensities, unseen_labels
+from jobs.evaluation.plan import count, needs_nonrelevant, plan_evaluation
+from jobs.evaluation.result import Result, provenance
+from jobs.evaluation.schemas import MODEL_FILE, NOT_AS_CSV, QUERY_METRICS, RUN_FILE
+from jobs.inputs.labels import Frequencies
 from jobs.inputs.lists import ListRows, load_lists
-from jobs.inputs.roles import folds_with, runs_with_validation
-from jobs.inputs.sources import Sources, source_name
+from jobs.inputs.sources import Sources
 from jobs.inputs.tables import InputTables
 from jobs.runtime.log import log
-from jobs.settings.base import Names
 from jobs.settings.config import Config
 from jobs.storage.folders import ResultFolder, check_output, result_folder, stage_line
-from jobs.storage.workspace import TEST, VALIDATION
-from udfs.counter import (
-    COUNTS,
-    COUNTS_SCHEMA,
-    COVERAGE,
-    EXAMPLES,
-    HITS,
-    LENGTHS,
-    NO_FOLD,
-    added_counts,
-    count_hits,
-    unpacked,
-)
-from udfs.evidence import Training, count_evidence, learned_from, leaving_out
+from udfs.counter import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, count_hits, unpacked
+from udfs.evidence import leaving_out
 from udfs.examples import from_bytes
-from udfs.lists import Layout
-from udfs.plan import (
-    JUDGED,
-    UNSEEN_PAIRS,
-    WITHOUT_CANDIDATES,
-    Details,
-    EvaluationPlan,
-    Ranking,
-    count_keys,
-    counted_labels,
-)
+from udfs.plan import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES, EvaluationPlan, count_keys
 from udfs.query_figures import query_figures, query_schema
 from udfs.texts import Work
 from udfs.tuning import NOTHING_TUNED, Tuning, prepared
@@ -76,67 +47,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def count(lists: ListRows[Any], ranking: Ranking, work: Work) -> pa.Table:
-    """The counts of all texts, added up by fold and part."""
-    engine = lists.engine
-    counted = lists.through(ranking, work, COUNTS_SCHEMA)
-    packed = engine.collect(engine.group(counted, COUNTS, added_counts()))
-    refuse_bad_rows(packed["problems"])
-    return packed
-
-
-def learned_of(
-    tables: InputTables[Any], config: Config, grid: Grid, layout: Layout, views: tuple[str, ...]
-) -> dict[str, Learned]:
-    """By view; nothing where no cell has to learn."""
-    if not grid.trained:
-        return {}
-    share, sources = config.grid.train_share, tables.sources
-    if sources.judgements is None:
-        raise ConfigError(f"{grid.trained[0]} learns from judged texts: give --qrels PATH, or set inputs.judgements")
-    if not share and sources.folds is None and not runs_with_validation(tables):
-        raise ConfigError(
-            f"{grid.trained[0]} learns from texts that are set apart for it: set grid.train_share to a share of the "
-            "texts, or inputs.folds to a table with texts of the role validation, or give runs with a column 'role' "
-            "in which some rows have the role validation"
-        )
-    role, relevant_from = TEST if share else VALIDATION, config.evaluate.relevant_from
-    lists = load_lists(tables, judged=True, relevant_from=relevant_from, role=role)
-    training = Training(layout, (ALL,) if config.grid.scope == "joint" else views, config.grid.scope, share)
-    learned = learned_from(count(lists, training, count_evidence(training)), training)
-    _check_folds(tables, learned)
-    return learned
-
-
-def _check_folds(tables: InputTables[Any], learned: dict[str, Learned]) -> None:
-    """Refuse folds in which nothing could be learned."""
-    folds = {fold for of_view in learned.values() for fold in of_view.by_fold}
-    if ANY_FOLD in folds:
-        return
-    missing = sorted(folds_with(tables, TEST) - folds)
-    if missing or not folds:
-        where = f" in fold {', '.join(map(str, missing))}" if missing else ""
-        source = source_name(tables.sources.folds, "folds")
-        raise InputError(
-            f"{source}: no judged text with lists is set apart{where}, so that nothing "
-            "can be learned; retrieve with validation_candidates on, or set grid.train_share to a (greater) share of "
-            "the texts"
-        )
-
-
-MOST_COMPARED = 512
-"""Columns of the grid that are compared each with each."""
-
-
 @job
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:
     """Evaluate, and write the results if the configuration says where.
 
     Without a session one is made if the work needs it. `sources` replace those of the configuration.
     """
+    return written("evaluate", config, lambda: compute(spark, config, sources))
+
+
+def written(stage: str, config: Config, make: Callable[[], Result]) -> Result:
+    """The result of a stage, in its folder if the configuration says where."""
     check_output(config.output)
-    with stage_line("evaluate", config.output.path) as counts:
-        result = compute(spark, config, sources)
+    with stage_line(stage, config.output.path) as counts:
+        result = make()
         if config.output.path is not None:
             with result_folder(config.output, config) as folder:
                 write(result, folder)
@@ -174,52 +98,13 @@ def counted(tables: InputTables[Any], config: Config, tuning: Tuning = NOTHING_T
             work = prepared(work, tuning.parting, tuning.train_texts)
         return leaving_out(work, share) if share else work
 
-    result = result_of(count(lists, plan, on_texts(count_hits(plan))), plan, tables, config, lists)
+    counts = count(lists, plan, on_texts(count_hits(plan)))
+    result = result_of(counts, plan, tables, config, lists)
     if settings.per_query:
         schema = query_schema(plan, lists.types.text)
         queries = lists.through(plan, on_texts(query_figures(plan)), schema, adds_up=False)
         result.queries = tables.engine.collect(queries) if tables.engine.name == LOCAL else queries
     return result
-
-
-def plan_evaluation(
-    tables: InputTables[Any], config: Config, lists: ListRows[Any], tuning: Tuning = NOTHING_TUNED
-) -> EvaluationPlan:
-    """Everything that the workers must know to count."""
-    settings, layout = config.evaluate, lists.layout.of_read
-    _check_names(layout.retrievers)
-    fixed = config.grid.grid(layout.retrievers)
-    grid = Grid(fixed.cells, layout.retrievers, fixed.policies, strategies=tuning.strategies)
-    views = chosen_views(settings.label_groups, layout.views)
-    learned = learned_of(tables, config, grid, layout, views)
-    propensities = training_propensities(tables, settings)
-    if settings.details:
-        _check_comparable(grid)
-    labels, details = None, None
-    if lists.frequencies is not None:
-        of_labels = settings.label_cells
-        labels = label_plan(settings.parsed_metrics, grid.cells, layout.retrievers, lists.frequencies, of_labels)
-        if settings.details:
-            unseen = unseen_labels(tables, settings.relevant_from)
-            carried = counted_labels(*lists.frequencies, views, layout.groups, unseen)
-            sampling = (settings.blocks, settings.randomizations, settings.seed)
-            details = Details(carried, *sampling, examples=settings.examples)
-    # Where all metrics are means over labels, nothing is known of other cells.
-    only = labels.fused if labels is not None and not text_metrics(settings.parsed_metrics) else None
-    return EvaluationPlan(
-        layout,
-        tuple(grid.cells) if only is None else only,
-        views,
-        config.grid.scope,
-        tuple(settings.parsed_metrics),
-        details=details,
-        rules=settings.rules._replace(graded=layout.relevant_from is not None),
-        propensities=propensities,
-        labels=labels,
-        policies=grid.policies,
-        learned=learned,
-        strategies=tuning.strategies,
-    )
 
 
 def result_of(
@@ -241,12 +126,6 @@ def result_of(
     return Result(config, metrics, input_counts, details, engine=tables.engine.name)
 
 
-def _check_names(retrievers: Sequence[str]) -> None:
-    for name in retrievers:
-        if name in FUSIONS.names():
-            raise ConfigError(f"a retriever cannot be called {name!r}: that is a fusion")
-
-
 def _check_judged(input_counts: Mapping[str, int], judgements: str) -> None:
     """Refuse judgements without a text that could be evaluated."""
     judged = input_counts[JUDGED]
@@ -259,17 +138,8 @@ def _check_judged(input_counts: Mapping[str, int], judgements: str) -> None:
         )
 
 
-def _check_comparable(grid: Grid) -> None:
-    """Refuse more columns than can be compared each with each."""
-    if len(grid.columns) > MOST_COMPARED:
-        raise ConfigError(
-            f"the grid has {len(grid.columns):,} distinct results, and the memory for comparing all pairs grows with "
-            f"the square of that: choose at most {MOST_COMPARED}, or set evaluate.details to false"
-        )
-
-
 def write(result: Result, folder: ResultFolder) -> None:
-    """All tables of a result."""
+    """All tables of a result, and the model file where fusions were tuned."""
     for name, table in {"metrics": result.metrics, **result.details}.items():
         folder.write_table(name, table, as_csv=name not in NOT_AS_CSV)
     about: dict[str, Any] = {"version": __version__, "input_counts": result.input_counts}
@@ -278,21 +148,12 @@ def write(result: Result, folder: ResultFolder) -> None:
     if result.made:
         about["made"] = result.made
     folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
+    if result.model is not None:
+        folder.write_text(MODEL_FILE, result.model)
     if isinstance(result.queries, pa.Table):
         folder.write_parquet(QUERY_METRICS, result.queries)
     elif result.queries is not None:
         result.queries.write.parquet(f"{folder.uri}/{QUERY_METRICS}")
-
-
-def chosen_views(names: Names, available: tuple[str, ...]) -> tuple[str, ...]:
-    """The label groups to look at; `auto` means all of them."""
-    if names == "auto":
-        return available
-    asked_for = names.split(",") if isinstance(names, str) else names
-    for name in asked_for:
-        if name not in available:
-            raise unknown_name("label group", name, available)
-    return tuple(name for name in available if name in asked_for)
 
 
 def _warn_of_useless_runs(metrics: pa.Table) -> None:

@@ -14,10 +14,10 @@ from fusion.models.models import ChosenCell
 from fusion.models.strategies import DEPLOYED
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
-from jobs.evaluation.evaluate import chosen_views, learned_of
 from jobs.evaluation.examples import ExplainedText
 from jobs.evaluation.fuse import training_of
 from jobs.evaluation.model_file import ModelFile, how, read_model
+from jobs.evaluation.plan import chosen_views, learned_of
 from jobs.inputs.labels import label_names, text_excerpts
 from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.sources import Sources

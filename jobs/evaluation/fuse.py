@@ -19,13 +19,12 @@ from fusion.labels import ALL
 from fusion.models.strategies import DEPLOYED
 from jobs.engines.choose import LOCAL, choose_engine
 from jobs.engines.credentials import job
-from jobs.evaluation.evaluate import chosen_views, learned_of
 from jobs.evaluation.model_file import ModelFile, read_model
-from jobs.inputs.bad_rows import refuse_bad_rows
+from jobs.evaluation.plan import chosen_views, learned_of
 from jobs.inputs.labels import training_texts
 from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources
-from jobs.inputs.tables import InputTables
+from jobs.inputs.tables import InputTables, refuse_bad_rows
 from jobs.settings.base import Names
 from jobs.settings.config import Config
 from jobs.storage.folders import ResultFolder, check_output, result_folder, stage_line

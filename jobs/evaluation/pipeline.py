@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobs.datasets import prepare
-from jobs.datasets.engine import dataset_engine
+from jobs.datasets.prepared import dataset_engine
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
 from jobs.evaluation import evaluate

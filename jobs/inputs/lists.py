@@ -272,9 +272,9 @@ def _runs(tables: InputTables[Rows], role: str, fewest: int = 2) -> dict[str, Ru
     return runs
 
 
-def rows_of_runs(tables: InputTables[Rows], role: str) -> dict[str, Rows]:
-    """The candidates of each retriever as list rows, with nothing but their texts, labels and scores."""
-    runs = _runs(tables, role, fewest=0)
+def rows_of_runs(tables: InputTables[Rows]) -> dict[str, Rows]:
+    """The candidates of each retriever for test texts as list rows, with nothing but their texts, labels and scores."""
+    runs = _runs(tables, TEST, fewest=0)
     types = RowTypes.of([run.table for run in runs.values()])
     return {
         name: tables.engine.select(

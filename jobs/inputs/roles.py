@@ -71,10 +71,10 @@ def read_folds(tables: InputTables[Rows]) -> Folds[Rows] | None:
     return Folds(table, {role: frozenset(fold for of, fold in pairs if of == role) for role in ROLES})
 
 
-def folds_with(tables: InputTables[Rows], role: str) -> frozenset[int]:
-    """The folds that have texts with some role; none where there are no folds."""
+def tested_folds(tables: InputTables[Rows]) -> frozenset[int]:
+    """The folds that have test texts; none where there are no folds."""
     folds = read_folds(tables)
-    return frozenset() if folds is None else folds.with_role(role)
+    return frozenset() if folds is None else folds.with_role(TEST)
 
 
 def runs_with_validation(tables: InputTables[Rows]) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fusion.errors import ConfigError
-from jobs.engines.errors import SPARK_ERRORS
+from jobs.engines.session import SPARK_ERRORS
 from jobs.nights.tables import COLUMNS, EVENTS, RUNS, FencedError, Holder
 
 if TYPE_CHECKING:

@@ -162,9 +162,13 @@ def _figure_name(row: Row) -> str:
     return str(Figure.of(row))
 
 
-def _short(text: str, most: int = 160) -> str:
+MOST_SHOWN = 160
+"""Characters of a reason."""
+
+
+def _short(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
 
 
 def _aligned(lines: Sequence[Iterable[str]]) -> str:

@@ -228,8 +228,8 @@ def prepare_inputs(spark: SparkSession | None, config: Config, file: str) -> Dat
     """Bring everything before the evaluation up to date."""
     given = config
     if config.prepare.format is not None:
-        from jobs.datasets.engine import dataset_engine
         from jobs.datasets.prepare import input_fingerprints
+        from jobs.datasets.prepared import dataset_engine
         from jobs.evaluation import pipeline as pipeline
 
         inputs = {**input_fingerprints(config.prepare), **brought_inputs(spark, config)}

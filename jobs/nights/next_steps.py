@@ -11,9 +11,9 @@ from jobs.nights.baseline import fallen_texts
 from jobs.nights.history import History, attempt_of
 from jobs.nights.night import OK, DatasetNight
 from jobs.reporting.formats import percent, points
-from jobs.runtime.origin import commit
+from jobs.runtime.machine import commit
 from jobs.settings.config import Config
-from jobs.settings.yaml_text import parse_yaml
+from jobs.settings.layers import parse_yaml
 from jobs.storage.workspace import Workspace
 
 SHOWN = 5

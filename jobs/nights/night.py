@@ -11,9 +11,8 @@ from fusion.statistics.gate import alarms
 from jobs.nights.changes import ComparedFigure, Figure, UncomparedFigure, uncompared_lines
 from jobs.nights.checks import Check, InputCounts
 from jobs.nights.datasets import DatasetResults, OtherChoice
-from jobs.nights.drift import Movement
+from jobs.nights.drift import LabelledTexts, Movement
 from jobs.nights.history import Row
-from jobs.nights.labelled import LabelledTexts
 from jobs.reporting.formats import count, joined, plain
 from jobs.settings.config import Config
 from jobs.storage.folders import one_line

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError, XmtcError, unknown_name
 from jobs.engines.credentials import configure_storage, job
-from jobs.engines.errors import SPARK_ERRORS, spark_reason, unreadable
+from jobs.engines.session import SPARK_ERRORS, spark_reason, unreadable
 from jobs.nights.alerts import check_alerts, send_alerts
 from jobs.nights.baseline import compare, watched_figures
 from jobs.nights.changes import WATCHED_OTHERWISE, ComparedFigure, UncomparedFigure
@@ -24,28 +24,18 @@ from jobs.nights.checks import (
     Check,
     InputCounts,
     checks,
+    cost_checks,
     count_inputs,
     counted_before,
     idle_bounds,
+    measured,
 )
-from jobs.nights.costs import cost_checks, measured
 from jobs.nights.datasets import DatasetResults, OtherChoice, other_choices, prepare_inputs, reevaluate
-from jobs.nights.drift import Movement, drift, idle_drift
+from jobs.nights.drift import Movement, assigned_drift, drift, idle_drift, label_new_texts
 from jobs.nights.history import ACCEPT, PIN, History, Row, attempt_of
-from jobs.nights.labelled import assigned_drift, label_new_texts
 from jobs.nights.lease import Lease, held_lease
 from jobs.nights.next_steps import next_steps
-from jobs.nights.night import (
-    CHECK,
-    FAILED,
-    MISSING,
-    OK,
-    Absent,
-    DatasetNight,
-    Night,
-    differing_inputs,
-    with_alarms,
-)
+from jobs.nights.night import CHECK, FAILED, MISSING, OK, Absent, DatasetNight, Night, differing_inputs, with_alarms
 from jobs.nights.record import check_installed, now, publish, record, retain
 from jobs.nights.tables import FencedError
 from jobs.runtime.log import log, log_context, recorded

@@ -13,20 +13,18 @@ import pyarrow as pa
 
 from fusion import __version__
 from fusion.errors import SetupError
-from jobs.nights.checks import check_rows
-from jobs.nights.costs import log_rows
+from jobs.nights.checks import check_rows, log_rows
 from jobs.nights.history import ACCEPT, PIN, History, Row
 from jobs.nights.lease import Lease
 from jobs.nights.night import OK, DatasetNight, Night, watched_rows
-from jobs.nights.pages import night_report
-from jobs.nights.summary import summary
+from jobs.nights.summary import night_report, summary
 from jobs.nights.tables import typed
 from jobs.nights.trend import trend_page
 from jobs.prediction.model import load
 from jobs.prediction.tracking import is_registered, log_model
 from jobs.reporting import report
 from jobs.runtime.log import log, log_context, log_fields
-from jobs.runtime.origin import commit
+from jobs.runtime.machine import commit
 from jobs.settings.base import OutputSettings, checked_name
 from jobs.settings.config import Config
 from jobs.storage.folders import ResultFolder, remove_folder, result_folder

@@ -11,9 +11,9 @@ from typing import Any
 from jobs.nights.changes import Figure
 from jobs.nights.history import History
 from jobs.nights.night import Night
-from jobs.nights.pages import banner
+from jobs.nights.summary import banner
 from jobs.reporting.formats import aspect_name, count, interval, percent
-from jobs.reporting.html import asset, night_html
+from jobs.reporting.renderers import asset, night_html
 from jobs.settings.nightly import NightlySettings
 from jobs.storage.folders import escape
 

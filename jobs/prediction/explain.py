@@ -18,9 +18,7 @@ from fusion.retrieval.ranked import Ranked
 from jobs.evaluation.model_file import how
 from jobs.prediction.model import KeptModel
 from udfs.fuse import TextPlan, explain_text
-from udfs.prediction.fuser import list_table
-from udfs.prediction.model import Assigning
-from udfs.prediction.rows import prediction_rows
+from udfs.prediction.model import Assigning, list_table, prediction_rows
 
 MOST_NEIGHBOURS = 3
 """Training texts that are named per label and retriever."""

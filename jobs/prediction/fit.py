@@ -34,26 +34,23 @@ from fusion.models.calibration import (
 from fusion.models.strategies import DEPLOYED
 from fusion.tuning.assignment import Aim, Assignment, choose_assignment, parse_aim
 from jobs.datasets import prepare
-from jobs.datasets.engine import dataset_engine, prepared_engine
-from jobs.datasets.prepared import PreparedDataset, open_prepared
+from jobs.datasets.prepared import PreparedDataset, dataset_engine, open_prepared, prepared_engine
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
 from jobs.evaluation.model_file import ModelFile, parsed_model
 from jobs.evaluation.schemas import MODEL_FILE
-from jobs.inputs.bad_rows import refuse_bad_rows
 from jobs.inputs.labels import training_texts
 from jobs.inputs.lists import ListRows
 from jobs.inputs.sources import Sources
 from jobs.inputs.stages import with_stages
-from jobs.inputs.tables import InputTables
-from jobs.prediction.folder import check_place
-from jobs.prediction.model import LABEL_COLUMNS, LONGEST, Parts, keep
+from jobs.inputs.tables import InputTables, refuse_bad_rows
+from jobs.prediction.model import LABEL_COLUMNS, LONGEST, Parts, check_place, keep
 from jobs.retrievers import driver
 from jobs.retrievers.driver import BUILT_IN
 from jobs.retrievers.stages import Work, fit_stage
 from jobs.runtime.log import log
-from jobs.runtime.origin import package_versions
+from jobs.runtime.machine import package_versions
 from jobs.settings.config import Config, with_settings
 from jobs.storage.folders import read_object, read_text
 from jobs.storage.stages import stage_folder

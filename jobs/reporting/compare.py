@@ -15,8 +15,7 @@ from fusion.metrics import Aspect
 from fusion.statistics.paired import UNIT
 from fusion.statistics.significance import BlockChange, block_changes, holm, same_texts
 from fusion.types import Array, Ints
-from jobs.evaluation.provenance import differences
-from jobs.evaluation.result import NOT_COMPARED, Result, read_results, setting_differences
+from jobs.evaluation.result import NOT_COMPARED, Result, differences, read_results, setting_differences
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import count, shown_cell
 from jobs.reporting.model import Outcome, Row

@@ -22,10 +22,9 @@ from jobs.reporting.formats import (
     points,
 )
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.html import page_html
-from jobs.reporting.markdown import markdown
 from jobs.reporting.model import Comparison, Outcome, group_order
 from jobs.reporting.parts import Entry, Facts, Fold, Lines, Section, Table, Text
+from jobs.reporting.renderers import markdown, page_html
 from jobs.reporting.terminal import as_text
 from jobs.storage.folders import csv_cells
 

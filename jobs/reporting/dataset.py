@@ -10,7 +10,7 @@ from typing import Any
 from fusion.cells import Cell
 from fusion.metrics import Aspect
 from jobs.evaluation.result import Result
-from jobs.reporting.findings import Contribution, Example, GroupStrategies
+from jobs.reporting.findings import Contribution, Example, read_additions, read_examples, read_labels
 from jobs.reporting.formats import joined
 from jobs.reporting.judge import (
     Judged,
@@ -21,7 +21,6 @@ from jobs.reporting.judge import (
     judged,
     paper_figures,
 )
-from jobs.reporting.judge_findings import read_additions, read_examples, read_labels, read_strategies
 from jobs.reporting.model import (
     Agreement,
     Band,
@@ -36,6 +35,7 @@ from jobs.reporting.model import (
     Value,
 )
 from jobs.reporting.recommend import frequency_bands, rankings, recommendation, unseen_labels
+from jobs.reporting.tuned import GroupStrategies, read_strategies
 from jobs.settings.sections import Test
 
 

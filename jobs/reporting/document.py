@@ -8,25 +8,39 @@ from functools import partial
 from typing import Any
 
 from fusion.cells import SINGLE, Cell
-from jobs.evaluation.provenance import UNSTEADY, Provenance
+from jobs.evaluation.result import UNSTEADY, Provenance
 from jobs.reporting.additions import ADDITIONS_READING, ADDITIONS_TITLE, additions_table, drawings
-from jobs.reporting.answer import facts, headline, how_to_read, recommended_name, standing_line, tie_line, winners_table
+from jobs.reporting.answer import (
+    NEXT_TITLE,
+    facts,
+    headline,
+    how_to_read,
+    labelling_parts,
+    recommended_name,
+    standing_line,
+    tie_line,
+    winners_table,
+)
 from jobs.reporting.dataset import DatasetReport, Report
-from jobs.reporting.examples import EXAMPLES_TITLE, SIGN, example_lists, example_title, outcome_title, shown_examples
 from jobs.reporting.findings import Example
 from jobs.reporting.formats import aspect_name, cell_name, count, figure, full_metric_name, input_count_text, percent
 from jobs.reporting.losses import (
+    EXAMPLES_TITLE,
     LABELS_TITLE,
+    SIGN,
     SLICE_TABLES,
+    example_lists,
+    example_title,
     label_tables,
     labels_of,
     loss_line,
     loss_lines,
+    outcome_title,
+    shown_examples,
     slice_table,
     unseen_lines,
 )
 from jobs.reporting.model import NightBanner, Standing
-from jobs.reporting.next_step import NEXT_TITLE, labelling_parts
 from jobs.reporting.parts import (
     Article,
     Bar,
@@ -265,7 +279,7 @@ def _results(report: Report, charts: Mapping[str, str], dataset: DatasetReport) 
     if mine:
         captions = {kind: CAPTIONS[kind.partition("-")[0]] for kind in mine}
         yield Images([(f"{captions[kind]}: {dataset.name}, {kind}", path) for kind, path in mine.items()])
-    gains = [gain_table(report, dataset)] if dataset.gains else []
+    gains = [gain_table(dataset)] if dataset.gains else []
     yield Static([*gains, *grid_tables(report, dataset, distinct_rows(dataset))])
     printed: list[Part] = [tie_table(report, dataset)]
     if dataset.agreement:

@@ -12,12 +12,12 @@ from fusion.errors import visible
 from fusion.metrics import Aspect
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.document import document
-from jobs.reporting.findings import GroupStrategies
 from jobs.reporting.formats import TEST_NAMES, TESTS, cell_name, objective_name, shown_cell, verdict
-from jobs.reporting.html import asset, page_html
 from jobs.reporting.model import Agreement, Band, Comparison, Gain, PaperFigures, Ranking, Row, Share, Value
 from jobs.reporting.recommend import corrected_band_p
+from jobs.reporting.renderers import asset, page_html
 from jobs.reporting.tables import distinct_rows, out_of_order, warnings
+from jobs.reporting.tuned import GroupStrategies
 
 LARGEST = 3_000_000
 """Bytes that a page may have. Beyond them it leaves out details, and says so."""

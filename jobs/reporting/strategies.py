@@ -8,7 +8,6 @@ from fusion.cells import LEARNED, Cell
 from fusion.metrics import Aspect
 from fusion.models.strategies import CELL
 from jobs.reporting.dataset import DatasetReport
-from jobs.reporting.findings import CurvePoint, GroupStrategies, Strategy, Tested
 from jobs.reporting.formats import (
     NOTHING,
     cell_name,
@@ -26,6 +25,7 @@ from jobs.reporting.formats import gain as gained
 from jobs.reporting.model import Band, Value
 from jobs.reporting.parts import Entry, Table
 from jobs.reporting.recommend import corrected_band_p
+from jobs.reporting.tuned import CurvePoint, GroupStrategies, Strategy, Tested
 
 
 def pays_from(curve: Sequence[CurvePoint]) -> int | None:

@@ -169,7 +169,7 @@ def grid_tables(report: Report, dataset: DatasetReport, rows: Sequence[Row] | No
         )
 
 
-def gain_table(report: Report, dataset: DatasetReport) -> Table:
+def gain_table(dataset: DatasetReport) -> Table:
     """Single retrievers and the best fusion side by side."""
     # Precision has no ideal ranking: its figures are the same under every ideal.
     shown = [gain for gain in dataset.gains if gain.aspect.ideal == ALL or gain.aspect.metric != "precision"]

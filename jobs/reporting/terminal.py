@@ -1,10 +1,10 @@
-"""Results and explanations on the terminal."""
+"""Results and explanations on the terminal, and explanations in notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fusion.cells import SINGLE, Cell
 from fusion.errors import visible
@@ -25,6 +25,9 @@ from jobs.reporting.strategies import curve_lines, optimism_lines, strategy_tabl
 from jobs.settings.config import Config
 from jobs.storage.folders import as_table, escape, one_line
 from udfs.fuse import column_names
+
+if TYPE_CHECKING:
+    from jobs.prediction.explain import ExplainedLabels
 
 SHOWN = 10
 """Cells of each label group."""
@@ -256,3 +259,73 @@ def html_table(caption: str, header: list[str], lines: Iterator[list[str]]) -> s
     head = "".join(f"<th>{escape(word)}</th>" for word in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(word)}</td>" for word in line) + "</tr>" for line in lines)
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+EXCERPT = 300
+"""Characters of the text that are shown."""
+NO_LABEL = "The text gets no label."
+
+
+def labels_on_terminal(explained: ExplainedLabels) -> str:
+    """The labels with what each retriever says, how that is fused, and the nearest training texts."""
+    if not len(explained.table):
+        return "\n\n".join([wrapped(_excerpt(explained)), NO_LABEL])
+    near = list(_neighbour_lines(explained))
+    parts = [
+        wrapped(_excerpt(explained)),
+        as_table(_label_header(explained), _label_lines(explained)),
+        "\n".join(map(wrapped, formulas(explained.cell, explained.how))),
+        as_table(NEIGHBOURS, near) if near else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def labels_in_notebook(explained: ExplainedLabels) -> str:
+    """The same as HTML."""
+    excerpt = f"<p>{escape(_excerpt(explained))}</p>"
+    if not len(explained.table):
+        return f"{excerpt}<p>{NO_LABEL}</p>"
+    formula_lines = "".join(f"<p>{escape(line)}</p>" for line in formulas(explained.cell, explained.how))
+    labels = html_table("Labels, best first", _label_header(explained), _label_lines(explained))
+    near = html_table("The nearest training texts that carry them", NEIGHBOURS, _neighbour_lines(explained))
+    return f"{excerpt}{labels}{formula_lines}{near if len(explained.neighbours) else ''}"
+
+
+def _excerpt(explained: ExplainedLabels) -> str:
+    text = explained.text
+    return f'"{text}"' if len(text) <= EXCERPT else f'"{text[:EXCERPT]}\N{HORIZONTAL ELLIPSIS}"'
+
+
+def _label_header(explained: ExplainedLabels) -> list[str]:
+    value = "part" if explained.how else "normalised"
+    words = [f"{name} {word}" for name in explained.retrievers for word in ("rank", "score", value)]
+    other = [OTHER] if OTHER in explained.table.column_names else []
+    return ["rank", "label", "probability", "fused", *words, *other]
+
+
+def _label_lines(explained: ExplainedLabels) -> Iterator[list[str]]:
+    for row in explained.table.to_pylist():
+        line = [str(row["rank"]), shortened(row["name"] or row["label"]), _percent(row), number(row["score"])]
+        for retriever in explained.retrievers:
+            rank, score, normalized = (row[column] for column in column_names(retriever))
+            imputed = rank is None and normalized is not None and not explained.how
+            value = f"({number(normalized)})" if imputed else number(normalized)
+            line += ["" if rank is None else str(rank), number(score), value]
+        yield [*line, number(row[OTHER])] if OTHER in row else line
+
+
+def _percent(row: dict[str, Any]) -> str:
+    return "" if row["probability"] is None else f"{row['probability']:.2f}"
+
+
+NEIGHBOURS = ["label", "nearest training texts that carry it"]
+
+
+def _neighbour_lines(explained: ExplainedLabels) -> Iterator[list[str]]:
+    """A line per label and retriever: its nearest training texts, each with its score."""
+    names = {row["label"]: row["name"] or row["label"] for row in explained.table.to_pylist()}
+    texts: dict[tuple[str, str], list[str]] = {}
+    for row in explained.neighbours.to_pylist():
+        texts.setdefault((row["label"], row["retriever"]), []).append(f"{row['text_id']} ({number(row['score'])})")
+    for (label, retriever), some in texts.items():
+        yield [shortened(names[label]), f"{retriever}: {', '.join(some)}"]

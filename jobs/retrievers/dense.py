@@ -14,8 +14,7 @@ from typing import Any
 from fusion.digests import code_version
 from fusion.errors import SetupError
 from fusion.retrieval.contrastive import REMEDY
-from jobs.retrievers.stages import Encoded, FoldModels, Job, Work, keep_training, run_folds, summed
-from jobs.retrievers.tokens import label_rows
+from jobs.retrievers.stages import Encoded, FoldModels, Job, Work, keep_training, label_rows, run_folds, summed
 from jobs.retrievers.vectors import (
     base_encoder,
     encode_fold,
@@ -27,7 +26,7 @@ from jobs.retrievers.vectors import (
     vectors_folder,
 )
 from jobs.runtime.log import log
-from jobs.settings.dense import DenseSettings
+from jobs.settings.built_in import DenseSettings
 from jobs.storage.folders import ResultFolder, remove_folder
 from jobs.storage.stages import fingerprint, import_closure, run_stage
 from udfs.retrieval.encode import Encoder, find_model
@@ -48,7 +47,6 @@ from udfs.retrieval.vectors import (
 from udfs.stores.addresses import absolute
 
 DENSE, DENSE_TEXTS = "dense", "dense-texts"
-CODE = ("udfs.retrieval.vectors",)
 LEARNING = ("udfs.retrieval.finetune", "udfs.retrieval.vectors")
 """These and what they import decide what is learned from vectors and texts."""
 TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", "patience", "train_batch"}
@@ -112,9 +110,7 @@ def dense_job(work: Work, name: str, settings: DenseSettings) -> Job:
             "trained": retriever.fingerprint,
             "index": [index.hnsw_from, index.links, index.build],
         },
-        model_code=CODE,
         lists_key={"scoring": [*near, settings.top, retriever.effort]},
-        lists_code=CODE,
         report=summed_texts if retriever.by_texts else summed_groups,
         judged=None if retriever.by_texts else _recall(RECALL_TEXTS),
     )

@@ -13,13 +13,10 @@ from fusion.errors import ConfigError, InputError, SetupError, XmtcError
 from jobs.datasets.prepared import open_prepared
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
-from jobs.retrievers.bm25 import bm25_job, check_bm25
 from jobs.retrievers.dense import check_dense, dense_job
-from jobs.retrievers.linear import check_linear, linear_job
+from jobs.retrievers.own import own_job
 from jobs.retrievers.stages import Job, Work, fit_stage, lists_stage
-from jobs.retrievers.static import check_static, static_job
-from jobs.retrievers.tree import tree_job
-from jobs.retrievers.user import own_job
+from jobs.retrievers.tokens import bm25_job, check_bm25, check_linear, check_static, linear_job, static_job, tree_job
 from jobs.settings.config import Config
 from jobs.settings.retrievers import OwnSettings, Retriever
 from jobs.storage.workspace import Workspace

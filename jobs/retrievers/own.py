@@ -1,15 +1,21 @@
-"""A retriever of one's own: a function that learns from a fold's training texts and returns what ranks labels."""
+"""Retrievers of the user's own: a function that learns from a fold's training texts and returns what ranks labels."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import cloudpickle
+
+from fusion.digests import digest
 from fusion.errors import ConfigError
-from jobs.settings.retrievers import RETRIEVERS, Retriever
+from jobs.retrievers.stages import Job, Work
+from jobs.settings.retrievers import RETRIEVERS, OwnSettings, Retriever
+from udfs.retrieval.own import Own
 
 if TYPE_CHECKING:
     from udfs.retrieval.own import Learn
@@ -48,3 +54,29 @@ def source_of(learn: Learn) -> str:
         return inspect.getsource(module if module is not None and hasattr(module, "__file__") else learn)
     except (OSError, TypeError):
         raise ConfigError(f"the retriever's function {learn.__qualname__} has no source that could be read") from None
+
+
+def own_job(work: Work, entry: Retriever, settings: OwnSettings) -> Job:
+    """What the driver does for a retriever that a user has registered."""
+    values = settings.model_dump(mode="json")
+    return Job(
+        retriever=Own(entry.name, work.prepared.groups, pickled(entry.learn), json.dumps(values), settings.top),
+        encoded=[],
+        model_of=entry.name,
+        # The text of the file is known, whatever it imports from elsewhere is not.
+        model_key={
+            "code": digest(source_of(entry.learn)) if entry.learn else "",
+            "settings": {name: value for name, value in values.items() if name != "top"},
+        },
+        lists_key={"top": settings.top},
+    )
+
+
+def pickled(function: Any) -> bytes:
+    """A function with the code of its module, which workers do not have as a file."""
+    module = sys.modules.get(function.__module__)
+    ours = module is None or module.__name__.startswith(("__main__", "jobs.", "udfs.", "fusion."))
+    if module is not None and not ours:
+        cloudpickle.register_pickle_by_value(module)
+    content: bytes = cloudpickle.dumps(function)
+    return content

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fusion.errors import ConfigError, InputError, SetupError, XmtcError
 from fusion.retrieval.contrastive import CollapseError
@@ -17,13 +18,13 @@ from jobs.runtime.log import Progress, log
 from jobs.storage.folders import ResultFolder, read_object
 from jobs.storage.stages import import_closure, input_fingerprint, run_stage, stage_folder
 from jobs.storage.versions import STAGE_FILE
-from jobs.storage.workspace import SAMPLES, TEST, Workspace, role_lists
-from udfs.retrieval.folds import EVERY_TEXT, FoldSource
-from udfs.retrieval.retriever import Encoding, Models, Retriever, encode_rows, over_folds, rank_texts
+from jobs.storage.workspace import LABELS, SAMPLES, TEST, Workspace, role_lists
+from udfs.retrieval.encode import check_weights, find_model
+from udfs.retrieval.folds import EVERY_TEXT, FoldSource, label_words
+from udfs.retrieval.retriever import Models, Retriever, over_folds, rank_texts
 from udfs.steps import Batches, Step
 from udfs.stores.addresses import absolute
 
-ENCODED = "encoded.parquet"
 ERRORS: dict[str, type[XmtcError]] = {
     kind.__name__: kind for kind in (CollapseError, ConfigError, InputError, SetupError)
 }
@@ -89,18 +90,19 @@ class Job:
     """The retriever whose models it uses: its own name, or that of a relative."""
     model_key: Mapping[str, Any]
     """What the models depend on, apart from the prepared dataset and code."""
-    model_code: tuple[str, ...]
-    """The modules that decide, with what they import, what is learned."""
     lists_key: Mapping[str, Any]
     """What the lists depend on, apart from the models."""
-    lists_code: tuple[str, ...]
-    """The modules that decide, with what they import, what is listed."""
     report: Callable[[ResultFolder, Mapping[int, Any]], Mapping[str, Any]] = field(
         default=lambda folder, reports: summed(reports)
     )
     """What is kept of the reports of all folds, and the counts for the log."""
     judged: Callable[[Work, Job, FoldModels], Mapping[str, Any]] | None = None
     """What is said of the lists when they are there."""
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The modules that decide what is learned and listed: that of the retriever, and what it imports."""
+        return import_closure(type(self.retriever).__module__)
 
 
 def renamed(engine: Engine[Any], source: str, names: Mapping[str, str]) -> Any:
@@ -126,21 +128,6 @@ class Texts:
     ids: pa.DataType
 
 
-def encode_stage(
-    work: Work, texts: Texts, path: str, encoding: Encoding, key: Mapping[str, Any], code: Sequence[str]
-) -> Encoded:
-    """Texts, encoded, unless that was done before."""
-
-    def build(folder: ResultFolder) -> Mapping[str, Any]:
-        with Progress(texts.what, texts.count, "texts") as progress:
-            rows = work.engine.map(texts.rows(), encode_rows(encoding, texts.ids), progress.add)
-            work.engine.write(rows, f"{folder.uri}/{ENCODED}")
-        return {"texts": texts.count}
-
-    run_stage(texts.what, path, {"prepared": work.prepared.fingerprint, **key}, build, code)
-    return Encoded((absolute(f"{stage_folder(path)}/{ENCODED}"),), input_fingerprint(path))
-
-
 def fit_stage(work: Work, job: Job) -> FoldModels:
     """The models of all folds, fitted side by side, unless that was done before."""
     retriever = job.retriever
@@ -154,7 +141,7 @@ def fit_stage(work: Work, job: Job) -> FoldModels:
         return {"folds": len(reports), **job.report(folder, reports)}
 
     models = FoldModels(work.place.retriever_stage(job.model_of, "model"))
-    run_stage(f"{job.model_of} model", models.path, key, build, import_closure(*job.model_code))
+    run_stage(f"{job.model_of} model", models.path, key, build, job.code)
     return models
 
 
@@ -199,7 +186,7 @@ def lists_stage(work: Work, job: Job, models: FoldModels) -> str:
             counts[f"{prefix}lists"] = count_rows(work.engine, place)
         return {**counts, **(job.judged(work, job, models) if job.judged else {})}
 
-    run_stage(f"{retriever.name} candidates", path, key, build, import_closure(*job.lists_code))
+    run_stage(f"{retriever.name} candidates", path, key, build, job.code)
     return path
 
 
@@ -242,3 +229,26 @@ def keep_training(folder: ResultFolder, reports: Mapping[int, Any]) -> Mapping[s
         log(f"train: fold {fold}, validation MRR {mrr[0]:.3f} before training, {gain}")
     folder.write_text("report.json", json.dumps(reports, indent=2) + "\n")
     return {}
+
+
+def label_rows(work: Work, parts: Sequence[str], separator: str, named: bool = False) -> Any:
+    """The words of labels, as rows (id, text); with `named`, labels without a word are left out."""
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            texts = label_words(batch, parts, separator)
+            rows = pa.RecordBatch.from_arrays([batch["label_id"].cast(pa.int64()), texts], schema=schema)
+            yield rows.filter(pc.not_equal(texts, "")) if named else rows
+
+    columns = ["label_id", *dict.fromkeys(parts)]
+    return work.engine.map(work.engine.read(work.prepared.table(LABELS), columns), Step(run, schema))
+
+
+def located_model(model: str) -> tuple[str, str]:
+    """A model as workers find it, and its fingerprint. The name of a model on the hub stands for itself."""
+    folder = find_model(model)
+    checked = check_weights(model)
+    identity = checked or (input_fingerprint(str(folder)) if folder else model)
+    # Workers look in a folder of their own: they need the whole path, or a package's name.
+    return model if checked or folder is None else str(folder.absolute()), identity

@@ -14,11 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.retrievers.models import located_model
-from jobs.retrievers.stages import Encoded, FoldModels, Texts, Work
-from jobs.retrievers.tokens import label_rows
+from jobs.retrievers.stages import Encoded, FoldModels, Texts, Work, label_rows, located_model
 from jobs.runtime.log import Progress
-from jobs.settings.dense import DenseSettings
+from jobs.settings.built_in import DenseSettings
 from jobs.storage.folders import ResultFolder
 from jobs.storage.stages import fingerprint, run_stage, stage_fingerprint, stage_folder
 from jobs.storage.workspace import TRAIN, VECTORS

@@ -25,9 +25,18 @@ from jobs.settings.base import (
     SparkSettings,
     checked_dataset,
 )
-from jobs.settings.layers import Layer, is_set, layer_of, layer_of_one, left_out, merged, origin_of
+from jobs.settings.layers import (
+    Layer,
+    is_set,
+    layer_of,
+    layer_of_one,
+    left_out,
+    merged,
+    origin_of,
+    parse_yaml,
+    starting_at,
+)
 from jobs.settings.nightly import NightlySettings
-from jobs.settings.places import starting_at
 from jobs.settings.prepare import PrepareSettings, WorkSettings
 from jobs.settings.retrievers import BUILT_IN, DEFAULT, RETRIEVERS, Retrievers, is_file
 from jobs.settings.sections import (
@@ -39,7 +48,6 @@ from jobs.settings.sections import (
     StorageSettings,
     TuneSettings,
 )
-from jobs.settings.yaml_text import parse_yaml
 from udfs.stores.addresses import has_scheme
 from udfs.stores.objects import read_bytes
 

@@ -21,11 +21,7 @@ from pydantic_core import CoreSchema, core_schema
 from fusion.errors import ConfigError
 from fusion.registry import Registry
 from jobs.settings.base import RetrieverSettings
-from jobs.settings.bm25 import Bm25Settings
-from jobs.settings.dense import DenseSettings
-from jobs.settings.linear import LinearSettings
-from jobs.settings.static import StaticSettings
-from jobs.settings.tree import TreeSettings
+from jobs.settings.built_in import Bm25Settings, DenseSettings, LinearSettings, StaticSettings, TreeSettings
 
 SettingsT = TypeVar("SettingsT", bound=RetrieverSettings)
 

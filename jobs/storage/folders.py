@@ -176,24 +176,22 @@ def result_folder(settings: OutputSettings, config: Config) -> Iterator[ResultFo
 
 
 @contextmanager
-def whole_folder(settings: OutputSettings, only_ours: bool = True) -> Iterator[ResultFolder]:
+def whole_folder(settings: OutputSettings) -> Iterator[ResultFolder]:
     """A folder to write in. It becomes the current version at the end of the block; after an error nothing has changed.
 
-    What is there is replaced only if it is ours, unless the caller says that the place is.
+    What is there is replaced only if it is ours.
     """
     if settings.path is None:
         raise OutputError("no output: give --output PATH, or set output.path")
     versions = Versions.of_results(settings.path)
     with output_errors(settings.path):
-        if only_ours:
-            _check_place(settings)
+        _check_place(settings)
         name = versions.new_name(hashlib.sha256(uuid.uuid4().bytes).hexdigest()[:16])
         folder = ResultFolder(versions.folder(name))
     try:
         with output_errors(settings.path):
             yield folder
-            if only_ours:
-                _check_place(settings)
+            _check_place(settings)
             # Whatever happens to the plain paths, the next writer knows which of them are ours.
             files = {listed.name: listed.size for listed in files_below(versions.folder(name))}
             versions.complete(name, {"files": files})

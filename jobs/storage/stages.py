@@ -19,17 +19,9 @@ from typing import Any
 from fusion.digests import code_version
 from fusion.errors import InputError
 from jobs.runtime.log import log_fields
-from jobs.runtime.origin import code_origin, processor
+from jobs.runtime.machine import code_origin, processor
 from jobs.storage.folders import ResultFolder, discard, output_errors, read_text, stage_line
-from jobs.storage.versions import (
-    STAGE_FILE,
-    Versions,
-    link_plain_paths,
-    linked,
-    recorded_reads,
-    resolve,
-    versions_seen,
-)
+from jobs.storage.versions import STAGE_FILE, Versions, link_plain_paths, linked, recorded_reads, resolve, versions_seen
 from udfs.stores.addresses import locate
 from udfs.stores.objects import content_digest, files_below
 
@@ -39,14 +31,14 @@ NOT_FOLLOWED = frozenset(
     {
         "jobs.engines.credentials",
         "jobs.runtime.log",
-        "jobs.runtime.origin",
+        "jobs.runtime.machine",
         "jobs.settings.base",
         "jobs.settings.config",
     }
 )
 """Modules that cannot change what a stage writes: the settings are part of its key, and the others only give access to
 storage, write the log, or say what the machine is.
-Sections in modules of their own, such as jobs.settings.dense, do count: their properties are code."""
+Sections in modules of their own, such as jobs.settings.built_in, do count: their properties are code."""
 
 
 @cache

@@ -15,10 +15,9 @@ from fusion.models.strategies import CELL, Strategy
 from fusion.tuning.search import Objective
 from fusion.types import Array
 from jobs.evaluation.schemas import CHOICES_SCHEMA, LEARNING_CURVE_SCHEMA, table_of
-from jobs.tuning.choosing import Choice, Families
-from jobs.tuning.deploying import HeldOut
+from jobs.tuning.choosing import Choice, Families, HeldOut
 from jobs.tuning.learning import Learner, variant
-from jobs.tuning.validation import Texts, Tried, Validation, best_of
+from jobs.tuning.validation import Texts, Tried, Validation, best_in
 from udfs.tuning import FeatureRows
 
 
@@ -37,7 +36,7 @@ class TestFigures:
         values = self.values.get((fold, view), {})
         if not values or not self.fixed:
             return None, None
-        cell = best_of(values, self.fixed)
+        cell = best_in(values, self.fixed)
         return cell, values[cell]
 
     def mean_best(self, view: str) -> tuple[Cell | None, float | None]:
@@ -46,7 +45,7 @@ class TestFigures:
         if not folds or not self.fixed:
             return None, None
         means = {cell: sum(values[cell] for values in folds) / len(folds) for cell in self.fixed}
-        cell = best_of(means, self.fixed)
+        cell = best_in(means, self.fixed)
         return cell, means[cell]
 
 
@@ -152,7 +151,7 @@ def add_tuned(
                 for strategy, family in families.cells.items():
                     of_size = models.setdefault(variant(strategy, size), {})
                     for view in views:
-                        of_size.setdefault(view, {})[fold] = ChosenCell(best_of(values, family))
+                        of_size.setdefault(view, {})[fold] = ChosenCell(best_in(values, family))
 
 
 def add_learned(

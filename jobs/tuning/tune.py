@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 from fusion.errors import ConfigError
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
-from jobs.evaluation.evaluate import evaluated, write
+from jobs.evaluation.evaluate import evaluated, written
 from jobs.evaluation.result import Result
-from jobs.evaluation.schemas import MODEL_FILE
 from jobs.inputs.sources import Sources
 from jobs.inputs.tables import InputTables
 from jobs.runtime.log import log
 from jobs.settings.config import Config, with_settings
-from jobs.storage.folders import ResultFolder, check_output, result_folder, stage_line
 from jobs.tuning.tuner import Tuner
-from udfs.plan import JUDGED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,21 +22,7 @@ if TYPE_CHECKING:
 @job
 def run(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:
     """Tune, evaluate, and write the results with the model file if the configuration says where."""
-    check_output(config.output)
-    with stage_line("tune", config.output.path) as counts:
-        result = compute(spark, config, sources)
-        if config.output.path is not None:
-            with result_folder(config.output, config) as folder:
-                write_all(result, folder)
-        counts.update(texts=result.input_counts[JUDGED], figures=len(result.metrics))
-    return result
-
-
-def write_all(result: Result, folder: ResultFolder) -> None:
-    """All tables, and the model file."""
-    write(result, folder)
-    assert result.model is not None
-    folder.write_text(MODEL_FILE, result.model)
+    return written("tune", config, lambda: compute(spark, config, sources))
 
 
 def compute(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Result:

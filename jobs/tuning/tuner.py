@@ -14,20 +14,27 @@ from fusion.labels import ALL
 from fusion.models.models import Model
 from fusion.models.strategies import Strategy
 from fusion.registry import FUSIONS
-from jobs.evaluation.evaluate import chosen_views
-from jobs.evaluation.figures import needs_nonrelevant
 from jobs.evaluation.model_file import model_json
+from jobs.evaluation.plan import chosen_views, needs_nonrelevant
 from jobs.inputs.labels import training_propensities, training_texts
 from jobs.inputs.lists import load_lists
-from jobs.inputs.roles import folds_with
+from jobs.inputs.roles import tested_folds
 from jobs.inputs.sources import source_name
 from jobs.inputs.tables import InputTables
 from jobs.runtime.log import log
 from jobs.settings.config import Config, with_settings
 from jobs.settings.sections import AUTO
-from jobs.storage.workspace import TEST
-from jobs.tuning.choosing import Choice, Families, choose, strategy_models, try_cells, views_together
-from jobs.tuning.deploying import HeldOut, best_choice, held_out
+from jobs.tuning.choosing import (
+    Choice,
+    Families,
+    HeldOut,
+    best_choice,
+    choose,
+    held_out,
+    strategy_models,
+    try_cells,
+    views_together,
+)
 from jobs.tuning.learning import Kind, Learned, Learner, best_option, kinds_of
 from jobs.tuning.tables import (
     Models,
@@ -305,7 +312,7 @@ class Tuner:
 
 def _check_folds(tables: InputTables[Any], validation: Validation) -> None:
     """Refuse test texts of folds in which nothing can be chosen."""
-    missing = sorted(folds_with(tables, TEST) - set(validation.serving))
+    missing = sorted(tested_folds(tables) - set(validation.serving))
     if missing and validation.kind == "roles":
         source = source_name(tables.sources.folds, "folds")
         raise InputError(

@@ -13,7 +13,8 @@ from fusion.errors import InputError
 from fusion.statistics.tally import Tally
 from fusion.tuning.search import Objective
 from fusion.types import Ints
-from jobs.evaluation.evaluate import count, tallies_of
+from jobs.evaluation.evaluate import tallies_of
+from jobs.evaluation.plan import count
 from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.roles import read_folds, run_tables, runs_with_validation
 from jobs.inputs.tables import InputTables
@@ -168,7 +169,7 @@ def count_cells(
     return tallies_of(count(lists, evaluation, work), evaluation)
 
 
-def best_of(values: Mapping[Cell, float], family: Iterable[Cell]) -> Cell:
+def best_in(values: Mapping[Cell, float], family: Iterable[Cell]) -> Cell:
     """The cell of the greatest value; of equal ones, the first of the family."""
     return max(family, key=lambda cell: values[cell])
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.reporting.examples import SIGN
-from jobs.reporting.judge_findings import read_examples
+from jobs.reporting.findings import read_examples
+from jobs.reporting.losses import SIGN
 from tests.browser.conftest import written
 from tests.reports import sample_report, with_parts
 from tests.unit.test_example_section import rows

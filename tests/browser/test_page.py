@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fusion.metrics import Aspect
-from jobs.nights.pages import night_report
+from jobs.nights.summary import night_report
 from jobs.nights.trend import drawn, trends
 from jobs.reporting.formats import NOTHING, figure, gain, p_value, percent, points
 from jobs.reporting.model import Comparison, Row

@@ -14,8 +14,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fusion import FUSIONS, NORMALIZATIONS, reference
+from fusion import FUSIONS, NORMALIZATIONS
 from jobs.runtime.machine import ensure_java
+from tests import reference
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -2,62 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import yaml
 
 from jobs.nights.history import History
 from jobs.nights.tables import TABLES
 from jobs.storage.stages import stage_fingerprint
-from tests.lists import random_relevant, random_texts, write_tables
+from tests.processes import kill, night_command, start, wait_for
 
 
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
-    """A night on the command line."""
-    rng = np.random.default_rng(0)
-    settings = write_tables(tmp_path, random_texts(rng, 150), random_relevant(rng, 150), folds=2)
-    inputs = {key.split(".")[1]: value for key, value in settings.items()}
-    (tmp_path / "sample.yaml").write_text(yaml.safe_dump({"dataset": "sample", "inputs": inputs}))
-    chosen = ["grid.cells=[zmuv+combmnz]"]
-    options = [word for setting in chosen for word in ("--set", setting)]
-    places = ["--datasets", str(tmp_path / "sample.yaml"), "--work", str(tmp_path / "work"), "--master", "local[2]"]
-    return [
-        sys.executable,
-        "-m",
-        "jobs.cli",
-        "nightly",
-        "--run-id",
-        "tonight",
-        "--log-format",
-        "keyvalue",
-        *places,
-        *options,
-    ]
-
-
-def start(command: list[str]) -> subprocess.Popen[str]:
-    """In a process group of its own: the driver, its JVM and its workers."""
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-
-
-def wait_for(process: subprocess.Popen[str], words: str) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        if words in line:
-            return
-    raise AssertionError(f"{words!r} was never said")
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    return night_command(tmp_path, 150, "--master", "local[2]", "--set", "grid.cells=[zmuv+combmnz]")
 
 
 @pytest.mark.drill

@@ -12,8 +12,8 @@ import pytest
 import xmtc_fusion as xf
 from jobs.engines.local import LocalEngine
 from jobs.retrievers import driver
-from tests.end_to_end.test_killed import kill, start, wait_for
 from tests.models import RETRIEVERS, fitted, made_config, new_texts
+from tests.processes import kill, start, wait_for
 from tests.retrieval_data import make_data, write_prepared
 
 

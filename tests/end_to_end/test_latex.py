@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.reporting.printing import dataset_latex, latex_document
+from jobs.reporting.report import dataset_latex, latex_document
 from tests.reports import sample_report, with_parts
 
 COMMANDS = {

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from fusion import reference
+from tests import reference
 from xmtc_fusion.notebook import chart, show, show_figure, show_page, widget
 
 FOLDER = Path(__file__).parents[2] / "notebooks"

@@ -5,25 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import yaml
 
-from tests.lists import random_relevant, random_texts, write_tables
+from tests.processes import night_command
 
 
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
-    rng = np.random.default_rng(0)
-    settings = write_tables(tmp_path, random_texts(rng, 300), random_relevant(rng, 300), folds=2)
-    inputs = {key.split(".")[1]: value for key, value in settings.items()}
-    (tmp_path / "sample.yaml").write_text(yaml.safe_dump({"dataset": "sample", "inputs": inputs}))
-    options = ["--set", "grid.engine=local", "--log-format", "keyvalue"]
-    places = ["--datasets", str(tmp_path / "sample.yaml"), "--work", str(tmp_path / "work"), "--run-id", "tonight"]
-    return [sys.executable, "-m", "jobs.cli", "nightly", *places, *options]
+    return night_command(tmp_path, 300, "--set", "grid.engine=local")
 
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -32,9 +32,8 @@ from pyspark.sql import SparkSession
 from fusion.errors import InputError, XmtcError
 from jobs.datasets.formats import check_settings
 from jobs.engines.engine import Engine
-from jobs.engines.errors import SPARK_ERRORS, spark_reason, unreadable
 from jobs.engines.local import LocalEngine
-from jobs.engines.session import get_session
+from jobs.engines.session import SPARK_ERRORS, get_session, spark_reason, unreadable
 from jobs.engines.spark import SparkEngine
 from jobs.evaluation import evaluate
 from jobs.inputs.sources import Sources

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fusion import reference
+from tests import reference
 
 Row = dict[str, Any]
 Figures = dict[tuple[Any, ...], tuple[float, int]]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fusion import reference
 from fusion.cells import SINGLE, Cell
 from fusion.labels import ALL
 from fusion.metrics import Metric
+from tests import reference
 from udfs.counter import HITS, count_hits, unpacked
 from udfs.lists import JUDGEMENT, LabelGroups, Layout
 from udfs.plan import EvaluationPlan

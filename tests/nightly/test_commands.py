@@ -9,12 +9,7 @@ import pytest
 
 from jobs.cli import main
 from jobs.nights.history import History
-from tests.nights import Site, Texts, good_texts
-
-
-@pytest.fixture(scope="module")
-def texts() -> Texts:
-    return good_texts()
+from tests.nights import Site, Texts
 
 
 @pytest.fixture

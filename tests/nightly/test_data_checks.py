@@ -12,12 +12,7 @@ import pytest
 from jobs.nights import commands
 from jobs.nights.checks import in_words
 from jobs.nights.night import Night
-from tests.nights import Site, Texts, good_texts
-
-
-@pytest.fixture(scope="module")
-def texts() -> Texts:
-    return good_texts()
+from tests.nights import Site, Texts
 
 
 @pytest.fixture

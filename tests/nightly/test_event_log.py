@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.nights.costs import task_sums
+from jobs.nights.checks import task_sums
 
 
 def task(finished: int, run: int, read: int = 0, failed: bool = False) -> str:
@@ -36,7 +36,7 @@ def test_tasks_of_a_time_are_added_up(tmp_path: Path) -> None:
 def test_a_real_event_log(tmp_path: Path) -> None:
     code = f"""
 import time
-from jobs.nights.costs import spark_metrics
+from jobs.nights.checks import spark_metrics
 from jobs.engines.session import get_session
 from jobs.settings.base import SparkSettings
 assert spark_metrics(0, time.time()) == {{}}

@@ -19,6 +19,7 @@ from jobs.nights.delta import LEASE_FILE, DeltaTables
 from jobs.nights.history import History
 from jobs.nights.lease import _birth, held_lease
 from jobs.nights.tables import FencedError, Holder
+from tests.nights import lease_numbers
 
 
 @pytest.fixture
@@ -133,24 +134,7 @@ def test_what_only_looks_alive_is_succeeded(storage: DeltaTables, kind: str) -> 
 
 def test_of_many_that_find_a_dead_lease_one_has_it(storage: DeltaTables, tmp_path: Path) -> None:
     leave(storage)
-    inside, numbers, most = [], [], []
-
-    def work(n: int) -> None:
-        own = DeltaTables(str(tmp_path / "history"))
-        with held_lease(own, f"run-{n}", 30, wait=60) as lease:
-            inside.append(n)
-            most.append(len(inside))
-            numbers.append(lease.number)
-            time.sleep(0.05)
-            inside.remove(n)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert max(most) == 1
-    assert sorted(numbers) == [2, 3, 4, 5, 6]
+    assert lease_numbers(lambda: DeltaTables(str(tmp_path / "history")), 5) == [2, 3, 4, 5, 6]
 
 
 def test_the_lease_is_renewed_while_its_holder_is_at_work(storage: DeltaTables, tmp_path: Path) -> None:

@@ -22,13 +22,8 @@ from jobs.nights.delta import DeltaTables
 from jobs.nights.lease import held_lease
 from jobs.nights.tables import TABLES
 from jobs.settings.config import load_config
-from tests.nights import TEXTS, Site, Texts, good_texts
+from tests.nights import TEXTS, Site, Texts
 from tests.receivers import Inbox, http_receiver
-
-
-@pytest.fixture(scope="module")
-def texts() -> Texts:
-    return good_texts()
 
 
 @pytest.fixture(scope="module")

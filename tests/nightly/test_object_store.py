@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,7 +21,8 @@ from fusion.errors import OutputError
 from jobs.cli import main
 from jobs.nights.history import History
 from jobs.nights.lease import held_lease
-from tests.nights import Site, good_texts
+from tests.nights import Site, good_texts, lease_numbers
+from tests.processes import wait_for
 from tests.servers import server
 from udfs.stores.clients import StoreAccess, configure
 from udfs.stores.objects import put, read_bytes
@@ -124,25 +123,7 @@ def test_two_nights_in_a_row_with_credentials_from_settings_alone(settings: dict
 
 
 def test_of_many_that_want_the_lease_one_has_it(store: None) -> None:
-    inside: list[int] = []
-    most: list[int] = []
-    numbers: list[int] = []
-
-    def work(n: int) -> None:
-        with held_lease(History(PLACE).storage, f"run-{n}", 30, wait=120) as lease:
-            inside.append(n)
-            most.append(len(inside))
-            numbers.append(lease.number)
-            time.sleep(0.05)
-            inside.remove(n)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert max(most) == 1
-    assert sorted(numbers) == [1, 2, 3, 4]
+    assert lease_numbers(lambda: History(PLACE).storage, 4) == [1, 2, 3, 4]
 
 
 def run(*words: str) -> None:
@@ -193,14 +174,6 @@ def start(
         text=True,
         start_new_session=True,
     )
-
-
-def wait_for(process: subprocess.Popen[str], words: str) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        if re.search(words, line):
-            return
-    raise AssertionError(f"{words!r} was never said")
 
 
 @pytest.mark.drill

@@ -23,11 +23,6 @@ UNCHECKED: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def texts() -> Texts:
-    return good_texts()
-
-
-@pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory, texts: Texts) -> Path:
     """A work folder after a good night, to be copied."""
     folder = tmp_path_factory.mktemp("good") / "site"

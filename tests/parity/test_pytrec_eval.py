@@ -10,11 +10,11 @@ import pytest
 import pytrec_eval
 from pyspark.sql import SparkSession
 
-from benchmarks.synthetic import make_chunk
-from fusion import reference
+from benchmarks.data import make_chunk
 from fusion.labels import ALL
 from jobs.evaluation import evaluate
 from jobs.settings.config import load_config
+from tests import reference
 from tests.many_ties import many_ties, our_figures
 
 TEXTS, LABELS, CUTS = 80, 400, (1, 5, 10, 20)

@@ -16,15 +16,16 @@ from ranx.fusion.weighted_condorcet import _condorcet as _weighted_condorcet
 from ranx.normalization import norm_switch
 
 import xmtc_fusion as xf
-from benchmarks.synthetic import make_chunk
-from fusion import FUSIONS, NORMALIZATIONS, reference
-from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned, ListHits, count_list_hits
+from benchmarks.data import make_chunk
+from fusion import FUSIONS, NORMALIZATIONS
+from fusion.grid.trained import Evidence, Learned, ListHits, count_list_hits
 from fusion.kernel.candidates import Candidates
 from fusion.kernel.pools import Lists, Relevant, merge_lists
 from fusion.labels import ALL
 from fusion.names import print_call
 from jobs.evaluation import fuse as fuse_job
 from jobs.settings.config import load_config
+from tests import reference
 from tests.lists import no_relevant, random_relevant, random_texts, to_lists, whole
 from tests.many_ties import many_ties, our_figures
 from udfs.lists import id_order
@@ -322,7 +323,7 @@ def test_trained_scores_are_equal(data: str, name: str) -> None:
 
     ends = np.cumsum([len(of) for of in relevant])
     wanted = Relevant(np.concatenate(([0], ends[:-1])), ends, np.array([x for of in relevant for x in of], np.int32))
-    hits = count_list_hits(several.lists, wanted, np.ones(TEXTS, np.bool_), PRECISION_UNIT)
+    hits = count_list_hits(several.lists, wanted, np.ones(TEXTS, np.bool_))
     evidence = [Evidence(*(getattr(hits, of)[r] for of in ListHits._fields)) for r in range(len(runs))]
     pools = merge_lists(several.lists, no_relevant(TEXTS), keep_all=True)
     ours = FUSIONS[name].kernel(Candidates(pools, NORMALIZATIONS["min-max"]), learned=Learned({0: evidence}))

@@ -342,6 +342,8 @@ HOSTILE = {
         '{"text_id": "t", "label_ids": ["a"]}',
         ": missing column 'scores'; it has text_id, label_ids",
     ),
+    "no scores of a text": ("a.json", '{"t": 1}', "expected scores by label for text 't'"),
+    "no text": ("a.json", "{}", "expected scores by label for each text"),
     "empty object": ("a.jsonl", "{}", ": missing column"),
     "empty": ("a.jsonl", "", " is empty"),
 }

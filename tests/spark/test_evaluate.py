@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from fusion import reference
 from fusion.errors import InputError
 from fusion.grid.grid import cross
 from fusion.labels import ALL
 from jobs.evaluation import evaluate
 from jobs.evaluation.result import Result
 from jobs.settings.config import Config, load_config
+from tests import reference
 from tests.lists import Text, of_group, random_relevant, random_texts, whole, write_tables
 
 METRICS = ["ndcg@1", "ndcg@5", "precision@3"]

@@ -10,9 +10,9 @@ from chispa import assert_approx_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
 import xmtc_fusion as xf
-from fusion import reference
 from jobs.evaluation import fuse
 from jobs.settings.config import load_config
+from tests import reference
 from tests.lists import of_group, random_relevant, random_texts, whole, write_tables
 
 CELLS = ["zmuv+combmnz", "borda+combsum", "rank+isr", "max+condorcet"]
@@ -106,10 +106,3 @@ def _read_on_both(spark: SparkSession, path: str) -> None:
     local = xf.fuse(runs, "none+combmax").to_pylist()
     on_spark = xf.fuse(runs, "none+combmax", engine="arrays", spark=spark).toArrow().to_pylist()
     assert local and {repr(row) for row in local} == {repr(row) for row in on_spark}
-
-
-@pytest.mark.parametrize(("name", "text"), [("a.jsonl", '{"text_id": "t"'), ("a.json", "[1")])
-def test_broken_json_is_refused_on_spark(spark: SparkSession, tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / name).write_text(text + "\n")
-    with pytest.raises(xf.InputError, match="broken JSON"):
-        xf.fuse({"a": str(tmp_path / name), "b": {"t": {"x": 1.0}}}, "rrf", engine="arrays", spark=spark)

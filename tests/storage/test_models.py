@@ -11,7 +11,7 @@ import pytest
 
 import xmtc_fusion as xf
 from jobs.prediction import fit, predict
-from jobs.prediction.folder import check_place
+from jobs.prediction.model import check_place
 from jobs.settings.config import load_config
 from tests.models import fitted, made_config, new_texts, write_lines
 from tests.storage.conftest import BUCKET, content, keys

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xmtc_fusion as xf
-from fusion import reference
+from tests import reference
 from tests.lists import random_relevant, random_texts, whole
 
 TEXTS = 40

@@ -18,16 +18,16 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 from fusion.errors import InputError
-from fusion.retrieval.neighbours import reference
 from fusion.retrieval.tokens import Tokenizer
 from jobs.datasets.prepared import open_prepared
 from jobs.engines.local import LocalEngine
 from jobs.retrievers import driver
-from jobs.retrievers.bm25 import bm25_job
 from jobs.retrievers.stages import Work
+from jobs.retrievers.tokens import bm25_job
 from jobs.settings.config import Config
 from jobs.settings.prepare import WorkSettings
 from jobs.storage.workspace import Workspace
+from tests import reference
 from udfs.retrieval.folds import FoldSource
 
 FOLDS, TEXTS, LABELS, WORDS = 2, 80, 24, 150
@@ -130,7 +130,7 @@ def brute_force(
             scores = okapi.get_scores(Tokenizer()(data["texts"][text])).astype(np.float32)
             order = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda n: (-scores[n], n))[:neighbours]
             carried = [data["labels"][t] for t in train]
-            found = reference([(n, scores[n]) for n in order], carried, GROUP, aggregation, top)
+            found = reference.label_scores([(n, scores[n]) for n in order], carried, GROUP, aggregation, top)
             expected.update({(fold, text, group): entries for group, entries in found.items() if entries})
     return expected
 

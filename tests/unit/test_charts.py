@@ -14,8 +14,8 @@ from fusion.metrics import Aspect
 from jobs.reporting.charts import charts, save
 from jobs.reporting.dataset import Report
 from jobs.reporting.document import CAPTIONS
-from jobs.reporting.markdown import report_markdown
 from jobs.reporting.model import Verdict
+from jobs.reporting.renderers import report_markdown
 from jobs.reporting.tables import distinct_rows
 from tests.reports import ASPECTS, sample_report, with_parts
 from tests.strategies import with_strategies

@@ -11,9 +11,9 @@ from fusion.errors import ConfigError, XmtcError
 from fusion.metrics import LARGEST_K, parse_metrics
 from fusion.registry import FUSIONS, fusion
 from jobs.settings.config import Config, load_config, make_config, overlaid, parse_setting
+from jobs.settings.layers import parse_yaml
 from jobs.settings.reference import commented_yaml, settings, undocumented
 from jobs.settings.reference import files as generated_files
-from jobs.settings.yaml_text import parse_yaml
 
 BASE = Path(__file__).parents[2] / "conf" / "base.yaml"
 

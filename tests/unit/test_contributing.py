@@ -46,7 +46,7 @@ ALGORITHMS = (
     + """
 import math
 import xmtc_fusion as xf
-from fusion import reference
+from tests import reference
 runs = {"a": {"t": {"l1": 9.0, "l2": 2.0, "l3": 1.0}}, "b": {"t": {"l3": 0.9, "l2": 0.8}}}
 lists = {name: run["t"] for name, run in runs.items()}
 

@@ -17,10 +17,9 @@ from fusion.retrieval.projection import unit
 from jobs.datasets.prepared import open_prepared
 from jobs.engines.local import LocalEngine
 from jobs.retrievers import driver, vectors
-from jobs.retrievers.stages import Work
-from jobs.retrievers.tokens import label_rows
+from jobs.retrievers.stages import Work, label_rows
+from jobs.settings.built_in import DenseSettings
 from jobs.settings.config import Config
-from jobs.settings.dense import DenseSettings
 from jobs.settings.prepare import WorkSettings
 from jobs.storage.stages import stage_folder
 from jobs.storage.workspace import Workspace

@@ -13,9 +13,9 @@ from fusion.cells import ANY_FOLD, Cell
 from fusion.labels import ALL
 from fusion.models.models import ChosenCell
 from fusion.models.strategies import BANDS, CELL, LAMBDAMART, LOGISTIC
-from jobs.reporting.losses import safety_line, safety_of
-from jobs.tuning.choosing import Choice
-from jobs.tuning.deploying import HeldOut, best_choice
+from jobs.reporting.losses import safety_line
+from jobs.reporting.recommend import safety_of
+from jobs.tuning.choosing import Choice, HeldOut, best_choice
 
 TEXTS = 300
 FREQUENT, RARE = range(10), range(10, 40)

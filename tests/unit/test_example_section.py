@@ -12,10 +12,10 @@ import pytest
 import xmtc_fusion as xf
 from jobs.evaluation.schemas import EXAMPLES_SCHEMA
 from jobs.reporting.dataset import Report
-from jobs.reporting.examples import SHOWN, SIGN, example_lists
-from jobs.reporting.judge_findings import read_examples
-from jobs.reporting.markdown import report_markdown
+from jobs.reporting.findings import read_examples
+from jobs.reporting.losses import SHOWN_TEXTS, SIGN, example_lists
 from jobs.reporting.page import page
+from jobs.reporting.renderers import report_markdown
 from tests.reports import sample_report, with_parts
 
 ROW = {
@@ -66,7 +66,7 @@ def test_page_shows_them_without_a_script(report: Report) -> None:
     html = page(report)
     section = re.search(r'<section id="examples".*?</section>', html, re.DOTALL)
     assert section is not None and html.count('href="#examples"') == 1
-    assert section[0].count("<details>") == SHOWN == 5
+    assert section[0].count("<details>") == SHOWN_TEXTS == 5
     assert (
         "Text t1: +75.0 (100.0 against 25.0). A text about &lt;script&gt;alert(1)" in section[0]
         and "Text t6" not in section[0]
@@ -87,7 +87,7 @@ def test_markdown(report: Report) -> None:
     text = report_markdown(report)
     assert "### Texts most helped and most hurt" in text
     assert "#### tail labels: zmuv+combmnz against bm25 alone, by nDCG@10 of the text" in text
-    assert text.count("<details><summary>Text t") == SHOWN
+    assert text.count("<details><summary>Text t") == SHOWN_TEXTS
     assert "> A text about \\<script\\>alert(1)\\</script\\> \\| wine" in text
     assert f"| 1 | **{SIGN} wine (7), 2.5** |" in text and "##### Most hurt\n\nNo text." in text
 

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import xmtc_fusion as xf
-from fusion import reference
 from fusion.grid.grid import Grid
 from jobs.cli import main
 from jobs.storage.versions import STAGE_FILE
+from tests import reference
 from tests.lists import of_group, random_relevant, random_texts, whole, write_tables
 
 TEXTS = 25

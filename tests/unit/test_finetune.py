@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fusion.retrieval.contrastive import CollapseError, LabelSets, Side, cached_step, negatives, nt_xent
-from jobs.settings.dense import DenseSettings
+from jobs.settings.built_in import DenseSettings
 from tests.retrieval_data import LABELS, make_data, tiny_bert, word
 from udfs.retrieval.encode import Encoder, load_encoder
 from udfs.retrieval.finetune import Checkpoints, PairTexts, fit, own_gpu, tokenized

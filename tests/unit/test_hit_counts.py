@@ -14,7 +14,17 @@ from fusion.kernel.texts import TextBlock
 from fusion.metrics import Metric
 from fusion.statistics.coverage import UNSEEN
 from tests.lists import random_relevant, random_texts, to_texts
-from udfs.counter import COVERAGE, HITS, LENGTHS, Counter, add_counts, judged_hits, unpacked
+from udfs.counter import (
+    COVERAGE,
+    HITS,
+    LENGTHS,
+    Counter,
+    add_counts,
+    judged_hits,
+    numbers_from_bytes,
+    numbers_to_bytes,
+    unpacked,
+)
 from udfs.lists import LabelGroups, Layout
 from udfs.plan import Details, EvaluationPlan, counted_labels
 from udfs.problems import Problems
@@ -107,3 +117,20 @@ def test_labels_without_training_texts_have_a_band_of_their_own() -> None:
     # Watched are the most frequent first.
     assert plain.watched["all"].lookup(pa.array([49, 48, 0], pa.int32())).tolist() == [0, 1, 49]
     assert COUNTED.watched["tail"].lookup(pa.array([29, 40], pa.int32())).tolist() == [0, -1]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "size"),
+    [
+        ([], 0),
+        ([7], 5),
+        ([0, -(2**31), 2**31 - 1], 13),
+        ([1, 2**31], 16),
+        ([-(2**31) - 1], 8),
+        ([2**63 - 1, -(2**63), 5], 24),
+    ],
+)
+def test_whole_numbers_as_bytes_and_back(numbers: list[int], size: int) -> None:
+    content = numbers_to_bytes(np.array(numbers, np.int64))
+    again = numbers_from_bytes(content)
+    assert (again.tolist(), again.dtype, len(content)) == (numbers, np.int64, size)

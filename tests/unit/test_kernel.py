@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from fusion import FUSIONS, NORMALIZATIONS, reference
+from fusion import FUSIONS, NORMALIZATIONS
 from fusion.cells import Cell
 from fusion.grid.grid import Grid, chosen_fusions, chosen_normalizations, parse_cells
 from fusion.grid.hits import find_hits
@@ -18,6 +18,7 @@ from fusion.kernel.ranking import list_order, relevant_ranks, top
 from fusion.labels import ALL
 from fusion.metrics import Metric
 from fusion.statistics.tally import Tally, hit_weights
+from tests import reference
 from tests.lists import no_relevant, of_group, random_relevant, random_texts, to_lists, to_texts, whole
 
 UNTRAINED = [entry.name for entry in FUSIONS if not entry.parameters.trained]

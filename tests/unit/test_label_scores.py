@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from fusion.retrieval.bags import counted
-from fusion.retrieval.neighbours import Postings, TextLabels, label_scores, nearest, reference
+from fusion.retrieval.neighbours import Postings, TextLabels, label_scores, nearest
 from fusion.retrieval.ranked import Ranked
+from tests import reference
 
 GROUPS = ("head", "tail")
 
@@ -75,7 +76,7 @@ def test_label_scores_equal_the_reference(aggregation: str, n: int) -> None:
     names = {number: GROUPS[code] for number, code in enumerate(group)}
     cut = 0
     for q, row in enumerate(neighbours):
-        expected = reference(row, carried, names, aggregation, n)
+        expected = reference.label_scores(row, carried, names, aggregation, n)
         for g, name in enumerate(GROUPS):
             assert entries(found, q * 2 + g) == expected[name]
             cut += len(expected[name]) == n

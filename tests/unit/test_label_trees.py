@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from fusion.retrieval.bags import Bags, counted
+from fusion.retrieval.bags import Bags, TfIdf, counted
 from fusion.retrieval.contrastive import LabelSets
 from fusion.retrieval.label_trees import CLUSTERS, Forest, Growing, forest_labels, grow_forest
-from fusion.retrieval.tfidf import TfIdf
 
 TEXTS, LABELS, OWN = 400, 60, 5
 """Each label has five words of its own; the last ten labels have no text."""

@@ -14,7 +14,7 @@ from fusion.cells import Cell
 from fusion.statistics.coverage import FEWEST_PAIRS
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.losses import NO_TRAINING_TEXTS, label_tables, losing_words, loss_line, slice_table, unseen_lines
-from jobs.reporting.markdown import report_markdown
+from jobs.reporting.renderers import report_markdown
 from tests.lists import random_relevant, random_texts, whole
 
 TEXTS, K = 150, 5

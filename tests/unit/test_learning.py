@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 import xmtc_fusion as xf
-from fusion import FUSIONS, reference
+from fusion import FUSIONS
 from fusion.cells import ANY_FOLD
 from fusion.grid.grid import Grid, parse_cells
 from fusion.grid.trained import PRECISION_UNIT, Evidence, Learned, ListHits, count_list_hits
 from fusion.kernel.pools import merge_lists
 from fusion.labels import ALL
+from tests import reference
 from tests.lists import best_first, no_relevant, random_relevant, random_texts, to_texts, whole
 from udfs.evidence import set_apart
 
@@ -43,7 +44,7 @@ def evidence_of(texts, relevant: list[set[int]], name: str) -> Evidence:
 
 def counted(texts, relevant: list[set[int]]) -> list[Evidence]:
     block = to_texts(texts, relevant)
-    hits = count_list_hits(block.lists(ALL), block.relevant, np.ones(len(texts), np.bool_), PRECISION_UNIT)
+    hits = count_list_hits(block.lists(ALL), block.relevant, np.ones(len(texts), np.bool_))
     return [Evidence(*(getattr(hits, name)[r] for name in ListHits._fields)) for r in range(len(texts[0]))]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import xmtc_fusion as xf
-from fusion import reference
 from fusion.cells import Cell
 from fusion.grid.grid import Grid, cross, parse_cells
 from fusion.grid.hits import count_listed
@@ -22,6 +21,7 @@ from fusion.models.strategies import Strategy
 from fusion.registry import METRICS, LabelMetric
 from jobs.help import make_parser
 from tests import plain_metrics as plain
+from tests import reference
 from tests.lists import RETRIEVERS, random_relevant, random_texts, to_texts, whole
 
 CELLS = ["zmuv+combmnz", "rank+isr"]

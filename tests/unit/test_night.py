@@ -9,10 +9,10 @@ from typing import Any
 
 from jobs.nights.drift import Movement, Quantity
 from jobs.nights.night import Absent
-from jobs.nights.pages import banner, night_report, notes
+from jobs.nights.summary import banner, night_report, notes
 from jobs.nights.trend import drawn, trends
-from jobs.reporting.markdown import report_markdown
 from jobs.reporting.page import page
+from jobs.reporting.renderers import report_markdown
 from tests.nights import quiet_night, sample_night
 from tests.reports import sample_report
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import xmtc_fusion
+from tests.packaged import copy_source
 
 ROOT = Path(__file__).parents[2]
 DEPENDENCIES = sorted({sysconfig.get_path(name) for name in ("purelib", "platlib")})
@@ -47,12 +48,8 @@ def pip(*arguments: Path | str) -> None:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what a build reads, since a build leaves files behind."""
     folder = tmp_path_factory.mktemp("source")
-    for name in ("setup.py", "pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, folder)
-    for name in ("conf", "data", "fusion", "jobs", "udfs", "xmtc_fusion"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_source(folder)
     return folder
 
 

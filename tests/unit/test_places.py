@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from jobs.cli import main
+from jobs.settings.built_in import StaticSettings
 from jobs.settings.config import Config, load_config, overlaid
-from jobs.settings.places import starting_at
-from jobs.settings.static import StaticSettings
+from jobs.settings.layers import starting_at
 
 ROOT = Path(__file__).parents[2]
 PARTS = [{"name": "a", "texts": "x"}]

@@ -24,7 +24,7 @@ import xmtc_fusion as xf
 from fusion.errors import ConfigError, InputError, OutputError
 from jobs.cli import main
 from jobs.engines.local import LocalEngine
-from jobs.prediction.folder import read_manifest
+from jobs.prediction.model import read_manifest
 from jobs.retrievers import driver
 from jobs.settings.config import load_config
 from tests.models import RETRIEVERS, fitted
@@ -251,8 +251,8 @@ def test_a_writer_that_is_killed_leaves_no_model_and_is_no_obstacle(folder, tmp_
     code = f"""
 import os, signal
 import xmtc_fusion as xf
-from jobs.prediction import folder
-folder.put = lambda *manifest: os.kill(os.getpid(), signal.SIGKILL)
+from jobs.prediction import model
+model.put = lambda *manifest: os.kill(os.getpid(), signal.SIGKILL)
 xf.load_model({str(folder)!r}).save({str(place)!r})
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

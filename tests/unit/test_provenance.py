@@ -11,8 +11,8 @@ import pytest
 
 from jobs.cli import main
 from jobs.engines.local import LocalEngine
-from jobs.evaluation.provenance import differences, provenance
-from jobs.runtime import origin
+from jobs.evaluation.result import differences, provenance
+from jobs.runtime import machine
 from jobs.settings.config import load_config
 from jobs.storage.folders import ResultFolder
 from jobs.storage.stages import run_stage, stage_fingerprint
@@ -37,7 +37,7 @@ def evaluated(folder: Path, *more: str) -> dict[str, Any]:
 def test_what_is_recorded(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = evaluated(tmp_path, "--output", "out")
-    assert made["code"] == origin.code_origin() and made["processor"] == origin.processor()
+    assert made["code"] == machine.code_origin() and made["processor"] == machine.processor()
     assert made["packages"]["numpy"] and made["engine"] == {"name": "local"}
     assert set(made["inputs"]) == {"a", "b", "judgements"} and all(
         len(known) == 16 for known in made["inputs"].values()
@@ -61,8 +61,8 @@ def test_a_comparison_says_what_differs(tmp_path, monkeypatch, capsys) -> None:
     """Another machine, another version of a package, another input."""
     monkeypatch.chdir(tmp_path)
     evaluated(tmp_path, "--output", "one")
-    monkeypatch.setattr("jobs.evaluation.provenance.processor", lambda: "Abacus 7, 1 core")
-    monkeypatch.setattr("jobs.evaluation.provenance.package_versions", lambda: {"python": "3.9", "numpy": "1.0"})
+    monkeypatch.setattr("jobs.evaluation.result.processor", lambda: "Abacus 7, 1 core")
+    monkeypatch.setattr("jobs.evaluation.result.package_versions", lambda: {"python": "3.9", "numpy": "1.0"})
     assert main(["evaluate", *lay_out(tmp_path, best=0.1), "--output", "two"]) == 0
     capsys.readouterr()
     assert main(["report", "--compare", "one", "two", "--output", "compared"]) == 0
@@ -99,7 +99,7 @@ def test_stages_tell_what_auto_was(tmp_path) -> None:
     made = provenance(LocalEngine(), config, {"dense": f"{lists}/lists.parquet"}, 1.0)
     assert made["resolved"] == {"encode texts: precision": "bfloat16"}
     assert [stage["stage"] for stage in made["stages"]] == ["dense candidates", "encode texts"]
-    assert all(stage["seconds"] >= 0 and stage["processor"] == origin.processor() for stage in made["stages"])
+    assert all(stage["seconds"] >= 0 and stage["processor"] == machine.processor() for stage in made["stages"])
     assert made["inputs"] == {"dense": stage_fingerprint(lists)}
     rounded = {**made, "resolved": {"encode texts: precision": "float32"}, "seconds": 9.0}
     assert differences(made, rounded) == [("resolved: encode texts: precision", "bfloat16", "float32")]
@@ -109,14 +109,14 @@ def test_stages_tell_what_auto_was(tmp_path) -> None:
 @pytest.mark.parametrize(("source", "known"), [("table:a.b.c", "table:a.b.c"), ("big.parquet", "10 bytes")])
 def test_inputs_that_are_not_read_again(tmp_path, monkeypatch, source, known) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("jobs.evaluation.provenance.MOST_HASHED", 5)
+    monkeypatch.setattr("jobs.evaluation.result.MOST_HASHED", 5)
     Path("big.parquet").write_bytes(b"0123456789")
     assert provenance(LocalEngine(), load_config(), {"runs": source}, 0.0)["inputs"] == {"runs": known}
 
 
 def test_where_the_code_comes_from(monkeypatch, tmp_path) -> None:
     """A checkout names its commit; an installed wheel the hash that pip recorded, or those of its files."""
-    assert origin.code_origin().startswith("commit ") == (ROOT / ".git").exists()
+    assert machine.code_origin().startswith("commit ") == (ROOT / ".git").exists()
 
     files = {"RECORD": "a,b,c", "direct_url.json": json.dumps({"archive_info": {"hashes": {"sha256": "f" * 64}}})}
 
@@ -126,9 +126,9 @@ def test_where_the_code_comes_from(monkeypatch, tmp_path) -> None:
         def read_text(self, name: str) -> str | None:
             return files.get(name)
 
-    monkeypatch.setattr(origin, "commit", lambda: None)
-    monkeypatch.setattr(origin, "distribution", lambda name: Installed())
-    asked = origin.code_origin.__wrapped__
+    monkeypatch.setattr(machine, "commit", lambda: None)
+    monkeypatch.setattr(machine, "distribution", lambda name: Installed())
+    asked = machine.code_origin.__wrapped__
     assert asked() == f"wheel sha256 {'f' * 12}"
     del files["direct_url.json"]
     assert asked().startswith("wheel 1.2, installed files ")

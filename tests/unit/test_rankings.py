@@ -125,24 +125,6 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         fuse.run(None, load_config(None, chosen))
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("a.jsonl", '{"text_id": 1, "label_ids": [1], "scores": [1]}\n{"text', "line 2: broken JSON"),
-        ("a.jsonl", "[1]", "line 1: .*object"),
-        ("a.jsonl", "\n", "is empty"),
-        ("a.jsonl", '{"text_id": 1, "scores": [1]}', "missing column"),
-        ("a.json", '{"t": 1}', "expected scores by label for text 't'"),
-        ("a.json", "{}", "expected scores by label for each text"),
-        ("a.json", "{", "broken JSON"),
-    ],
-)
-def test_broken_json(name: str, text: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(xf.InputError, match=words):
-        xf.fuse({"a": str(tmp_path / name), "b": {"t": {"x": 1.0}}}, "rrf")
-
-
 def test_distances_are_better_when_lower(tmp_path: Path) -> None:
     negated = {**RUNS, "dense": {text: {x: -s for x, s in of.items()} for text, of in RUNS["dense"].items()}}
     chosen = {"inputs.higher_is_better": {"dense": False, "bm25": True}}
@@ -201,7 +183,7 @@ def test_what_each_retriever_adds() -> None:
 
 
 def test_too_many_columns_to_compare_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.evaluation.evaluate.MOST_COMPARED", 2)
+    monkeypatch.setattr("jobs.evaluation.plan.MOST_COMPARED", 2)
     evaluation = xf.evaluate({"t0": ["l1"]}, RUNS, cells=["rrf(k=[1,2,3])"], metrics="ndcg@5")
     # Details are counted when they are first asked for.
     with pytest.raises(xf.ConfigError, match=r"3 distinct results.*evaluate\.details to false"):

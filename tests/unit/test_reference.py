@@ -8,7 +8,7 @@ import pytest
 from fusion import FUSIONS, NORMALIZATIONS
 from fusion.grid.trained import PRECISION_UNIT, Evidence
 from fusion.kernel.candidates import Policies
-from fusion.reference import evaluate, fuse, matrices
+from tests.reference import evaluate, fuse, matrices
 
 SCORES = np.array([4.0, 3.0, 1.0])
 NORMALIZED = {

@@ -10,10 +10,9 @@ import pytest
 
 from fusion.errors import ConfigError
 from jobs.retrievers.own import retriever
+from jobs.settings.built_in import DenseSettings, StaticSettings
 from jobs.settings.config import Config, load_config, make_config, overlaid, setting_names
-from jobs.settings.dense import DenseSettings
 from jobs.settings.retrievers import RETRIEVERS, OwnSettings, registered
-from jobs.settings.static import StaticSettings
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "conf" / "datasets" / "debtags.yaml"
@@ -49,7 +48,7 @@ def test_a_list_chooses_and_leaves_the_settings(tmp_path: Path) -> None:
     for given in ("static,dense", ["static", "dense"]):
         config = load_config(str(DEMO), {"retrievers": given})
         assert names(config) == ["static", "dense"]
-        assert config.retrievers.settings("dense", DenseSettings).precision == "auto"
+        assert config.retrievers.settings("dense", DenseSettings).batch_size == 16
     config = load_config(str(DEMO), {"retrievers.static.epochs": 2})
     assert names(config) == names(load_config(str(DEMO)))
     assert config.retrievers.settings("static", StaticSettings).epochs == 2

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import xmtc_fusion as xf
 from fusion.errors import InputError, XmtcError, visible
-from jobs.reporting.markdown import report_markdown
-from jobs.reporting.printing import dataset_csv
+from jobs.reporting.renderers import report_markdown
+from jobs.reporting.report import dataset_csv
 from jobs.runtime.log import configure_log, log, log_fields
 from jobs.settings.base import OutputSettings
 from jobs.settings.sections import LogSettings

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.retrievers.bm25 import CODE as BM25
-from jobs.retrievers.dense import CODE as DENSE
 from jobs.retrievers.dense import LEARNING
-from jobs.retrievers.tokens import CODE as TOKENS
+from jobs.retrievers.tokens import TOKENIZING
 from jobs.retrievers.vectors import ENCODING
 from jobs.storage.stages import NOT_FOLLOWED, import_closure, imported_modules
 
@@ -24,9 +22,9 @@ CLOSURES = {
     "prepare": import_closure("jobs.datasets.prepare"),
     "encode": ENCODING,
     "train": import_closure(*LEARNING),
-    "dense": import_closure(*DENSE),
-    "bm25": import_closure(*BM25),
-    "tokens": TOKENS,
+    "dense": import_closure("udfs.retrieval.vectors"),
+    "bm25": import_closure("udfs.retrieval.bm25"),
+    "tokens": TOKENIZING,
 }
 REPEATED = {
     "udfs/retrieval/encode.py": {"encode", "train", "dense"},
@@ -124,5 +122,5 @@ if __name__ == "__main__":
 
 def test_an_import_through_others_counts() -> None:
     closure = import_closure("jobs.retrievers.dense")
-    assert {"udfs.retrieval.finetune", "fusion.retrieval.contrastive", "jobs.settings.dense"} <= set(closure)
+    assert {"udfs.retrieval.finetune", "fusion.retrieval.contrastive", "jobs.settings.built_in"} <= set(closure)
     assert not NOT_FOLLOWED & set(closure)

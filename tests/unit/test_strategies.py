@@ -11,21 +11,13 @@ from fusion.cells import SINGLE, Cell
 from fusion.metrics import Aspect
 from fusion.models.strategies import CELL, LAMBDAMART, LOGISTIC, WEIGHTS
 from jobs.reporting.dataset import Report
-from jobs.reporting.findings import CurvePoint
 from jobs.reporting.formats import objective_name
-from jobs.reporting.judge_findings import read_strategies
-from jobs.reporting.markdown import report_markdown
 from jobs.reporting.model import Comparison
 from jobs.reporting.page import page
-from jobs.reporting.printing import dataset_latex
-from jobs.reporting.strategies import (
-    band_tables,
-    curve_lines,
-    optimism_lines,
-    pair_table,
-    pays_from,
-    strategy_table,
-)
+from jobs.reporting.renderers import report_markdown
+from jobs.reporting.report import dataset_latex
+from jobs.reporting.strategies import band_tables, curve_lines, optimism_lines, pair_table, pays_from, strategy_table
+from jobs.reporting.tuned import CurvePoint, read_strategies
 from tests.reports import sample_report, with_parts
 from tests.strategies import CURVE_TEXTS, GAIN, OPTIMISM, choice_rows, with_strategies
 

@@ -13,9 +13,9 @@ from fusion.metrics import Aspect
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.formats import MINUS, NOTHING, points
 from jobs.reporting.formats import gain as gained
-from jobs.reporting.markdown import report_markdown, table_markdown
 from jobs.reporting.model import Comparison, Verdict
-from jobs.reporting.printing import dataset_csv, dataset_latex, latex, latex_document
+from jobs.reporting.renderers import report_markdown, table_markdown
+from jobs.reporting.report import dataset_csv, dataset_latex, latex, latex_document
 from jobs.reporting.tables import (
     WIDEST,
     aspects_by_group,
@@ -123,7 +123,7 @@ def test_one_fold(test: Test) -> None:
     assert "over all folds' texts, Holm-corrected over the cells; alpha = 0.05" in table.caption
     assert ("one fold leaves nothing for a test over folds" in table.caption) == (test == "folds")
     assert any(entry.bold and not entry.best for block in table.blocks for line in block for entry in line)
-    gains = table_markdown(gain_table(report, dataset))
+    gains = table_markdown(gain_table(dataset))
     assert "better (tested over 10,043 texts)" in gains and "not tested" not in gains
     assert ",0." in dataset_csv(dataset) and "nan" not in dataset_csv(dataset)
 
@@ -138,7 +138,7 @@ def test_nothing_tested_is_said() -> None:
     dataset = with_parts(report.datasets[0], rows=rows, gains=gains)
     assert warnings(dataset) == ["one fold: no standard deviation, no test"]
     assert "nothing is tested" in next(iter(grid_tables(report, dataset))).caption
-    assert "not tested (one fold, no figures per text)" in table_markdown(gain_table(report, dataset))
+    assert "not tested (one fold, no figures per text)" in table_markdown(gain_table(dataset))
 
 
 def test_a_bold_figure_below_a_plain_one_is_explained() -> None:
@@ -180,7 +180,7 @@ def test_the_legend_names_the_deciding_test() -> None:
 
 def test_gain_beside_single_retrievers() -> None:
     report = sample_report()
-    table = gain_table(report, report.datasets[0])
+    table = gain_table(report.datasets[0])
     gain = report.datasets[0].gains[0]
     line = dict(zip([heading[-1] for heading in table.header], table.blocks[0][0], strict=True))
     assert line["bm25"].text == f"{100 * gain.singles['bm25'].mean:.1f}({100 * (gain.singles['bm25'].std or 0):.1f})"

@@ -10,8 +10,7 @@ import pytest
 import xmtc_fusion as xf
 from fusion.errors import InputError
 from jobs.evaluation import evaluate
-from jobs.inputs.files import file_kind
-from jobs.inputs.sources import source_format
+from jobs.inputs.sources import file_kind, source_format
 from udfs import text_files
 from udfs.lists import in_two_forms
 

@@ -24,11 +24,12 @@ from jobs.inputs.tables import InputTables
 from jobs.reporting.answer import headline
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import joined
-from jobs.reporting.markdown import escaped, report_markdown
+from jobs.reporting.renderers import escaped, report_markdown
 from jobs.settings.config import load_config
 from jobs.tuning import tuner as tuner_module
 from jobs.tuning.choosing import Choice
 from jobs.tuning.tuner import Tuner
+from tests import reference
 from tests.tuning_data import FOLDS, Data, tuning_data
 from udfs.tuning import TrainTexts
 from xmtc_fusion.api import _sources_of
@@ -294,8 +295,6 @@ def scores_by_hand(group: dict[str, object], row: dict[str, object]) -> dict[int
         lists[name] = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
     candidates = sorted({label for pairs in lists.values() for label, _ in pairs})
     if "cell" in group:
-        from fusion import reference
-
         named = {name: dict(pairs) for name, pairs in lists.items()}
         normalization, fusion = str(group["cell"]).split("+", 1)
         return dict(reference.fuse(named, normalization, fusion))

@@ -99,7 +99,7 @@ def _check_present(value: Mapping[str, Any], names: Sequence[str], fields: Field
 
 
 def partition_values(file: str) -> dict[str, str]:
-    """The columns that folders on the way to a file stand for: `language=de` is one."""
+    """The columns that the folders on the way to a file give: `language=de` is one."""
     steps = [step.partition("=") for step in file.split("/")[:-1]]
     return {name: unquote(value) for name, equals, value in steps if equals}
 
@@ -184,7 +184,7 @@ class TextColumns:
     role: str | None = None
     """The column that says to which part of a published split a text belongs."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """The role that each value of this column stands for, where it is not the role itself."""
+    """The role that each value of this column means, where it is not the role itself."""
     part_role: str | None = None
     """The role of all texts of these files."""
     separator: str | None = None

@@ -146,7 +146,7 @@ def encode(model: Any, texts: list[str], batch_size: int, precision: Precision =
     torch = dense_package("torch")
     order, read = by_tokens(model, texts)
     with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bfloat16"):
-        # One by one: sentence-transformers would sort all of them anew, by their characters.
+        # One by one: sentence-transformers would sort all of them again, by their characters.
         batches = [
             model.encode(
                 read[begin : begin + batch_size],

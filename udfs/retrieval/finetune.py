@@ -57,7 +57,7 @@ class Checkpoints:
         return time.monotonic() - self._saved >= self.seconds
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the state. Whoever is killed meanwhile leaves the earlier one."""
+        """Replace the state. A process that is killed meanwhile leaves the earlier one."""
         content = io.BytesIO()
         dense_package("torch").save(state, content)
         put(f"{self.uri}/{STATE_FILE}", content.getvalue())

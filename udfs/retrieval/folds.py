@@ -68,7 +68,7 @@ class LabelledTexts:
 
 @dataclass(frozen=True)
 class LabelWords:
-    """What is known of the labels beside their texts; label n is entry n everywhere."""
+    """What is known of the labels apart from their texts; label n is entry n everywhere."""
 
     names: list[str]
     alt_names: list[list[str]]

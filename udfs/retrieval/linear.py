@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from fusion.errors import SetupError
+from fusion.retrieval.bags import TfIdf
 from fusion.retrieval.neighbours import Postings, nearest
 from fusion.retrieval.ranked import Ranked
-from fusion.retrieval.tfidf import TfIdf
 from fusion.types import Array, Floats, Ints
 from udfs.retrieval.folds import FoldSource, label_sets, read_label_groups, role_texts
 from udfs.retrieval.retriever import fold_folder, mapped

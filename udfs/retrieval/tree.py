@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from fusion.errors import InputError
+from fusion.retrieval.bags import TfIdf
 from fusion.retrieval.label_trees import Forest, Growing, forest_labels, grow_forest
 from fusion.retrieval.ranked import Ranked
-from fusion.retrieval.tfidf import TfIdf
 from fusion.types import Array
 from udfs.retrieval.folds import FoldSource, label_sets, read_label_groups, role_texts
 from udfs.retrieval.retriever import fold_folder, mapped

@@ -70,7 +70,7 @@ def _write_hnsw(vectors: Singles, index: Index, path: Path) -> None:
 class GroupIndex:
     """The labels of one group. Vectors are mapped, so the workers of a machine share them."""
 
-    def __init__(self, place: Path, group: str, effort: int, exact: bool) -> None:
+    def __init__(self, place: Path, group: str, effort: int, exact: bool = False) -> None:
         self.labels = np.load(place / f"{group}.labels.npy")
         self.vectors = mapped(place, f"{group}.vectors")
         graph = place / f"{group}.hnsw"
@@ -125,9 +125,9 @@ class TextIndex:
     group: Array
 
     @classmethod
-    def open(cls, place: Path, effort: int, exact: bool = False) -> TextIndex:
+    def open(cls, place: Path, effort: int) -> TextIndex:
         carried = TextLabels(mapped(place, "carried_offset"), mapped(place, "carried"))
-        return cls(GroupIndex(place, TEXTS, effort, exact), carried, mapped(place, "label_group"))
+        return cls(GroupIndex(place, TEXTS, effort), carried, mapped(place, "label_group"))
 
     def lists(self, queries: Singles, groups: int, scoring: Scoring) -> Ranked:
         """The labels of the nearest training texts, by query and group."""
@@ -248,7 +248,6 @@ class Dense:
     effort: int = 256
     """How many vectors a search of HNSW looks at."""
     in_threads: bool = True
-    exact: bool = False
 
     @property
     def encoding(self) -> Vectors:
@@ -282,8 +281,8 @@ class Dense:
 
     def open(self, place: Path) -> DenseModel:
         head = read_heads(place)[0] if (place / HEADS_FILE).exists() else None
-        texts = TextIndex.open(place, self.effort, self.exact) if self.by_texts else None
-        labels = () if texts else tuple(GroupIndex(place, group, self.effort, self.exact) for group in self.groups)
+        texts = TextIndex.open(place, self.effort) if self.by_texts else None
+        labels = () if texts else tuple(GroupIndex(place, group, self.effort) for group in self.groups)
         return DenseModel(self, head, labels, texts)
 
 

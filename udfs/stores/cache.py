@@ -1,7 +1,7 @@
 """Files of indexes and models: mapped where they are on a file system, fetched once per machine from a store.
 
 A folder counts once its list of files, put last, names every file with its size and digest. It is checked when a
-process first uses it: a folder that somebody else has planted, or a file that has changed, is fetched again.
+process first uses it: a folder that another user has planted, or a file that has changed, is fetched again.
 """
 
 from __future__ import annotations

@@ -234,14 +234,14 @@ def _link(source: Path, target: Path) -> None:
     if in_volume(target):
         shutil.copyfile(source, target)
         return
-    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.tmp")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.tmp")
     try:
-        os.link(source, beside)
+        os.link(source, temporary)
     except OSError:
         # Not every file system has links.
-        shutil.copyfile(source, beside)
-        flush(beside)
-    beside.replace(target)
+        shutil.copyfile(source, temporary)
+        flush(temporary)
+    temporary.replace(target)
 
 
 def send_file(file: Path, uri: str) -> None:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -102,3 +102,21 @@ def evaluate(
     ranks = [place for place, label in enumerate(ranking[:last]) if label in relevant]
     gains = [worth.by_rank[rank] * (order if worth.counts == "running" else 1) for order, rank in enumerate(ranks, 1)]
     return float(sum(gains[:1] if worth.counts == "first" else gains) / over) if over else 0.0
+
+
+def label_scores(
+    neighbours: Sequence[tuple[int, float]],
+    carried: Sequence[Sequence[int]],
+    group: Mapping[int, str],
+    aggregation: str,
+    n: int,
+) -> dict[str, list[tuple[int, float]]]:
+    """From (training text, score) to (label, score) by label group, best first."""
+    scores_of: dict[int, list[float]] = {}
+    for text, score in neighbours:
+        for label in carried[text]:
+            scores_of.setdefault(label, []).append(float(score))
+    aggregate = max if aggregation == "max" else sum
+    scores = {label: float(np.float32(aggregate(values))) for label, values in scores_of.items()}
+    ranked = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
+    return {name: [entry for entry in ranked if group[entry[0]] == name][:n] for name in sorted(set(group.values()))}
