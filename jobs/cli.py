@@ -286,9 +286,9 @@ def _finished(arguments: argparse.Namespace) -> int:
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
     except Exception as error:
-        from jobs.engines.session import SPARK_ERRORS, spark_reason, unreadable
+        from jobs.engines.errors import spark_errors, spark_reason, unreadable
 
-        if not isinstance(error, SPARK_ERRORS):
+        if not isinstance(error, spark_errors()):
             return _failed(f"unexpected: {error!r} (--debug shows where)", 1, arguments.debug)
         reason = spark_reason(error)
         if unreadable(reason):

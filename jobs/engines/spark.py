@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import fusion.errors
 from fusion.errors import InputError, XmtcError
 from jobs.engines.engine import Done
-from jobs.engines.session import SPARK_ERRORS, spark_reason
+from jobs.engines.errors import spark_errors, spark_reason
 from jobs.storage.versions import resolve
 from udfs.columns import Among, Band, Columns, Constant, Place, Single, Value
 from udfs.steps import (
@@ -85,7 +85,7 @@ class SparkEngine:
                 else self.spark.read.options(**VERIFIED).parquet(for_spark(resolve(source)))
             )
             _ = table.columns
-        except SPARK_ERRORS as error:
+        except spark_errors() as error:
             raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
         return table
 
@@ -186,7 +186,7 @@ def step_errors() -> Iterator[None]:
     """Raise an error of ours that ended a worker as what it was there."""
     try:
         yield
-    except SPARK_ERRORS as error:
+    except spark_errors() as error:
         carried = re.search(f"{FAILED}(.*?){END}", str(error), re.DOTALL)
         if carried is None:
             raise
