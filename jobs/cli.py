@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError, visible
+from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError, check_all, visible
 from jobs.help import HELP, given_settings, parsed
 from jobs.runtime import signals
 
@@ -21,27 +21,12 @@ if TYPE_CHECKING:
     from jobs.settings.config import Config
 
 
-def _check_all(*checks: Callable[[], object]) -> None:
-    """Make every check, and report all problems in one error."""
-    errors = []
-    for check in checks:
-        try:
-            check()
-        except XmtcError as error:
-            errors.append(error)
-    if len(errors) > 1:
-        lines = "".join(f"\n  {line}" for error in errors for line in str(error).split("\n"))
-        raise type(errors[0])(f"nothing was begun, for {len(errors)} reasons:{lines}")
-    if errors:
-        raise errors[0]
-
-
 def _check_places(config: Config, *checks: Callable[[], object]) -> None:
     """Make these checks, and see that stages and results may be written: a refusal should not cost hours of work."""
     from jobs.storage.folders import check_output
     from jobs.storage.workspace import check_work
 
-    _check_all(*checks, lambda: check_output(config.output), lambda: check_work(config))
+    check_all(*checks, lambda: check_output(config.output), lambda: check_work(config))
 
 
 def _check_dataset(config: Config) -> None:
@@ -49,8 +34,7 @@ def _check_dataset(config: Config) -> None:
     from jobs.datasets.formats import check_settings
     from jobs.inputs.local_files import check_files, dataset_files
 
-    check_settings(config.prepare)
-    check_files(config.spark, dataset_files(config.prepare))
+    check_all(lambda: check_settings(config.prepare), lambda: check_files(config.spark, dataset_files(config.prepare)))
 
 
 def _check_retrievers(config: Config) -> None:
@@ -67,7 +51,7 @@ def _check_results(config: Config) -> None:
     from jobs.inputs.local_files import check_files, input_files
     from jobs.storage.folders import check_output
 
-    _check_all(lambda: check_files(config.spark, input_files(config.inputs)), lambda: check_output(config.output))
+    check_all(lambda: check_files(config.spark, input_files(config.inputs)), lambda: check_output(config.output))
 
 
 def evaluate(config: Config) -> None:
@@ -146,8 +130,8 @@ def run(config: Config) -> None:
     from jobs.reporting.report import check_charts
     from jobs.reporting.terminal import summary
 
-    check_charts(config.report)
-    _check_places(config, lambda: _check_dataset(config), lambda: _check_retrievers(config))
+    ours = (lambda: check_charts(config.report), lambda: _check_dataset(config), lambda: _check_retrievers(config))
+    _check_places(config, *ours)
     print(summary(job.run(None, config), job.with_results(config)))
     job.announce(config, job.REPORT)
     report(job.reported(config))

@@ -45,11 +45,11 @@ class CollapseError(ConfigError):
 
 
 def dense_package(name: str) -> Any:
-    """An optional package of the dense retriever, imported now."""
+    """An optional package that pretrained models need, imported now."""
     try:
         return import_module(name)
     except ImportError as error:
-        raise SetupError(f"the dense retriever needs the package {name!r} ({error}): {REMEDY}") from None
+        raise SetupError(f"pretrained models need the package {name!r} ({error}): {REMEDY}") from None
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def first_dispersion(texts: Singles, labels: Singles, where: str) -> float:
     start = min(dispersion(texts), dispersion(labels))
     if not start > 1e-6:
         raise CollapseError(
-            f"{where}: the model gives every text, or every label, the same vector: choose another dense.model"
+            f"{where}: the model gives every text, or every label, the same vector: choose another model"
         )
     return start
 

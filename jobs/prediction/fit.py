@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median_low
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from fusion import __version__
-from fusion.errors import ConfigError, OutputError
+from fusion.errors import ConfigError, OutputError, check_all
 from fusion.labels import ALL
 from fusion.models.calibration import (
     Calibration,
@@ -45,11 +46,11 @@ from jobs.inputs.sources import Sources
 from jobs.inputs.stages import with_stages
 from jobs.inputs.tables import InputTables, refuse_bad_rows
 from jobs.prediction.model import LABEL_COLUMNS, LONGEST, Parts, check_place, keep
-from jobs.retrievers.driver import BUILT_IN
+from jobs.retrievers import driver
 from jobs.retrievers.stages import Work, fit_stage
 from jobs.runtime.log import log
 from jobs.settings.config import Config, with_settings
-from jobs.storage.folders import read_object, read_text
+from jobs.storage.folders import output_errors, probe, read_object, read_text
 from jobs.storage.stages import stage_folder
 from jobs.storage.workspace import LABELS, TEST, TRAIN, VALIDATION, Workspace
 from jobs.tuning.tuner import Tuner
@@ -83,12 +84,13 @@ def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
     if config.output.path is None:
         raise OutputError("no place for the model: give --output FOLDER, or set output.path")
     replaced = config.output.mode == "overwrite"
-    check_place(config.output.path, replaced)
-    for entry in config.retrievers.entries():
-        if entry.learn is not None:
-            raise ConfigError(f"the retriever {entry.name} is a function of yours, which a model cannot hold yet")
     staged = with_stages(config)
     sources = Sources.of(staged.inputs)
+    check_all(
+        partial(_check_place, config.output.path, replaced),
+        partial(_check_retrievers, config),
+        partial(sources.require, judged=True),
+    )
     engine = choose_engine(config, sources.addresses(), spark)
     tables = InputTables(engine, sources)
     place = Workspace.of(config)
@@ -200,6 +202,19 @@ def calibrated(validation: Validation, aim: Aim) -> tuple[dict[str, Calibration]
     return curves, assignment, figures
 
 
+def _check_place(path: str, replaced: bool) -> None:
+    with output_errors(path):
+        check_place(path, replaced)
+        probe(path)
+
+
+def _check_retrievers(config: Config) -> None:
+    for entry in config.retrievers.entries():
+        if entry.learn is not None:
+            raise ConfigError(f"the retriever {entry.name} is a function of yours, which a model cannot hold yet")
+    driver.check(config)
+
+
 def fit_retrievers(
     engine: Engine[Any], config: Config, place: Workspace, prepared: PreparedDataset
 ) -> dict[Retriever, Path]:
@@ -212,7 +227,7 @@ def fit_retrievers(
         epochs = _epochs(place, entry.name)
         if epochs is not None:
             settings = settings.model_copy(update={"epochs": epochs})
-        todo = BUILT_IN[entry.name].job(work, entry.name, settings)
+        todo = driver.BUILT_IN[entry.name].job(work, entry.name, settings)
         models = fit_stage(work, todo)
         fitted[todo.retriever] = readable_folder(fold_folder(models.folder, EVERY_TEXT), models.fingerprint)
     return fitted

@@ -10,21 +10,23 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.errors import ConfigError, InputError
+from fusion.errors import ConfigError, InputError, check_all
 from jobs.datasets.readers import LineFiles
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
 from jobs.engines.local import LocalEngine
 from jobs.evaluation.fuse import trec_word
+from jobs.inputs.local_files import TABLE, InputFile, check_files
 from jobs.inputs.sources import check_columns
-from jobs.prediction.model import KeptModel, load
+from jobs.prediction.model import KeptModel, load, read_manifest
 from jobs.runtime.log import Progress
 from jobs.settings.config import Config
 from jobs.settings.sections import PredictSettings
@@ -48,7 +50,12 @@ def run(config: Config, spark: SparkSession | None = None) -> int:
     settings = config.predict
     if settings.model is None or settings.texts is None:
         raise ConfigError("predict needs a model and texts: give --model FOLDER and --texts FILE")
-    check_output(config.output)
+    files = [] if settings.texts.startswith(TABLE) else [InputFile("predict.texts", settings.texts)]
+    check_all(
+        partial(check_output, config.output),
+        partial(read_manifest, settings.model),
+        partial(check_files, config.spark, files),
+    )
     kept = load(settings.model)
     engine = choose_engine(config, [settings.texts], spark)
     with stage_line("predict", config.output.path) as counts, result_folder(config.output, config) as folder:

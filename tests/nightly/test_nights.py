@@ -43,7 +43,7 @@ WITHOUT_SPARK = "import sys; sys.modules.update(pyspark=None, py4j=None); from j
 
 def test_a_night_needs_no_spark(site: Site, tmp_path: Path) -> None:
     options = ["--datasets", str(site.dataset), "--work", str(tmp_path / "work"), "--run-id", "alone"]
-    few = ["--cells", "zmuv+combmnz", "--set", "evaluate.randomizations=0"]
+    few = ["--set=grid.cells=[zmuv+combmnz]", "--set=evaluate.randomizations=0"]
     command = [sys.executable, "-c", WITHOUT_SPARK, "nightly", *options, *few]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
