@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from fusion.errors import ConfigError
-from jobs.engines.engine import Done
-from jobs.engines.parquet import ParquetFiles, parquet_files
+from jobs.engines.engine import Done, Written
+from jobs.engines.parquet import ParquetFiles, parquet_files, partition_folder
 from jobs.runtime.log import stage_progress
 from udfs.columns import Among, Columns, columns_schema, selected
 from udfs.steps import Batches, Step, advanced, key_starts, plain_types, while_wanted
@@ -143,15 +143,35 @@ class LocalEngine:
     def collect(self, rows: LocalRows) -> pa.Table:
         return rows.table()
 
-    def write(self, rows: LocalRows, folder: str) -> None:
-        client, path = client_of(folder)
-        client.create_dir(path)
-        batches = rows.stream()
-        number, first = 0, next(batches, None)
-        while first is not None or number == 0:
-            with client.open_output_stream(f"{path}/part-{number:05}.parquet") as stream:
-                first = _write_file(stream, rows.schema, first, batches)
-            number += 1
+    def held(self, rows: LocalRows) -> pa.Table:
+        return rows.table()
+
+    def write(
+        self, rows: LocalRows, folder: str, by: Sequence[str] = (), order: Sequence[str] = (), aside: str | None = None
+    ) -> Written:
+        count, values = 0, dict[Any, None]()
+        names = [name for name in rows.schema.names if name != aside]
+        schema = _fields(rows.schema, names)
+
+        def batches() -> Batches:
+            nonlocal count
+            for batch in rows.stream():
+                count += batch.num_rows
+                if aside is not None:
+                    values.update(dict.fromkeys(batch[aside].drop_null().unique().to_pylist()))
+                yield batch.select(names)
+
+        if not by and not order:
+            _write_files(folder, schema, batches())
+            return Written(count, list(values))
+        table = pa.Table.from_batches(batches(), schema)
+        table = table.take(_nulls_first(table, [*by, *order])).combine_chunks()
+        edges = [*(key_starts(table, by).tolist() if by else [0]), len(table)]
+        for first, last in pairwise(edges):
+            folders = [partition_folder(name, str(table[name][first])) for name in by]
+            part = table.slice(first, last - first).drop_columns(list(by))
+            _write_files("/".join([folder, *folders]), part.schema, iter(part.to_batches()))
+        return Written(count, list(values))
 
     def _run(self, step: Step, parts: Batches, done: Done | None = None) -> Batches:
         """The rows that a step makes of each part, in the order of the parts."""
@@ -284,6 +304,17 @@ def _nulls_first(table: pa.Table, names: Sequence[str]) -> pa.Array:
         by = [(name, "ascending") for name in names]
         return pc.sort_indices(table, by, null_placement="at_start")
     return pc.sort_indices(table, [(name, "ascending", "at_start") for name in names])
+
+
+def _write_files(folder: str, schema: pa.Schema, batches: Batches) -> None:
+    """Parquet files of bounded size; one if there are no rows."""
+    client, path = client_of(folder)
+    client.create_dir(path)
+    number, first = 0, next(batches, None)
+    while first is not None or number == 0:
+        with client.open_output_stream(f"{path}/part-{number:05}.parquet") as stream:
+            first = _write_file(stream, schema, first, batches)
+        number += 1
 
 
 def _write_file(

@@ -155,7 +155,7 @@ def validation_candidates(lists: ListRows[Any], model: ModelFile, train_texts: T
     )
     rows = lists.through(plan, candidate_scores(plan, train_texts), CANDIDATES_SCHEMA, adds_up=False)
     found = lists.engine.collect(rows)
-    refuse_bad_rows(found["problems"])
+    refuse_bad_rows(found["problems"].to_pylist())
     totals = found.filter(pa.compute.is_valid(found["texts"]))
     rows = found.filter(pa.compute.is_valid(found["score"]))
     columns = {name: rows[name].to_numpy() for name in ("text", "label_group", "score", "relevant")}

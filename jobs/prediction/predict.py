@@ -22,7 +22,6 @@ from jobs.datasets.readers import LineFiles
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
-from jobs.engines.local import LocalEngine
 from jobs.evaluation.fuse import trec_word
 from jobs.inputs.local_files import TABLE, InputFile, check_files
 from jobs.inputs.sources import check_columns
@@ -79,8 +78,7 @@ def _write(engine: Engine[Any], kept: KeptModel, settings: PredictSettings, fold
             return write_lines(engine, predictions, folder, settings.format)
         place = f"{folder.uri}/{PREDICTIONS}"
         columns = {field.name: Column(Taken(field.name), field.type) for field in predictions_schema(texts.ids)}
-        engine.write(engine.select(predictions, columns), place)
-        return int(engine.count(engine.read(place), [])["rows"][0].as_py())
+        return engine.write(engine.select(predictions, columns), place).rows
 
 
 @dataclass(frozen=True)
@@ -159,8 +157,8 @@ def _id_type(line: str) -> pa.DataType | None:
 Rows = Iterator[dict[str, Any]]
 COLUMNS = (TEXT_ID, "rank", "label", "name", "score", "probability")
 TAG = "xmtc-fusion"
-UNORDERED, ORDERED = "unordered.parquet", "ordered.parquet"
-"""Tables that text files are made from on Spark, and that do not stay."""
+ORDERED = "ordered.parquet"
+"""The table that a text file is made from, and that does not stay."""
 
 
 def json_lines(rows: Rows) -> Iterator[str]:
@@ -194,28 +192,10 @@ FORMATS: dict[str, Callable[[Rows], Iterator[str]]] = {"jsonl": json_lines, "csv
 
 
 def write_lines(engine: Engine[Any], predictions: Any, folder: ResultFolder, kind: str) -> int:
-    """Write predictions as a text file; how many labels it holds."""
-    count = 0
-
-    def rows() -> Rows:
-        nonlocal count
-        for batch in _in_order(engine, predictions, folder):
-            count += batch.num_rows
-            yield from batch.to_pylist()
-
-    folder.write_lines(f"predictions.{kind}", FORMATS[kind](rows()))
-    return count
-
-
-def _in_order(engine: Engine[Any], predictions: Any, folder: ResultFolder) -> Iterator[pa.RecordBatch]:
-    """Predictions in the order of their texts. The texts of a table have none on Spark, where their ids decide."""
-    if isinstance(engine, LocalEngine):
-        yield from predictions.stream()
-        return
-    engine.write(predictions, f"{folder.uri}/{UNORDERED}")
-    # Sorting looks at its rows twice, so it must not be what labels them.
-    ordered = engine.read(f"{folder.uri}/{UNORDERED}").orderBy(PLACE, TEXT_ID, "rank")
-    engine.write(ordered, f"{folder.uri}/{ORDERED}")
-    yield from folder.parquet_batches(ORDERED)
-    folder.remove(UNORDERED)
+    """Write predictions as a text file, in the order of the lines or, of a table, of the ids; how many labels it
+    holds."""
+    written = engine.write(predictions, f"{folder.uri}/{ORDERED}", order=(PLACE, TEXT_ID, "rank"))
+    rows = (row for batch in folder.parquet_batches(ORDERED) for row in batch.to_pylist())
+    folder.write_lines(f"predictions.{kind}", FORMATS[kind](rows))
     folder.remove(ORDERED)
+    return written.rows

@@ -183,10 +183,10 @@ def lists_stage(work: Work, job: Job, models: FoldModels) -> str:
                     work.engine.map(rows, rank_texts(search, role, prepared.ids, fold), progress.add)
                     for fold, rows in read_encoded(work, job.encoded)
                 ]
-                work.engine.write(work.engine.union(*lists), place)
+                written = work.engine.write(work.engine.union(*lists), place)
             prefix = "" if role == TEST else f"{role}_"
             counts[f"{prefix}texts"] = sum(prepared.role_sizes[role].values())
-            counts[f"{prefix}lists"] = count_rows(work.engine, place)
+            counts[f"{prefix}lists"] = written.rows
         return {**counts, **(job.judged(work, job, models) if job.judged else {})}
 
     run_stage(f"{retriever.name} candidates", path, key, build, job.code)
@@ -199,17 +199,6 @@ def read_encoded(work: Work, tables: Sequence[Encoded]) -> Iterator[tuple[int | 
         yield table.fold, work.engine.union(*(work.engine.read(folder) for folder in table.folders))
     if not tables:
         yield None, work.texts()
-
-
-def _rows(batches: Batches) -> Batches:
-    for batch in batches:
-        yield pa.record_batch([pa.array([batch.num_rows], pa.int64())], ["rows"])
-
-
-def count_rows(engine: Engine[Any], source: str) -> int:
-    """How many rows a table of lists has."""
-    counted = engine.map(engine.read(source, ["fold"]), Step(_rows, pa.schema([("rows", pa.int64())])))
-    return int(sum(engine.collect(counted)["rows"].to_pylist()))
 
 
 def summed(reports: Mapping[int, Any]) -> Mapping[str, int]:

@@ -60,7 +60,7 @@ def test_the_way_from_runs_to_a_report(s3: Any, inputs: dict[str, object], capsy
     assert {"metrics.csv", "metrics.parquet", "run.json", "config.yaml", "report/index.html"} <= set(results)
     assert b"zmuv" in results["metrics.csv"]
     fused = [name for name in plain_objects(s3, "out2/") if name.endswith(".parquet")]
-    assert fused == ["fused.parquet/normalization=zmuv/fusion=combmnz/part-0.parquet"]
+    assert fused == ["fused.parquet/normalization=zmuv/fusion=combmnz/part-00000.parquet"]
     assert main(["evaluate", *common, "--output", OUT]) == OutputError.exit_code
     assert "exists already" in capsys.readouterr().err
 
