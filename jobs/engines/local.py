@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from threading import Event, Lock
@@ -98,7 +99,12 @@ class LocalEngine:
 
     def files(self, splits: pa.Table, step: Step, done: Done | None = None, keep: bool = False) -> LocalRows:
         parts = splits.combine_chunks().to_batches()
-        rows = LocalRows(step.schema, lambda: self._run(step, _sliced(parts, 1), done))
+
+        def stream() -> Batches:
+            with stage_progress(len(splits), "parts") if done is None else nullcontext(done) as heard:
+                yield from self._run(step, _sliced(parts, 1), heard)
+
+        rows = LocalRows(step.schema, stream)
         return rows.kept() if keep else rows
 
     def select(self, rows: LocalRows, columns: Columns, where: Sequence[Among] = ()) -> LocalRows:
@@ -120,8 +126,8 @@ class LocalEngine:
 
         def stream() -> Batches:
             table = rows.table()
-            with stage_progress(len(table), "rows") as done:
-                yield from self._run(step, _by_key(table, keys, order, self.workers, shares), done)
+            with stage_progress(len(table), "rows") as heard:
+                yield from self._run(step, _by_key(table, keys, order, self.workers, shares), heard)
 
         return LocalRows(step.schema, stream)
 

@@ -10,6 +10,8 @@ import pytest
 
 from fusion.errors import InputError
 from jobs.engines.local import LocalEngine
+from jobs.runtime.log import Progress
+from jobs.storage.folders import stage_line
 from udfs.steps import Step, advanced, listening, one_part
 
 NUMBERS = pa.table({"number": pa.array(range(2), pa.int64())})
@@ -45,6 +47,25 @@ def test_threads_stop_when_nobody_waits(stop: type[BaseException]) -> None:
     assert 0.2 <= ended[0] < LONG / 2
     # What comes after it is not stopped.
     assert engine.collect(engine.files(NUMBERS, Step(lambda batches: batches, NUMBERS.schema))).equals(NUMBERS)
+
+
+def test_the_share_of_a_stage_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of parts and of rows, unless the job says it itself; and nothing in the first second."""
+    said: list[str] = []
+    monkeypatch.setattr("jobs.runtime.log.log_progress", lambda line, always=False: said.append(line))
+    monkeypatch.setattr("jobs.runtime.log.SOON", 0.0)
+    engine, same = LocalEngine(), Step(lambda batches: batches, NUMBERS.schema)
+    rows = engine.files(NUMBERS, same)
+    with stage_line("read", None):
+        with Progress("mine", 10, "texts"):
+            engine.collect(rows)
+        assert said == []
+        engine.collect(engine.group(rows, ["number"], same))
+        assert [line[:26] for line in said[::2]] == ["read: 1 of 2 parts (50%), ", "read: 1 of 2 rows (50%), a"]
+        said.clear()
+        monkeypatch.setattr("jobs.runtime.log.SOON", 60.0)
+        engine.collect(engine.group(rows, ["number"], same))
+    assert said == []
 
 
 def test_a_listener_hears_whole_parts() -> None:
