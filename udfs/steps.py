@@ -88,7 +88,8 @@ def one_part() -> Iterator[None]:
 
 
 def advanced(share: float = 0.0) -> None:
-    """Say that a further share of a part is done. Long work calls it now and then, for its end may be wished for."""
+    """Say that a further share of a part is done. Long work calls it now and then; if nobody waits for the rows any
+    more, it ends there."""
     if _here.abandoned is not None and _here.abandoned.is_set():
         raise AbandonedError
     _here.share += share

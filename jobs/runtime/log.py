@@ -23,8 +23,8 @@ from fusion.errors import OutputError, visible
 from jobs.settings.sections import LogSettings
 
 LOGGER = logging.getLogger("xmtc_fusion")
-SOON = 1.0
-"""Seconds for which nothing is said about progress."""
+SOON = 5.0
+"""Seconds of work before a report of progress is worth a line of its own."""
 EVERY = 30.0
 """Seconds between two lines about progress where lines cannot be rewritten: in a log, or in a pipe."""
 CLEAR_LINE = "\r\x1b[K"

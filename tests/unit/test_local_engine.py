@@ -50,7 +50,7 @@ def test_threads_stop_when_nobody_waits(stop: type[BaseException]) -> None:
 
 
 def test_the_share_of_a_stage_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of parts and of rows, unless the job says it itself; and nothing in the first second."""
+    """Of parts and of rows, unless the job says it itself; and nothing in the first seconds."""
     said: list[str] = []
     monkeypatch.setattr("jobs.runtime.log.log_progress", lambda line, always=False: said.append(line))
     monkeypatch.setattr("jobs.runtime.log.SOON", 0.0)

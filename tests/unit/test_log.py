@@ -211,6 +211,7 @@ def test_a_silent_stage_says_that_it_is_at_work(
 def test_progress_counts_down_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = FakeTerminal()
     monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(log_module, "SOON", 1.0)
     with Progress("encode", 4, "texts") as progress, stage_line("chunk", None):
         time.sleep(1.2)
         progress.add(1)
