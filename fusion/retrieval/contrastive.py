@@ -49,7 +49,7 @@ def dense_package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise SetupError(f"pretrained models need the package {name!r} ({error}): {REMEDY}") from None
+        raise SetupError(f"a pretrained model needs the package {name!r} ({error}): {REMEDY}") from None
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def find_model(model: str) -> Path | None:
     if (folder / "config.json").exists() or (folder / "modules.json").exists():
         return folder
     if folder.exists():
-        raise InputError(f"the model {model}: there is none in that folder (neither modules.json nor config.json)")
+        raise InputError(f"{model}: no model there (neither modules.json nor config.json)")
     if folder.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
         raise InputError(f"the model {model} does not exist: give a model's folder, its hub name, or bundled:minilm")
     return None
