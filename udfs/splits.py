@@ -290,25 +290,28 @@ def _reading(file: str) -> Iterator[None]:
         raise InputError(f"cannot read {file}: {error}") from None
 
 
-def parquet_splits(files: Sequence[File], workers: int = 1) -> tuple[list[Split], pa.Schema]:
-    """The splits of Parquet files, numbered, and the columns of the first file."""
+def parquet_splits(files: Sequence[File], workers: int = 1) -> tuple[list[Split], list[pa.Schema]]:
+    """The splits of Parquet files, numbered, and the columns of each file."""
     total = sum(file.size for file in files)
     size = min(max(total // (PER_WORKER * workers), SMALLEST), LARGEST)
     with ThreadPoolExecutor(16) as threads:
         footers = list(threads.map(_footer, files))
     splits = [split for file, footer in zip(files, footers, strict=True) for split in _row_groups(file, footer, size)]
-    return numbered(splits), footers[0].schema.to_arrow_schema()
+    return numbered(splits), [footer.schema.to_arrow_schema() for footer in footers]
 
 
 def _footer(file: File) -> pq.FileMetaData:
-    with _reading(file.name), parquet_file(file.name) as parquet:
+    with parquet_file(file.name) as parquet:
         return parquet.metadata
 
 
-def parquet_file(file: str) -> pq.ParquetFile:
+@contextmanager
+def parquet_file(file: str) -> Iterator[pq.ParquetFile]:
     """An open Parquet file, whose checksums are verified where it has some."""
-    client, path = client_of(file)
-    return pq.ParquetFile(client.open_input_file(path), page_checksum_verification=True)
+    with _reading(file):
+        client, path = client_of(file)
+        with pq.ParquetFile(client.open_input_file(path), page_checksum_verification=True) as parquet:
+            yield parquet
 
 
 def _row_groups(file: File, footer: pq.FileMetaData, size: int) -> Iterator[Split]:
@@ -323,6 +326,6 @@ def _row_groups(file: File, footer: pq.FileMetaData, size: int) -> Iterator[Spli
 
 def read_row_groups(split: Split, columns: Sequence[str], rows: int = 4096) -> Iterator[pa.RecordBatch]:
     """The rows of a split of a Parquet file, with those of the columns that it has."""
-    with _reading(split.file), parquet_file(split.file) as parquet:
+    with parquet_file(split.file) as parquet:
         groups, names = list(range(split.begin, split.end or 0)), parquet.schema_arrow.names
         yield from parquet.iter_batches(rows, groups, [name for name in columns if name in names], use_threads=False)
