@@ -512,6 +512,9 @@ def test_csv_problems(engine, tmp_path) -> None:
     write(tmp_path, "t.csv", ["text,labels"])
     with pytest.raises(InputError, match=r"t.csv is empty"):
         read(engine, tmp_path, "csv", parts=parts)
+    write(tmp_path, "t.csv", ["PK\x03\x04,text,labels", "b,a,x"])
+    with pytest.raises(InputError, match=r"t.csv is a zip archive; expected text"):
+        read(engine, tmp_path, "csv", parts=parts)
 
 
 def test_labels_in_one_string(engine, tmp_path) -> None:
