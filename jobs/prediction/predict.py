@@ -133,6 +133,8 @@ def _checked(engine: Engine[Any], texts: Any, kind: pa.DataType, source: str) ->
     ids = engine.select(texts, {TEXT_ID: Column(Taken(TEXT_ID), kind)})
     rows = engine.collect(engine.group(ids, [TEXT_ID], counted_ids(kind)))
     count, missing, repeated = (pc.sum(rows[name]).as_py() or 0 for name in ("texts", "missing", "repeated"))
+    if not count:
+        raise InputError(f"{source} is empty")
     if missing:
         raise InputError(f"{source}: {missing:,} texts have no {TEXT_ID}; give each text one")
     if repeated:

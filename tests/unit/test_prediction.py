@@ -377,6 +377,7 @@ def test_formats(model, predicted) -> None:
         (pa.table({"text_id": [b"\xff"], "text": ["x"]}), "column 'text_id' holds binary"),
         (pa.table({"text_id": [[1]], "text": ["x"]}), "column 'text_id' holds list"),
         (pa.table({"text_id": [1], "text": ["x"], "Text": ["y"]}), "the column 'Text' is there twice"),
+        (pa.table({"text_id": [1], "text": ["x"]}).slice(1), "new.parquet is empty"),
     ],
 )
 def test_unusable_texts(predicted, capsys, texts: Any, message: str) -> None:
