@@ -54,6 +54,11 @@ def _check_results(config: Config) -> None:
     check_all(lambda: check_files(config.spark, input_files(config.inputs)), lambda: check_output(config.output))
 
 
+def _say(text: str) -> None:
+    """Print what may hold names and paths of others."""
+    print(visible(text, lines=True))
+
+
 def evaluate(config: Config) -> None:
     from jobs.evaluation import evaluate as job
     from jobs.inputs.stages import with_inputs
@@ -62,7 +67,7 @@ def evaluate(config: Config) -> None:
 
     _check_results(config)
     config = with_inputs(config, Workspace.of(config).results)
-    print(summary(job.run(None, config), config))
+    _say(summary(job.run(None, config), config))
 
 
 def tune(config: Config) -> None:
@@ -73,20 +78,20 @@ def tune(config: Config) -> None:
 
     _check_results(config)
     config = with_inputs(config, Workspace.of(config).tuned)
-    print(summary(job.run(None, config), config))
+    _say(summary(job.run(None, config), config))
 
 
 def fit(config: Config) -> None:
     from jobs.prediction import fit as job
 
     job.run(config)
-    print(f"The model is in {config.output.path}")
+    _say(f"The model is in {config.output.path}")
 
 
 def predict(config: Config) -> None:
     from jobs.prediction import predict as job
 
-    print(f"{job.run(config):,} labels written to {config.output.path}")
+    _say(f"{job.run(config):,} labels written to {config.output.path}")
 
 
 def fuse(config: Config) -> None:
@@ -95,7 +100,7 @@ def fuse(config: Config) -> None:
 
     _check_results(config)
     lists = job.run(None, with_inputs(config))
-    print(f"{lists:,} fused lists written to {config.output.path}")
+    _say(f"{lists:,} fused lists written to {config.output.path}")
 
 
 def explain(config: Config) -> None:
@@ -103,7 +108,7 @@ def explain(config: Config) -> None:
     from jobs.reporting.terminal import terminal
 
     _check_results(config)
-    print(terminal(job.run(None, config), config.explain.rows))
+    _say(terminal(job.run(None, config), config.explain.rows))
 
 
 def prepare(config: Config) -> None:
@@ -111,7 +116,7 @@ def prepare(config: Config) -> None:
     from jobs.datasets.prepared import dataset_engine
 
     _check_places(config, lambda: _check_dataset(config))
-    print(job.summary(job.run(dataset_engine(config), config), config.prepare.paper))
+    _say(job.summary(job.run(dataset_engine(config), config), config.prepare.paper))
 
 
 def retrieve(config: Config) -> None:
@@ -122,7 +127,7 @@ def retrieve(config: Config) -> None:
     prepared = Workspace.of(config).prepared
     _check_places(config, lambda: check_prepared(prepared), lambda: _check_retrievers(config))
     for name, lists in job.run(prepared_engine(config), config).items():
-        print(f"{name} candidates are in {lists}")
+        _say(f"{name} candidates are in {lists}")
 
 
 def run(config: Config) -> None:
@@ -132,7 +137,7 @@ def run(config: Config) -> None:
 
     ours = (lambda: check_charts(config.report), lambda: _check_dataset(config), lambda: _check_retrievers(config))
     _check_places(config, *ours)
-    print(summary(job.run(None, config), job.with_results(config)))
+    _say(summary(job.run(None, config), job.with_results(config)))
     job.announce(config, job.REPORT)
     report(job.reported(config))
 
@@ -146,10 +151,10 @@ def report(config: Config) -> None:
         from jobs.reporting.compare_words import terminal
 
         page, compared = job.compare(config)
-        print(f"{terminal(compared)}\n")
+        _say(f"{terminal(compared)}\n")
     else:
         page = job.run(config)
-    print(f"The report's page is {page}")
+    _say(f"The report's page is {page}")
 
 
 def nightly(config: Config) -> None:
@@ -162,7 +167,7 @@ def _told(night: Night) -> None:
     """Print how a night went; an alarm is an error."""
     if night.exit_code:
         raise AlarmError(str(night), night.exit_code)
-    print(night)
+    _say(str(night))
 
 
 def nightly_action(config: Config, words: Sequence[str], dataset: str | None, because: str) -> None:
@@ -173,17 +178,17 @@ def nightly_action(config: Config, words: Sequence[str], dataset: str | None, be
     action, *nights = words
     history = job.history_of(None, config)
     if action == "status" and not nights:
-        print(commands.status(history))
+        _say(commands.status(history))
     elif action == "show" and len(nights) == 1:
-        print(commands.show(history, nights[0]))
+        _say(commands.show(history, nights[0]))
     elif action == "compare" and len(nights) == 2:
-        print(commands.compare(history, *nights))
+        _say(commands.compare(history, *nights))
     elif action == "rerun" and len(nights) == 1:
         _told(job.rerun(None, config, nights[0], dataset))
     elif action == "accept" and len(nights) == 1:
-        print(commands.accept(history, nights[0], dataset, because))
+        _say(commands.accept(history, nights[0], dataset, because))
     elif action == "pin" and len(nights) <= 1:
-        print(commands.pin(history, nights[0] if nights else None, because))
+        _say(commands.pin(history, nights[0] if nights else None, because))
     else:
         raise ConfigError(f"nightly {' '.join(words)}: expected one of {', '.join(HELP['nightly'].actions)}")
 
@@ -197,7 +202,7 @@ def init(config: Config, file: str, given: Mapping[str, Any]) -> None:
     print("\n".join(lines), end="\n\n", file=sys.stderr if config.output.path is None else sys.stdout)
     print(content, end="")
     if config.output.path is not None:
-        print(f"\nWritten to {config.output.path}. Next: xmtc-fusion run --config {config.output.path}")
+        _say(f"\nWritten to {config.output.path}. Next: xmtc-fusion run --config {config.output.path}")
 
 
 def doctor(config: Config) -> None:
