@@ -99,8 +99,9 @@ def files_of(paths: Sequence[str], remedy: str = "") -> list[File]:
 
 
 def _without_braces(pattern: str) -> list[str]:
-    choice = re.search(r"\{([^{}]*)\}", pattern)
-    if choice is None:
+    choice, local = re.search(r"\{([^{}]*)\}", pattern), local_folder(pattern)
+    # A file may have a name that looks like a pattern.
+    if choice is None or (local is not None and local.exists()):
         return [pattern]
     before, after = pattern[: choice.start()], pattern[choice.end() :]
     return [path for word in choice[1].split(",") for path in _without_braces(before + word + after)]
@@ -109,7 +110,6 @@ def _without_braces(pattern: str) -> list[str]:
 def _matching(pattern: str) -> Iterator[File]:
     local = local_folder(pattern)
     if local is not None:
-        # A file may have a name that looks like a pattern.
         for path in [local] if local.exists() else Path(local.anchor).glob(str(local.relative_to(local.anchor))):
             yield from _visible_files(str(path))
         return
