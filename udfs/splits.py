@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,6 +31,8 @@ from udfs.text_files import BLOCK, GZIP, LOOKED_AT, MARK, check_head, encoding_e
 
 SMALLEST, LARGEST = 1 << 20, 64 << 20
 """Bytes of a split: enough to be worth a task, few enough to fit into memory several times."""
+MOST_LINES = 1 << 17
+"""Lines that are read at a time: 32 bytes each make a block."""
 PER_WORKER = 4
 """Splits per worker, so that none waits long for the last one."""
 CHANGED = "changed while it was read; run the job once more"
@@ -219,15 +223,23 @@ class Lines:
 
 
 def read_lines(split: Split, blank: bool = True) -> Iterator[Lines]:
-    """The lines of a split, in blocks of bounded size unless a line is longer. `blank` is as it was when the split was
-    counted."""
+    """The lines of a split, in blocks of bounded size unless a line is longer, and of few lines each. `blank` is as it
+    was when the split was counted."""
     before = rows = 0
-    for content in _blocks(split):
+    for content in (piece for block in _blocks(split) for piece in _of_few_lines(block)):
         yield Lines(split, content, before, rows, blank)
         before += _rows(content, blank=True)
         rows += _rows(content, blank)
     if split.rows is not None and rows != split.rows:
         raise InputError(f"{split.file} {CHANGED}")
+
+
+def _of_few_lines(block: bytes) -> Iterator[bytes]:
+    """A block in pieces of at most so many lines: a line takes more memory than its bytes, if it is short."""
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))[MOST_LINES - 1 :: MOST_LINES] + 1
+    for begin, end in pairwise([0, *ends.tolist(), len(block)]):
+        if begin < end:
+            yield block[begin:end]
 
 
 def check_utf8(lines: Lines, source: str) -> None:

@@ -54,6 +54,7 @@ def test_lines_are_numbered_as_python_numbers_them(
     monkeypatch.setattr(splits, "LARGEST", size)
     monkeypatch.setattr(splits, "BLOCK", block)
     rng = random.Random(f"{size} {block}")
+    monkeypatch.setattr(splits, "MOST_LINES", rng.choice([1, 3, 1000]))
     words = ["", "a", "ü€", "a longer line of words", "stray \r inside", "tab\t", "x" * 90]
     expected = []
     for n in range(8):
@@ -72,6 +73,14 @@ def test_lines_are_numbered_as_python_numbers_them(
     assert list(zip(table["value"].to_pylist(), table["place"].to_pylist(), strict=True)) == expected
     # Without a first pass the places are right as well.
     assert all_lines([str(tmp_path)], counted=False)["place"].equals(table["place"])
+
+
+def test_short_lines_come_in_pieces(tmp_path: Path) -> None:
+    """A packed file of a few bytes may hold millions of blank lines, and each takes some hundred bytes of memory."""
+    path = tmp_path / "blank"
+    path.write_bytes(b"one\n" + b"\n" * (2 * splits.MOST_LINES))
+    found = [len(lines.values()) for lines in read_lines(Split(str(path), 0, None))]
+    assert found == [splits.MOST_LINES, splits.MOST_LINES, 1]
 
 
 def test_files_by_patterns_and_folders(tmp_path: Path) -> None:
