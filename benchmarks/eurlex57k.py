@@ -90,14 +90,14 @@ def told(dataset: DatasetReport, paper: PaperFigures, weights: list[str]) -> lis
     told = (f"{group}: " + ", ".join(f"{name} {n:.1f}" for name, n in of.items()) for group, of in lengths.items())
     lines += [f"Mean length of the lists. {'; '.join(told)}.", ""]
     lines += ["Mean normalised score of a list's best label, that is, the weight of a retriever:", "", *weights, ""]
-    lines += ["## Beside the paper's Eurlex-4K table", ""]
+    lines += ["## Next to the paper's Eurlex-4K table", ""]
     lines += [f"Rank correlation over {paper.compared} cells. Left out: {paper.left_out}.", ""]
     lines += [
         "| labels | measure | Spearman with the paper | best cell | tied by folds | by texts | zmuv+combmnz is tied |"
     ]
     lines += ["|---|---|---:|---|---:|---:|---|"]
     lines += [_line(dataset, paper, aspect) for aspect in paper.rank_correlation]
-    lines += ["", "## The best cell and the single retrievers", "", table_markdown(gain_table(report, dataset))]
+    lines += ["", "## The best cell and the single retrievers", "", table_markdown(gain_table(dataset))]
     lines += ["", "## All cells", "", *map(table_markdown, grid_tables(report, dataset))]
     return lines
 

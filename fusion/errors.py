@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
 JOINERS = "\u200c\u200d"
@@ -27,6 +27,8 @@ class XmtcError(Exception):
     """Base of every error this project raises on purpose; the command line prints it without a stack trace."""
 
     exit_code = 2
+    reasons: tuple[XmtcError, ...] = ()
+    """The errors that this one puts together, if it does."""
 
     def __str__(self) -> str:
         # Messages quote names and ids of the input.
@@ -63,6 +65,24 @@ class AlarmError(XmtcError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def check_all(*checks: Callable[[], object]) -> None:
+    """Make every check, and report all problems, each once, in one error of the kind of the first."""
+    found: dict[str, XmtcError] = {}
+    for check in checks:
+        try:
+            check()
+        except XmtcError as error:
+            found |= {str(reason): reason for reason in error.reasons or [error]}
+    errors = list(found.values())
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        lines = "".join(f"\n  {line}" for reason in found for line in reason.split("\n"))
+        several = type(errors[0])(f"nothing was begun, for {len(errors)} reasons:{lines}")
+        several.reasons = tuple(errors)
+        raise several
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:

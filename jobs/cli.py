@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError, visible
+from fusion.errors import AlarmError, ConfigError, InputError, SetupError, XmtcError, check_all, visible
 from jobs.help import HELP, given_settings, parsed
 from jobs.runtime import signals
 
@@ -21,27 +21,12 @@ if TYPE_CHECKING:
     from jobs.settings.config import Config
 
 
-def _check_all(*checks: Callable[[], object]) -> None:
-    """Make every check, and report all problems in one error."""
-    errors = []
-    for check in checks:
-        try:
-            check()
-        except XmtcError as error:
-            errors.append(error)
-    if len(errors) > 1:
-        lines = "".join(f"\n  {line}" for error in errors for line in str(error).split("\n"))
-        raise type(errors[0])(f"nothing was begun, for {len(errors)} reasons:{lines}")
-    if errors:
-        raise errors[0]
-
-
 def _check_places(config: Config, *checks: Callable[[], object]) -> None:
     """Make these checks, and see that stages and results may be written: a refusal should not cost hours of work."""
     from jobs.storage.folders import check_output
     from jobs.storage.workspace import check_work
 
-    _check_all(*checks, lambda: check_output(config.output), lambda: check_work(config))
+    check_all(*checks, lambda: check_output(config.output), lambda: check_work(config))
 
 
 def _check_dataset(config: Config) -> None:
@@ -49,8 +34,7 @@ def _check_dataset(config: Config) -> None:
     from jobs.datasets.formats import check_settings
     from jobs.inputs.local_files import check_files, dataset_files
 
-    check_settings(config.prepare)
-    check_files(config.spark, dataset_files(config.prepare))
+    check_all(lambda: check_settings(config.prepare), lambda: check_files(config.spark, dataset_files(config.prepare)))
 
 
 def _check_retrievers(config: Config) -> None:
@@ -67,7 +51,12 @@ def _check_results(config: Config) -> None:
     from jobs.inputs.local_files import check_files, input_files
     from jobs.storage.folders import check_output
 
-    _check_all(lambda: check_files(config.spark, input_files(config.inputs)), lambda: check_output(config.output))
+    check_all(lambda: check_files(config.spark, input_files(config.inputs)), lambda: check_output(config.output))
+
+
+def _say(text: str) -> None:
+    """Print what may hold names and paths of others."""
+    print(visible(text, lines=True))
 
 
 def evaluate(config: Config) -> None:
@@ -78,7 +67,7 @@ def evaluate(config: Config) -> None:
 
     _check_results(config)
     config = with_inputs(config, Workspace.of(config).results)
-    print(summary(job.run(None, config), config))
+    _say(summary(job.run(None, config), config))
 
 
 def tune(config: Config) -> None:
@@ -89,7 +78,7 @@ def tune(config: Config) -> None:
 
     _check_results(config)
     config = with_inputs(config, Workspace.of(config).tuned)
-    print(summary(job.run(None, config), config))
+    _say(summary(job.run(None, config), config))
 
 
 def fit(config: Config) -> None:
@@ -97,15 +86,15 @@ def fit(config: Config) -> None:
     from jobs.storage.workspace import check_work
 
     from_files = [lambda: _check_dataset(config)] if config.prepare.format is not None else []
-    _check_all(lambda: job.check(config), *from_files, lambda: _check_retrievers(config), lambda: check_work(config))
+    check_all(lambda: job.check(config), *from_files, lambda: _check_retrievers(config), lambda: check_work(config))
     job.run_stages(config)
-    print(f"The model is in {config.output.path}")
+    _say(f"The model is in {config.output.path}")
 
 
 def predict(config: Config) -> None:
     from jobs.prediction import predict as job
 
-    print(f"{job.run(config):,} labels written to {config.output.path}")
+    _say(f"{job.run(config):,} labels written to {config.output.path}")
 
 
 def fuse(config: Config) -> None:
@@ -114,7 +103,7 @@ def fuse(config: Config) -> None:
 
     _check_results(config)
     lists = job.run(None, with_inputs(config))
-    print(f"{lists:,} fused lists written to {config.output.path}")
+    _say(f"{lists:,} fused lists written to {config.output.path}")
 
 
 def explain(config: Config) -> None:
@@ -122,7 +111,7 @@ def explain(config: Config) -> None:
     from jobs.reporting.terminal import terminal
 
     _check_results(config)
-    print(terminal(job.run(None, config), config.explain.rows))
+    _say(terminal(job.run(None, config), config.explain.rows))
 
 
 def prepare(config: Config) -> None:
@@ -130,7 +119,7 @@ def prepare(config: Config) -> None:
     from jobs.datasets.prepared import dataset_engine
 
     _check_places(config, lambda: _check_dataset(config))
-    print(job.summary(job.run(dataset_engine(config), config), config.prepare.paper))
+    _say(job.summary(job.run(dataset_engine(config), config), config.prepare.paper))
 
 
 def retrieve(config: Config) -> None:
@@ -141,7 +130,7 @@ def retrieve(config: Config) -> None:
     prepared = Workspace.of(config).prepared
     _check_places(config, lambda: check_prepared(prepared), lambda: _check_retrievers(config))
     for name, lists in job.run(prepared_engine(config), config).items():
-        print(f"{name} candidates are in {lists}")
+        _say(f"{name} candidates are in {lists}")
 
 
 def run(config: Config) -> None:
@@ -149,9 +138,9 @@ def run(config: Config) -> None:
     from jobs.reporting.report import check_charts
     from jobs.reporting.terminal import summary
 
-    check_charts(config.report)
-    _check_places(config, lambda: _check_dataset(config), lambda: _check_retrievers(config))
-    print(summary(job.run(None, config), job.with_results(config)))
+    ours = (lambda: check_charts(config.report), lambda: _check_dataset(config), lambda: _check_retrievers(config))
+    _check_places(config, *ours)
+    _say(summary(job.run(None, config), job.with_results(config)))
     job.announce(config, job.REPORT)
     report(job.reported(config))
 
@@ -165,10 +154,10 @@ def report(config: Config) -> None:
         from jobs.reporting.compare_words import terminal
 
         page, compared = job.compare(config)
-        print(f"{terminal(compared)}\n")
+        _say(f"{terminal(compared)}\n")
     else:
         page = job.run(config)
-    print(f"The report's page is {page}")
+    _say(f"The report's page is {page}")
 
 
 def nightly(config: Config) -> None:
@@ -181,7 +170,7 @@ def _told(night: Night) -> None:
     """Print how a night went; an alarm is an error."""
     if night.exit_code:
         raise AlarmError(str(night), night.exit_code)
-    print(night)
+    _say(str(night))
 
 
 def nightly_action(config: Config, words: Sequence[str], dataset: str | None, because: str) -> None:
@@ -192,17 +181,17 @@ def nightly_action(config: Config, words: Sequence[str], dataset: str | None, be
     action, *nights = words
     history = job.history_of(None, config)
     if action == "status" and not nights:
-        print(commands.status(history))
+        _say(commands.status(history))
     elif action == "show" and len(nights) == 1:
-        print(commands.show(history, nights[0]))
+        _say(commands.show(history, nights[0]))
     elif action == "compare" and len(nights) == 2:
-        print(commands.compare(history, *nights))
+        _say(commands.compare(history, *nights))
     elif action == "rerun" and len(nights) == 1:
         _told(job.rerun(None, config, nights[0], dataset))
     elif action == "accept" and len(nights) == 1:
-        print(commands.accept(history, nights[0], dataset, because))
+        _say(commands.accept(history, nights[0], dataset, because))
     elif action == "pin" and len(nights) <= 1:
-        print(commands.pin(history, nights[0] if nights else None, because))
+        _say(commands.pin(history, nights[0] if nights else None, because))
     else:
         raise ConfigError(f"nightly {' '.join(words)}: expected one of {', '.join(HELP['nightly'].actions)}")
 
@@ -216,7 +205,7 @@ def init(config: Config, file: str, given: Mapping[str, Any]) -> None:
     print("\n".join(lines), end="\n\n", file=sys.stderr if config.output.path is None else sys.stdout)
     print(content, end="")
     if config.output.path is not None:
-        print(f"\nWritten to {config.output.path}. Next: xmtc-fusion run --config {config.output.path}")
+        _say(f"\nWritten to {config.output.path}. Next: xmtc-fusion run --config {config.output.path}")
 
 
 def doctor(config: Config) -> None:
@@ -289,9 +278,9 @@ def _finished(arguments: argparse.Namespace) -> int:
     except XmtcError as error:
         return _failed(str(error), error.exit_code, arguments.debug)
     except Exception as error:
-        from jobs.engines.session import SPARK_ERRORS, spark_reason, unreadable
+        from jobs.engines.errors import spark_errors, spark_reason, unreadable
 
-        if not isinstance(error, SPARK_ERRORS):
+        if not isinstance(error, spark_errors()):
             return _failed(f"unexpected: {error!r} (--debug shows where)", 1, arguments.debug)
         reason = spark_reason(error)
         if unreadable(reason):

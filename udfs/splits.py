@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,6 +31,8 @@ from udfs.text_files import BLOCK, GZIP, LOOKED_AT, MARK, check_head, encoding_e
 
 SMALLEST, LARGEST = 1 << 20, 64 << 20
 """Bytes of a split: enough to be worth a task, few enough to fit into memory several times."""
+MOST_LINES = 1 << 17
+"""Lines that are read at a time: 32 bytes each make a block."""
 PER_WORKER = 4
 """Splits per worker, so that none waits long for the last one."""
 CHANGED = "changed while it was read; run the job once more"
@@ -99,8 +103,9 @@ def files_of(paths: Sequence[str], remedy: str = "") -> list[File]:
 
 
 def _without_braces(pattern: str) -> list[str]:
-    choice = re.search(r"\{([^{}]*)\}", pattern)
-    if choice is None:
+    choice, local = re.search(r"\{([^{}]*)\}", pattern), local_folder(pattern)
+    # A file may have a name that looks like a pattern.
+    if choice is None or (local is not None and local.exists()):
         return [pattern]
     before, after = pattern[: choice.start()], pattern[choice.end() :]
     return [path for word in choice[1].split(",") for path in _without_braces(before + word + after)]
@@ -109,7 +114,6 @@ def _without_braces(pattern: str) -> list[str]:
 def _matching(pattern: str) -> Iterator[File]:
     local = local_folder(pattern)
     if local is not None:
-        # A file may have a name that looks like a pattern.
         for path in [local] if local.exists() else Path(local.anchor).glob(str(local.relative_to(local.anchor))):
             yield from _visible_files(str(path))
         return
@@ -219,15 +223,23 @@ class Lines:
 
 
 def read_lines(split: Split, blank: bool = True) -> Iterator[Lines]:
-    """The lines of a split, in blocks of bounded size unless a line is longer. `blank` is as it was when the split was
-    counted."""
+    """The lines of a split, in blocks of bounded size unless a line is longer, and of few lines each. `blank` is as it
+    was when the split was counted."""
     before = rows = 0
-    for content in _blocks(split):
+    for content in (piece for block in _blocks(split) for piece in _of_few_lines(block)):
         yield Lines(split, content, before, rows, blank)
         before += _rows(content, blank=True)
         rows += _rows(content, blank)
     if split.rows is not None and rows != split.rows:
         raise InputError(f"{split.file} {CHANGED}")
+
+
+def _of_few_lines(block: bytes) -> Iterator[bytes]:
+    """A block in pieces of at most so many lines: a line takes more memory than its bytes, if it is short."""
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))[MOST_LINES - 1 :: MOST_LINES] + 1
+    for begin, end in pairwise([0, *ends.tolist(), len(block)]):
+        if begin < end:
+            yield block[begin:end]
 
 
 def check_utf8(lines: Lines, source: str) -> None:
@@ -290,25 +302,28 @@ def _reading(file: str) -> Iterator[None]:
         raise InputError(f"cannot read {file}: {error}") from None
 
 
-def parquet_splits(files: Sequence[File], workers: int = 1) -> tuple[list[Split], pa.Schema]:
-    """The splits of Parquet files, numbered, and the columns of the first file."""
+def parquet_splits(files: Sequence[File], workers: int = 1) -> tuple[list[Split], list[pa.Schema]]:
+    """The splits of Parquet files, numbered, and the columns of each file."""
     total = sum(file.size for file in files)
     size = min(max(total // (PER_WORKER * workers), SMALLEST), LARGEST)
     with ThreadPoolExecutor(16) as threads:
         footers = list(threads.map(_footer, files))
     splits = [split for file, footer in zip(files, footers, strict=True) for split in _row_groups(file, footer, size)]
-    return numbered(splits), footers[0].schema.to_arrow_schema()
+    return numbered(splits), [footer.schema.to_arrow_schema() for footer in footers]
 
 
 def _footer(file: File) -> pq.FileMetaData:
-    with _reading(file.name), parquet_file(file.name) as parquet:
+    with parquet_file(file.name) as parquet:
         return parquet.metadata
 
 
-def parquet_file(file: str) -> pq.ParquetFile:
+@contextmanager
+def parquet_file(file: str) -> Iterator[pq.ParquetFile]:
     """An open Parquet file, whose checksums are verified where it has some."""
-    client, path = client_of(file)
-    return pq.ParquetFile(client.open_input_file(path), page_checksum_verification=True)
+    with _reading(file):
+        client, path = client_of(file)
+        with pq.ParquetFile(client.open_input_file(path), page_checksum_verification=True) as parquet:
+            yield parquet
 
 
 def _row_groups(file: File, footer: pq.FileMetaData, size: int) -> Iterator[Split]:
@@ -323,6 +338,6 @@ def _row_groups(file: File, footer: pq.FileMetaData, size: int) -> Iterator[Spli
 
 def read_row_groups(split: Split, columns: Sequence[str], rows: int = 4096) -> Iterator[pa.RecordBatch]:
     """The rows of a split of a Parquet file, with those of the columns that it has."""
-    with _reading(split.file), parquet_file(split.file) as parquet:
+    with parquet_file(split.file) as parquet:
         groups, names = list(range(split.begin, split.end or 0)), parquet.schema_arrow.names
         yield from parquet.iter_batches(rows, groups, [name for name in columns if name in names], use_threads=False)

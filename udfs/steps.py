@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +41,61 @@ class Step:
 
     def __call__(self, batches: Batches) -> Batches:
         return self.run(batches)
+
+
+class AbandonedError(Exception):
+    """Raised within a step whose rows nobody waits for any more."""
+
+
+class _Here(threading.local):
+    """What a thread knows of the step that it runs."""
+
+    abandoned: threading.Event | None = None
+    share = 0.0
+    """How much of the current part is said to be done."""
+
+
+_here = _Here()
+_listeners: list[Callable[[float], object]] = []
+
+
+@contextmanager
+def while_wanted(abandoned: threading.Event) -> Iterator[None]:
+    """Within the block, `advanced` ends the work of this thread as soon as the event is set."""
+    _here.abandoned = abandoned
+    try:
+        yield
+    finally:
+        _here.abandoned = None
+
+
+@contextmanager
+def listening(listener: Callable[[float], object]) -> Iterator[None]:
+    """Within the block, a function hears what the threads of this process say by `advanced`."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+@contextmanager
+def one_part() -> Iterator[None]:
+    """Within the block, `advanced` is about one part of the work. What it has left out is added at the end."""
+    _here.share = 0.0
+    yield
+    advanced(1 - _here.share)
+
+
+def advanced(share: float = 0.0) -> None:
+    """Say that a further share of a part is done. Long work calls it now and then; if nobody waits for the rows any
+    more, it ends there."""
+    if _here.abandoned is not None and _here.abandoned.is_set():
+        raise AbandonedError
+    _here.share += share
+    # Nobody listens on Spark, or in another process.
+    for listener in _listeners[-1:]:
+        listener(share)
 
 
 _modules = 0

@@ -172,8 +172,7 @@ def unpacked(stream: IO[bytes], source: str) -> Iterator[bytes]:
                 if packed and total > most:
                     raise InputError(f"{source} has {size:,} bytes and unpacks to more than {most:,}: unpack it first")
                 if total == len(block):
-                    if (encoding := other_encoding(block)) is not None:
-                        raise wide_text(source, encoding)
+                    check_head(block, source)
                     block = block.removeprefix(MARK)
                 yield block
     except (OSError, EOFError, zlib.error) as error:

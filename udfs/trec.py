@@ -61,8 +61,7 @@ def read_trec(split: Split, source: str, fields: Sequence[str], number: str) -> 
     column = fields.index(number)
     for block in read_lines(split):
         check_utf8(block, source)
-        words = [(place, line.split()) for place, line in enumerate(block.values())]
-        words = [row for row in words if row[1]]
+        words = [(place, values) for place, line in enumerate(block.values()) if (values := line.split())]
         bad = [place for place, values in words if len(values) != len(fields) or not _is_number(values[column])]
         if bad:
             lines = block.values()

@@ -15,7 +15,7 @@ from fusion.errors import ConfigError
 from fusion.grid.grid import parse_cells
 from fusion.labels import ALL
 from fusion.models.strategies import DEPLOYED
-from jobs.engines.choose import LOCAL, choose_engine
+from jobs.engines.choose import choose_engine
 from jobs.evaluation import evaluate as evaluate_job
 from jobs.inputs.sources import Kind, Sources, folds_source, groups_source, judgements_source, kind_of, runs_source
 from jobs.inputs.tables import InputTables
@@ -93,7 +93,7 @@ def evaluate(
 def _evaluated(spark: SparkSession | None, config: Config, sources: Sources) -> Evaluation:
     tables = InputTables(choose_engine(config, sources.addresses(), spark), sources)
     detailed = partial(evaluate_job.evaluated, tables, config)
-    if not (config.evaluate.details and tables.engine.name == LOCAL and sources.in_memory):
+    if not (config.evaluate.details and sources.in_memory):
         return Evaluation(detailed(), config)
     # The figures alone take a fraction of the time; what the tables need is counted when somebody asks for them.
     figures = config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"details": False})})

@@ -179,12 +179,31 @@ def model_from_json(described: Mapping[str, Any], cell: Cell | None, source: str
             return band_model(described)
         if "coefficients" in described:
             coefficients = {str(name): float(value) for name, value in described["coefficients"].items()}
-            values = tuple(coefficients.values())
-            return LinearModel(tuple(coefficients), values, float(described["intercept"]), float(described["l2"]))
+            values, intercept = tuple(coefficients.values()), float(described["intercept"])
+            _check_finite([*values, intercept])
+            return LinearModel(tuple(coefficients), values, intercept, float(described["l2"]))
         leaves, trees = map(int, described["size"])
+        for tree in described["trees"]:
+            _check_tree(tree)
         return tree_model(described["features"], described["trees"], (leaves, trees))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{source}: not a model that can be read: {error!r}") from None
+
+
+def _check_tree(tree: Mapping[str, Any]) -> None:
+    """Refuse what is no tree: else a walk from its root might not end, or leave it."""
+    nodes, leaves = len(tree["threshold"]), len(tree["value"])
+    children = [*range(-leaves, 0), *range(1, nodes)] if nodes else []
+    if not len(tree["feature"]) == len(tree["left"]) == len(tree["right"]) == nodes:
+        raise ValueError("the nodes of a tree lack something")
+    if sorted([*tree["left"], *tree["right"]]) != children or not leaves:
+        raise ValueError("each node of a tree but the first, and each leaf, must be a child once")
+    _check_finite([*tree["threshold"], *tree["value"]])
+
+
+def _check_finite(numbers: Sequence[float]) -> None:
+    if not np.isfinite(numbers).all():
+        raise ValueError("NaN or an infinite number")
 
 
 @compiled

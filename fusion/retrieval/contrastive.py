@@ -45,11 +45,11 @@ class CollapseError(ConfigError):
 
 
 def dense_package(name: str) -> Any:
-    """An optional package of the dense retriever, imported now."""
+    """An optional package that pretrained models need, imported now."""
     try:
         return import_module(name)
     except ImportError as error:
-        raise SetupError(f"the dense retriever needs the package {name!r} ({error}): {REMEDY}") from None
+        raise SetupError(f"a pretrained model needs the package {name!r} ({error}): {REMEDY}") from None
 
 
 @dataclass(frozen=True)

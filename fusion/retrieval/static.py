@@ -7,6 +7,7 @@ that a label without training texts is found by its words alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import cos, pi
 from typing import NamedTuple
@@ -260,13 +261,19 @@ class _Trainer:
 
 
 def train_static(
-    start: Singles, train: Labelled, validation: Labelled, names: Bags, settings: StaticTraining, where: str
+    start: Singles,
+    train: Labelled,
+    validation: Labelled,
+    names: Bags,
+    settings: StaticTraining,
+    where: str,
+    advanced: Callable[[float], object] = lambda share: None,
 ) -> TrainedStatic:
     """Train on the pairs of `train` and stop early by the MRR on `validation`; `start` holds the first token vectors.
 
     The best epoch is kept, that before training included; without validation texts, the last one. Labels without a
     training text are never drawn as negatives: they would only be driven away from all texts. The same seed gives the
-    same bytes on one machine.
+    same bytes on one machine. `advanced` is called after each step with its share of all epochs.
     """
     texts, labels = train.known.pairs()
     if not len(texts):
@@ -291,6 +298,7 @@ def train_static(
                 extra = rng.choice(carried, drawn, replace=False)
                 loss = trainer.step(texts[batch], labels[batch], extra, settings.learning_rate * share)
                 total += len(batch) * loss
+                advanced(1 / (steps * settings.epochs))
             losses.append(total / len(texts))
             now = trainer.model()
             check_collapse(now.texts(sample), now.labels(names), dispersed, f"{where}, epoch {epoch}")

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fusion.errors import ConfigError, InputError, OutputError, visible
 from jobs.datasets.look import Head, look
+from jobs.settings.reference import yaml_value
 from udfs.datasets.records import SEPARATORS, elements
 from udfs.stores.addresses import has_scheme
 
@@ -329,14 +328,8 @@ def settings_of(guessed: Guess, path: str, output: str | None) -> dict[str, Any]
 
 def _written(settings: Mapping[str, Any]) -> str:
     """The configuration as YAML."""
-    lines = [f"  {key}: {_flow(value)}" for key, value in settings["prepare"].items()]
-    return "\n".join([f"dataset: {_flow(settings['dataset'])}", "prepare:", *lines]) + "\n"
-
-
-def _flow(value: Any) -> str:
-    """A value of YAML on one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1 << 20)
-    return text.removesuffix("\n...\n").rstrip("\n")
+    lines = [f"  {key}: {yaml_value(value)}" for key, value in settings["prepare"].items()]
+    return "\n".join([f"dataset: {yaml_value(settings['dataset'])}", "prepare:", *lines]) + "\n"
 
 
 def _dataset(name: str) -> str:
@@ -351,6 +344,9 @@ def run(path: str, output: str | None, given: Mapping[str, Any]) -> tuple[str, l
     guessed = guess(path, given)
     content = _written(settings_of(guessed, path, output))
     if output is not None:
-        Path(output).parent.mkdir(parents=True, exist_ok=True)
-        Path(output).write_text(content, encoding="utf-8")
+        try:
+            Path(output).parent.mkdir(parents=True, exist_ok=True)
+            Path(output).write_text(content, encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot write {output}: {error}") from None
     return content, guessed.lines()

@@ -48,6 +48,8 @@ def look(path: str) -> Head:
     check_head(first, files[0].name)
     text, whole = _text(files[0].name)
     start = text.lstrip()[:1]
+    if not start:
+        raise InputError(f"{files[0].name} is empty")
     whole = whole and len(files) == 1
     if start == "{":
         return _json_lines(files[0].name, text, whole)
@@ -63,7 +65,10 @@ def _parquet(files: Sequence[File]) -> Head:
         if not total:
             raise InputError(f"{files[0].name} is empty")
         batch = next(parquet.iter_batches(ROWS))
-    columns = {name: batch[name].to_pylist() for name in batch.schema.names}
+    names = batch.schema.names
+    if len(set(names)) < len(names):
+        raise InputError(f"{files[0].name} must name the columns, each once; they are: {', '.join(names)}")
+    columns = {name: batch[name].to_pylist() for name in names}
     return Head(files[0].name, "parquet", columns, batch.num_rows, len(files) == 1 and total <= ROWS)
 
 

@@ -255,10 +255,11 @@ def parquet_records(engine: Engine[Any], asked: Asked) -> Records:
         read = engine.read(asked.paths[0], [name for name in fields.names if name in schema.names])
         return Records(engine.map(read, table_step(fields, asked.columns, asked.form, source)), 0, source)
     files = files_of(asked.paths, REMEDY)
-    splits, schema = parquet_splits(files, engine.workers)
-    columns = [(field.name, field.type) for field in schema]
-    folders = [(name, pa.string()) for name in partition_values(files[0].name) if name not in schema.names]
-    _check_columns([*folders, *columns], source, fields)
+    splits, schemas = parquet_splits(files, engine.workers)
+    for file, schema in zip(files, schemas, strict=True):
+        columns = [(field.name, field.type) for field in schema]
+        folders = [(name, pa.string()) for name in partition_values(file.name) if name not in schema.names]
+        _check_columns([*folders, *columns], file.name, fields)
     total = sum(split.rows or 0 for split in splits)
     if not total:
         raise InputError(f"{source} is empty")

@@ -37,7 +37,9 @@ def choose_engine(config: Config, sources: Sequence[Any], spark: SparkSession | 
     if name == LOCAL and (unreadable := next(filter(None, map(_not_local, sources)), None)):
         raise ConfigError(f"grid.engine is local, but {unreadable}: use arrays, windows or auto")
     if name == LOCAL or (name == "auto" and reason is None):
-        log("engine: local, in this process" if name == "auto" else "engine: local")
+        log(
+            f"engine: local, in this process, since {_why_here(config, sources)}" if name == "auto" else "engine: local"
+        )
         return LocalEngine()
     from jobs.engines.session import get_session
     from jobs.engines.spark import SparkEngine
@@ -48,6 +50,12 @@ def choose_engine(config: Config, sources: Sequence[Any], spark: SparkSession | 
     return SparkEngine(on_spark, config.spark.partitions, "windows" if name == "windows" else "arrays")
 
 
+def _why_here(config: Config, sources: Sequence[Any]) -> str:
+    if not _places(sources):
+        return "the inputs are in memory"
+    return f"the inputs have {_megabytes(sources):,.1f} MB, at most {config.grid.local_limit:,} (grid.local_limit)"
+
+
 def why_spark(config: Config, sources: Sequence[Any], spark: SparkSession | None) -> str | None:
     """Why Spark does the work if nobody says what should; None if this process can do it."""
     if spark is not None:
@@ -55,17 +63,26 @@ def why_spark(config: Config, sources: Sequence[Any], spark: SparkSession | None
     for setting in ("master", "remote"):
         if getattr(config.spark, setting) is not None:
             return f"spark.{setting} is set"
-    places = [source for source in sources if isinstance(source, str)]
+    places = _places(sources)
     for variable, reason in SUBMITTED.items():
         if places and variable in os.environ:
             return reason
     elsewhere = next(filter(None, map(_elsewhere, sources)), None)
     if elsewhere is not None:
         return elsewhere
-    size, limit = sum(map(_size, places)), config.grid.local_limit
-    if size <= limit * 1e6:
+    size, limit = _megabytes(sources), config.grid.local_limit
+    if size <= limit:
         return None
-    return f"the inputs have {size / 1e6:,.0f} MB, more than {limit:,} (grid.local_limit)"
+    return f"the inputs have {size:,.0f} MB, more than {limit:,} (grid.local_limit)"
+
+
+def _places(sources: Sequence[Any]) -> list[str]:
+    """The sources that are not in memory."""
+    return [source for source in sources if isinstance(source, str)]
+
+
+def _megabytes(sources: Sequence[Any]) -> float:
+    return sum(map(_size, _places(sources))) / 1e6
 
 
 def _not_local(source: Any) -> str | None:

@@ -157,7 +157,7 @@ def _reason(error: Exception) -> str:
     """What went wrong, where Spark's own sentence says only that something did."""
     if isinstance(error, XmtcError):
         return str(error)
-    from jobs.engines.session import spark_reason
+    from jobs.engines.errors import spark_reason
 
     sentences = re.findall(
         r"Cannot run program [^\n]+|^\w+Error: [^\n]+|\[PYTHON_VERSION_MISMATCH\][^\n]+", str(error), re.M

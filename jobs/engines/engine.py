@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -17,6 +17,14 @@ computed again each time they are used; what is expensive is written, and read b
 
 Done = Callable[[int], object]
 """Called with a number of input rows that a step has just finished, by an engine that hears of it."""
+
+
+class Written(NamedTuple):
+    """What is known about rows that were written."""
+
+    rows: int
+    aside: list[Any]
+    """The different values of the column that was left out, nulls apart."""
 
 
 class Engine(Protocol[Rows]):
@@ -64,5 +72,12 @@ class Engine(Protocol[Rows]):
     def collect(self, rows: Rows) -> pa.Table:
         """All rows, in this process: of small tables only. The order is not defined on Spark."""
 
-    def write(self, rows: Rows, folder: str) -> None:
-        """Compute the rows, and write them as Parquet files into a folder."""
+    def held(self, rows: Rows) -> Any:
+        """The rows as users get them: a table in this process, a DataFrame on Spark."""
+
+    def write(
+        self, rows: Rows, folder: str, by: Sequence[str] = (), order: Sequence[str] = (), aside: str | None = None
+    ) -> Written:
+        """Compute the rows, and write them as Parquet files into a folder: those with the same values in the columns
+        `by` into a folder of their own (`column=value/...`), in the given order through its files. The column `aside`
+        is left out."""

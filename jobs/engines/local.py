@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +20,13 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from fusion.errors import ConfigError
-from jobs.engines.engine import Done
-from jobs.engines.parquet import ParquetFiles, parquet_files
+from jobs.engines.engine import Done, Written
+from jobs.engines.parquet import ParquetFiles, parquet_files, partition_folder
+from jobs.runtime.log import stage_progress
 from udfs.columns import Among, Columns, columns_schema, selected
-from udfs.steps import Batches, Step, key_starts, plain_types
+from udfs.steps import Batches, Step, advanced, key_starts, plain_types, while_wanted
 from udfs.stores.cache import client_of
-from udfs.stores.clients import PYARROW, configure, current_access
+from udfs.stores.clients import PYARROW, StoreAccess, configure, current_access
 
 BATCH_ROWS = 1_024
 """Rows that a step gets at a time: enough to make a call cheap, few enough to keep all cores busy."""
@@ -96,7 +99,12 @@ class LocalEngine:
 
     def files(self, splits: pa.Table, step: Step, done: Done | None = None, keep: bool = False) -> LocalRows:
         parts = splits.combine_chunks().to_batches()
-        rows = LocalRows(step.schema, lambda: self._run(step, _sliced(parts, 1), done))
+
+        def stream() -> Batches:
+            with stage_progress(len(splits), "parts") if done is None else nullcontext(done) as heard:
+                yield from self._run(step, _sliced(parts, 1), heard)
+
+        rows = LocalRows(step.schema, stream)
         return rows.kept() if keep else rows
 
     def select(self, rows: LocalRows, columns: Columns, where: Sequence[Among] = ()) -> LocalRows:
@@ -115,7 +123,13 @@ class LocalEngine:
 
     def group(self, rows: LocalRows, keys: Sequence[str], step: Step, order: Sequence[str] = ()) -> LocalRows:
         shares = self.workers if step.adds_up else None
-        return LocalRows(step.schema, lambda: self._run(step, _by_key(rows.table(), keys, order, self.workers, shares)))
+
+        def stream() -> Batches:
+            table = rows.table()
+            with stage_progress(len(table), "rows") as heard:
+                yield from self._run(step, _by_key(table, keys, order, self.workers, shares), heard)
+
+        return LocalRows(step.schema, stream)
 
     def union(self, *rows: LocalRows) -> LocalRows:
         schema = rows[0].schema
@@ -135,23 +149,49 @@ class LocalEngine:
     def collect(self, rows: LocalRows) -> pa.Table:
         return rows.table()
 
-    def write(self, rows: LocalRows, folder: str) -> None:
-        client, path = client_of(folder)
-        client.create_dir(path)
-        batches = rows.stream()
-        number, first = 0, next(batches, None)
-        while first is not None or number == 0:
-            with client.open_output_stream(f"{path}/part-{number:05}.parquet") as stream:
-                first = _write_file(stream, rows.schema, first, batches)
-            number += 1
+    def held(self, rows: LocalRows) -> pa.Table:
+        return rows.table()
+
+    def write(
+        self, rows: LocalRows, folder: str, by: Sequence[str] = (), order: Sequence[str] = (), aside: str | None = None
+    ) -> Written:
+        count, values = 0, dict[Any, None]()
+        names = [name for name in rows.schema.names if name != aside]
+        schema = _fields(rows.schema, names)
+
+        def batches() -> Batches:
+            nonlocal count
+            for batch in rows.stream():
+                count += batch.num_rows
+                if aside is not None:
+                    values.update(dict.fromkeys(batch[aside].drop_null().unique().to_pylist()))
+                yield batch.select(names)
+
+        if not by and not order:
+            _write_files(folder, schema, batches())
+            return Written(count, list(values))
+        table = pa.Table.from_batches(batches(), schema)
+        table = table.take(_nulls_first(table, [*by, *order])).combine_chunks()
+        edges = [*(key_starts(table, by).tolist() if by else [0]), len(table)]
+        for first, last in pairwise(edges):
+            folders = [partition_folder(name, str(table[name][first])) for name in by]
+            part = table.slice(first, last - first).drop_columns(list(by))
+            _write_files("/".join([folder, *folders]), part.schema, iter(part.to_batches()))
+        return Written(count, list(values))
 
     def _run(self, step: Step, parts: Batches, done: Done | None = None) -> Batches:
         """The rows that a step makes of each part, in the order of the parts."""
         call = _Call(step)
         if self.workers > 1 and not step.in_python:
+            abandoned = Event()
             # The threads are those of this pool: sums must not depend on how many more a library would start.
             with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
-                yield from _in_order(pool, call, parts, self.workers, done)
+                try:
+                    yield from _in_order(pool, _InThread(call, abandoned, done), parts, self.workers)
+                except BaseException:
+                    # The pool waits for its threads, which nothing can stop but themselves.
+                    abandoned.set()
+                    raise
             return
         begin = time.monotonic()
         for part in parts:
@@ -162,7 +202,12 @@ class LocalEngine:
                 break
         following = next(parts, None)
         if following is not None:
-            yield from _in_order(_processes(self.workers), call, chain([following], parts), self.workers, done)
+            pool = _processes(self.workers)
+            try:
+                yield from _in_order(pool, call, chain([following], parts), self.workers, done)
+            except KeyboardInterrupt:
+                pool.shutdown(kill_workers=True)
+                raise
 
 
 @dataclass(frozen=True)
@@ -171,19 +216,43 @@ class _Call:
 
     step: Step
 
+    def __call__(self, part: pa.RecordBatch, done: Done | None = None) -> list[pa.RecordBatch]:
+        return list(self.step(_sliced([part], ROWS_AT_ONCE, done)))
+
+
+@dataclass(frozen=True)
+class _InThread:
+    """A call that says how far it is, and ends early if it is abandoned."""
+
+    call: _Call
+    abandoned: Event
+    done: Done | None
+
     def __call__(self, part: pa.RecordBatch) -> list[pa.RecordBatch]:
-        return list(self.step(_sliced([part], ROWS_AT_ONCE)))
+        with while_wanted(self.abandoned):
+            return self.call(part, self.done)
 
 
-def _processes(workers: int) -> Executor:
+def _processes(workers: int) -> Any:
     """Processes that stay for the next step. Unlike those of the standard library, they do not run the user's script
     again."""
     from loky import get_reusable_executor
 
-    return get_reusable_executor(workers, timeout=60, initializer=configure, initargs=(current_access(),))
+    return get_reusable_executor(workers, timeout=60, initializer=_begin_process, initargs=(current_access(),))
 
 
-def _in_order(pool: Executor, call: _Call, parts: Iterable[pa.RecordBatch], workers: int, done: Done | None) -> Batches:
+def _begin_process(access: StoreAccess) -> None:
+    # A terminal sends Ctrl-C to every process. This one leaves it to the process that waits for it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    configure(access)
+
+
+Call = Callable[[pa.RecordBatch], list[pa.RecordBatch]]
+
+
+def _in_order(
+    pool: Executor, call: Call, parts: Iterable[pa.RecordBatch], workers: int, done: Done | None = None
+) -> Batches:
     """Results in the order of the parts, with a few parts on the way at any time."""
     waiting: deque[tuple[int, Future[list[pa.RecordBatch]]]] = deque()
 
@@ -205,11 +274,15 @@ def _in_order(pool: Executor, call: _Call, parts: Iterable[pa.RecordBatch], work
             future.cancel()
 
 
-def _sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
-    """Batches of at most so many rows."""
+def _sliced(batches: Iterable[pa.RecordBatch], rows: int, done: Done | None = None) -> Batches:
+    """Batches of at most so many rows. Who asks for the next one is done with the last."""
     for batch in batches:
         for begin in range(0, batch.num_rows, rows):
-            yield batch.slice(begin, rows)
+            advanced()
+            part = batch.slice(begin, rows)
+            yield part
+            if done is not None:
+                done(part.num_rows)
 
 
 def _fields(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
@@ -237,6 +310,17 @@ def _nulls_first(table: pa.Table, names: Sequence[str]) -> pa.Array:
         by = [(name, "ascending") for name in names]
         return pc.sort_indices(table, by, null_placement="at_start")
     return pc.sort_indices(table, [(name, "ascending", "at_start") for name in names])
+
+
+def _write_files(folder: str, schema: pa.Schema, batches: Batches) -> None:
+    """Parquet files of bounded size; one if there are no rows."""
+    client, path = client_of(folder)
+    client.create_dir(path)
+    number, first = 0, next(batches, None)
+    while first is not None or number == 0:
+        with client.open_output_stream(f"{path}/part-{number:05}.parquet") as stream:
+            first = _write_file(stream, schema, first, batches)
+        number += 1
 
 
 def _write_file(

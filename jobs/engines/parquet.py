@@ -18,6 +18,13 @@ from udfs.stores.clients import file_system, retried
 from udfs.stores.objects import files_below
 
 MAGIC = b"PAR1"
+_ESCAPED = "\"#%'*/:=?\\{[]^\x7f" + "".join(map(chr, range(1, 32)))
+"""Characters that Spark escapes in the names of partition folders."""
+
+
+def partition_folder(column: str, value: str) -> str:
+    """The folder of the rows with a value in a column, as Spark names it."""
+    return f"{column}={''.join(f'%{ord(sign):02X}' if sign in _ESCAPED else sign for sign in value)}"
 
 
 class ParquetFiles(NamedTuple):

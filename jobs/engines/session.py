@@ -1,9 +1,8 @@
-"""The Spark session of a job: the one that exists, or a new one; and what Spark's errors say."""
+"""The Spark session of a job: the one that exists, or a new one."""
 
 from __future__ import annotations
 
 import os
-import re
 import socket
 import sys
 import time
@@ -11,8 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException, PySparkImportError
+from pyspark.errors import PySparkImportError
 from pyspark.sql import SparkSession
 
 from fusion.errors import SetupError
@@ -114,22 +112,3 @@ def _configured(builder: SparkSession.Builder, conf: dict[str, str | int | float
     session = builder.getOrCreate()
     share_access(session, conf)
     return session
-
-
-SPARK_ERRORS = (PySparkException, Py4JJavaError)
-"""What Spark raises, directly or out of the JVM."""
-
-
-def spark_reason(error: BaseException) -> str:
-    """The sentence that tells what went wrong: Spark's error with its condition, or the last cause."""
-    text = str(error)
-    known = re.search(r"\[[A-Z_]+(?:\.[A-Z_]+)*\] [^\n]+", text)
-    if known:
-        return known.group(0).split(" SQLSTATE")[0].strip()
-    causes = re.findall(r"Caused by: ([^\n]+)", text)
-    return (causes[-1] if causes else text.split("\n")[0]).strip()
-
-
-def unreadable(reason: str) -> bool:
-    """Whether what went wrong is a file that cannot be read: truncated, corrupt, or changed under its table."""
-    return reason.startswith(("[FAILED_READ_FILE", "[CANNOT_READ_FILE", "[PATH_NOT_FOUND"))

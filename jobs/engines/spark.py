@@ -10,13 +10,13 @@ from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 import fusion.errors
 from fusion.errors import InputError, XmtcError
-from jobs.engines.engine import Done
-from jobs.engines.session import SPARK_ERRORS, spark_reason
+from jobs.engines.engine import Done, Written
+from jobs.engines.errors import spark_errors, spark_reason
 from jobs.storage.versions import resolve
 from udfs.columns import Among, Band, Columns, Constant, Place, Single, Value
 from udfs.steps import (
@@ -30,6 +30,7 @@ from udfs.steps import (
     spark_type,
 )
 from udfs.stores.addresses import for_spark
+from udfs.stores.objects import delete_folder
 
 VERIFIED = {
     "parquet.page.verify-checksum.enabled": "true",
@@ -37,6 +38,8 @@ VERIFIED = {
     "ignoreMissingFiles": "false",
 }
 """Damaged and lost files are errors, whatever the cluster's settings say."""
+UNORDERED = ".unordered"
+"""How the folder ends whose rows are still to be sorted."""
 FAILED, END = "xmtc-error:", ":xmtc-end"
 """What surrounds an error of ours in the message of Spark's error."""
 
@@ -85,7 +88,7 @@ class SparkEngine:
                 else self.spark.read.options(**VERIFIED).parquet(for_spark(resolve(source)))
             )
             _ = table.columns
-        except SPARK_ERRORS as error:
+        except spark_errors() as error:
             raise InputError(f"cannot read {source}: {spark_reason(error)}") from None
         return table
 
@@ -129,9 +132,30 @@ class SparkEngine:
         with step_errors():
             return rows.toArrow()
 
-    def write(self, rows: DataFrame, folder: str) -> None:
+    def held(self, rows: DataFrame) -> DataFrame:
+        return rows
+
+    def write(
+        self, rows: DataFrame, folder: str, by: Sequence[str] = (), order: Sequence[str] = (), aside: str | None = None
+    ) -> Written:
+        # Seen on the way to the files, without a second pass.
+        seen, place = Observation(), for_spark(folder)
+        number = F.count(F.lit(1)).alias("rows")
         with step_errors():
-            rows.write.parquet(for_spark(folder))
+            if aside is None:
+                written = rows.observe(seen, number)
+            else:
+                # As text, since Spark 4.0 hands out arrays as objects of Java.
+                values = F.to_json(F.collect_set(aside)).alias("aside")
+                written = rows.observe(seen, number, values).drop(aside)
+            if order:
+                # Sorting looks at its rows twice, so it must not be what computes them.
+                written.write.parquet(f"{place}{UNORDERED}")
+                written = self.spark.read.options(**VERIFIED).parquet(f"{place}{UNORDERED}").orderBy(*by, *order)
+            written.write.partitionBy(*by).parquet(place)
+        if order:
+            delete_folder(f"{folder}{UNORDERED}")
+        return Written(int(seen.get["rows"]), json.loads(seen.get["aside"]) if aside else [])
 
 
 def _unsigned(table: DataFrame) -> Iterator[tuple[str, str]]:
@@ -186,7 +210,7 @@ def step_errors() -> Iterator[None]:
     """Raise an error of ours that ended a worker as what it was there."""
     try:
         yield
-    except SPARK_ERRORS as error:
+    except spark_errors() as error:
         carried = re.search(f"{FAILED}(.*?){END}", str(error), re.DOTALL)
         if carried is None:
             raise

@@ -20,7 +20,7 @@ from fusion.statistics.coverage import UNSEEN, Coverage
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.tally import Tally
 from fusion.statistics.watchers import LengthSums
-from jobs.engines.choose import LOCAL, choose_engine
+from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.evaluation.comparisons import additions
 from jobs.evaluation.details import detail_tables, label_changes, metric_table
@@ -103,7 +103,7 @@ def counted(tables: InputTables[Any], config: Config, tuning: Tuning = NOTHING_T
     if settings.per_query:
         schema = query_schema(plan, lists.types.text)
         queries = lists.through(plan, on_texts(query_figures(plan)), schema, adds_up=False)
-        result.queries = tables.engine.collect(queries) if tables.engine.name == LOCAL else queries
+        result.queries = tables.engine.held(queries)
     return result
 
 
@@ -150,10 +150,8 @@ def write(result: Result, folder: ResultFolder) -> None:
     folder.write_text(RUN_FILE, json.dumps(about, indent=2) + "\n")
     if result.model is not None:
         folder.write_text(MODEL_FILE, result.model)
-    if isinstance(result.queries, pa.Table):
-        folder.write_parquet(QUERY_METRICS, result.queries)
-    elif result.queries is not None:
-        result.queries.write.parquet(f"{folder.uri}/{QUERY_METRICS}")
+    if result.queries is not None:
+        folder.write_rows(QUERY_METRICS, result.queries)
 
 
 def _warn_of_useless_runs(metrics: pa.Table) -> None:

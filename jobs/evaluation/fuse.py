@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fusion.cells import Cell
 from fusion.errors import ConfigError, OutputError
@@ -17,8 +16,10 @@ from fusion.grid.grid import Grid
 from fusion.kernel.texts import Scope
 from fusion.labels import ALL
 from fusion.models.strategies import DEPLOYED
-from jobs.engines.choose import LOCAL, choose_engine
+from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
+from jobs.engines.engine import Engine
+from jobs.engines.parquet import partition_folder
 from jobs.evaluation.model_file import ModelFile, read_model
 from jobs.evaluation.plan import chosen_views, learned_of
 from jobs.inputs.labels import training_texts
@@ -32,23 +33,17 @@ from udfs.fuse import FusionPlan, fuse_lists
 from udfs.tuning import TrainTexts, prepared
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 Lines = Callable[[Iterator[pa.RecordBatch], Cell], Iterator[str]]
 FUSED = "fused.parquet"
 CELL = ("normalization", "fusion")
-_ESCAPED = "\"#%'*/:=?\\{[]^\x7f" + "".join(map(chr, range(1, 32)))
-"""Characters that Spark escapes in the names of partition folders."""
 
 
 def cell_folder(cell: Cell) -> str:
-    """Where the Parquet files of a cell are, as Spark names partitions."""
-    return "/".join(f"{name}={_escaped(value)}" for name, value in zip(CELL, cell, strict=True))
-
-
-def _escaped(value: str) -> str:
-    return "".join(f"%{ord(sign):02X}" if sign in _ESCAPED else sign for sign in value)
+    """Where the Parquet files of a cell are."""
+    return "/".join(map(partition_folder, CELL, cell))
 
 
 def file_names(cells: list[Cell], suffix: str) -> dict[Cell, str]:
@@ -123,8 +118,10 @@ def trec_word(name: object) -> str:
 
 ORDER = ("text_id", "fold", "label_group")
 """The order of the lists in a file of one cell."""
-UNORDERED, ORDERED = "unordered.parquet", "ordered.parquet"
-"""Tables that files of one cell are made from, and that do not stay."""
+ORDERED = "ordered.parquet"
+"""The table that files of one cell are made from, and that does not stay."""
+PROBLEMS = "problems"
+"""The column of a row that holds no list, but what was wrong with some."""
 
 
 @job
@@ -132,14 +129,23 @@ def run(spark: SparkSession | None, config: Config, sources: Sources | None = No
     """Write the fused lists in the chosen format, by cell; the number of lists."""
     check_output(config.output)
     with stage_line("fuse", config.output.path) as counts, result_folder(config.output, config) as folder:
-        fused = fused_rows(spark, config, sources)
-        write = _write if isinstance(fused, pa.Table) else _write_on_spark
-        counts["lists"] = write(fused, folder, config.fuse.format)
+        engine, fused = fuse_inputs(spark, config, sources)
+        counts["lists"] = _write(engine, fused, folder, config.fuse.format)
     return int(counts["lists"])
 
 
 def fused_rows(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> Any:
-    """The fused lists, as a table of the engine's kind; rows of a DataFrame may hold `problems` instead of a list."""
+    """The fused lists, as users get them; rows of a DataFrame may hold `problems` instead of a list."""
+    engine, rows = fuse_inputs(spark, config, sources)
+    fused = engine.held(rows)
+    if not isinstance(fused, pa.Table):
+        return fused
+    refuse_bad_rows(fused[PROBLEMS].to_pylist())
+    return fused.drop_columns([PROBLEMS])
+
+
+def fuse_inputs(spark: SparkSession | None, config: Config, sources: Sources | None = None) -> tuple[Engine[Any], Any]:
+    """The engine, and its rows of fused lists and of problems."""
     sources = sources or Sources.of(config.inputs)
     sources.require(judged=False)
     model = None if config.fuse.model is None else read_model(config.fuse.model)
@@ -163,12 +169,7 @@ def fused_rows(spark: SparkSession | None, config: Config, sources: Sources | No
         strategies=grid.strategies,
     )
     work = prepared(fuse_lists(plan), None, train_texts)
-    rows = lists.through(plan, work, plan.schema, adds_up=False)
-    if tables.engine.name != LOCAL:
-        return rows
-    fused = tables.engine.collect(rows)
-    refuse_bad_rows(fused["problems"])
-    return fused.drop_columns(["problems"])
+    return tables.engine, lists.through(plan, work, plan.schema, adds_up=False)
 
 
 def _chosen_grid(
@@ -199,43 +200,17 @@ def training_of(model: ModelFile, tables: InputTables[Any], config: Config) -> T
     return train_texts
 
 
-def _write(fused: pa.Table, folder: ResultFolder, format_name: str) -> int:
-    cells = [Cell(*row.values()) for row in fused.select(CELL).group_by(CELL).aggregate([]).to_pylist()]
-    names = file_names(cells, FORMATS[format_name][0]) if format_name in FORMATS else {}
-    for cell in cells:
-        inside = pc.and_(*(pc.equal(fused[name], value) for name, value in zip(CELL, cell, strict=True)))
-        lists = fused.filter(inside).drop_columns(list(CELL))
-        if cell in names:
-            ordered = lists.sort_by([(name, "ascending") for name in ORDER])
-            folder.write_lines(names[cell], FORMATS[format_name][1](iter(ordered.to_batches()), cell))
-        else:
-            folder.write_parquet(f"{FUSED}/{cell_folder(cell)}", lists)
-    return len(fused)
-
-
-def _write_on_spark(fused: DataFrame, folder: ResultFolder, format_name: str) -> int:
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F
-
-    # The workers' problems are seen on the way to the file, without a second pass; as text, since Spark 4.0 hands out
-    # arrays as objects of Java.
-    seen = Observation("fused lists")
-    problems = F.to_json(F.collect_set("problems")).alias("problems")
-    observed = fused.observe(seen, problems, F.count("text_id").alias("lists"))
-    lists = observed.drop("problems")
+def _write(engine: Engine[Any], fused: Any, folder: ResultFolder, format_name: str) -> int:
+    """Write fused lists; how many there are."""
     if format_name not in FORMATS:
-        lists.write.partitionBy(*CELL).parquet(f"{folder.uri}/{FUSED}")
-        refuse_bad_rows(pa.array(json.loads(seen.get["problems"]), pa.string()))
-        return int(seen.get["lists"])
-    lists.write.parquet(f"{folder.uri}/{UNORDERED}")
-    refuse_bad_rows(pa.array(json.loads(seen.get["problems"]), pa.string()))
-    # Sorting looks at its rows twice, so it must not be what fuses them.
-    ordered = fused.sparkSession.read.parquet(f"{folder.uri}/{UNORDERED}").orderBy(*ORDER)
-    ordered.write.partitionBy(*CELL).parquet(f"{folder.uri}/{ORDERED}")
+        written = engine.write(fused, f"{folder.uri}/{FUSED}", CELL, aside=PROBLEMS)
+        refuse_bad_rows(written.aside)
+        return written.rows
+    written = engine.write(fused, f"{folder.uri}/{ORDERED}", CELL, ORDER, PROBLEMS)
+    refuse_bad_rows(written.aside)
     suffix, lines = FORMATS[format_name]
     cells = [Cell(*values) for values in folder.partitions(ORDERED)]
     for cell, name in file_names(sorted(cells), suffix).items():
         folder.write_lines(name, lines(folder.parquet_batches(f"{ORDERED}/{cell_folder(cell)}"), cell))
-    folder.remove(UNORDERED)
     folder.remove(ORDERED)
-    return int(seen.get["lists"])
+    return written.rows

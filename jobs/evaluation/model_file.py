@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from fusion import __version__
 from fusion.cells import ANY_FOLD, Cell
 from fusion.errors import ConfigError, InputError
-from fusion.kernel.candidates import Policies
+from fusion.kernel.candidates import Constant, Missing, Policies, Tied
 from fusion.kernel.texts import Scope
 from fusion.labels import ALL
 from fusion.models.bands import BandModel
-from fusion.models.features import OF_TRAINING
-from fusion.models.models import Model, model_from_json
+from fusion.models.features import OF_TRAINING, feature_names
+from fusion.models.models import LinearModel, Model, TreeModel, model_from_json
 from fusion.models.pooling import LogOddsModel
 from fusion.models.strategies import Strategy
 from jobs.settings.base import parse_cell
 from jobs.storage.folders import read_text
+from udfs.json_records import parse_json
 
 FORMAT = 1
 ABOUT = {
@@ -33,6 +34,8 @@ ABOUT = {
     "the left child; a child below 0 is the leaf -1 - child, whose value counts",
 }
 """How a model is read, by what it holds."""
+POLICIES = {"missing_labels": Missing, "constant_lists": Constant, "tied_labels": Tied}
+"""The names that the file has for the fields of `Policies`, in their order."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,16 @@ class ModelFile:
         )
 
     def check(self, retrievers: Sequence[str], views: Sequence[str]) -> None:
-        """Refuse lists of other retrievers, or of label groups that the file does not know."""
+        """Refuse lists of other retrievers, label groups that the file does not know, and features that nothing has."""
         if sorted(retrievers) != sorted(self.retrievers):
             raise ConfigError(
                 f"{self.source} fuses the lists of {', '.join(self.retrievers)}; given are {', '.join(retrievers)}"
             )
+        known = feature_names(self.retrievers, trained=True)
+        for model in self.models.values():
+            read = model.features if isinstance(model, (LinearModel, TreeModel)) else ()
+            if unknown := set(read).difference(known):
+                raise InputError(f"{self.source}: unknown feature {min(unknown)!r}")
         for view in [ALL] if self.scope == "joint" else views:
             if view not in self.models:
                 raise ConfigError(f"{self.source} knows the label groups {', '.join(self.models)}, not {view!r}")
@@ -102,16 +110,22 @@ def read_model(path: str) -> ModelFile:
 def parsed_model(text: str, path: str) -> ModelFile:
     """The text of a model file, checked; `path` is its name in messages."""
     try:
-        found = json.loads(text)
+        found = parse_json(text)
         if found["format"] != FORMAT:
             raise InputError(f"{path}: format {found['format']!r} of another version; this one reads {FORMAT}")
         models = {view: _model(described, path) for view, described in found["label_groups"].items()}
         retrievers = tuple(map(str, found["retrievers"]))
-        policies = Policies(found["missing_labels"], found["constant_lists"], found["tied_labels"])
-        scope: Scope = "joint" if found["scope"] == "joint" else "group"
-        return ModelFile(retrievers, scope, policies, models, path)
+        policies = Policies(*(_word(found, name, known) for name, known in POLICIES.items()))
+        return ModelFile(retrievers, _word(found, "scope", Scope), policies, models, path)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not a model file of 'tune': {error!r}") from None
+
+
+def _word(found: Mapping[str, Any], name: str, known: Any) -> Any:
+    """A word of the file, which must be one of those of a type."""
+    if found[name] not in get_args(known):
+        raise ValueError(f"{name} is {found[name]!r}; known: {', '.join(get_args(known))}")
+    return found[name]
 
 
 def _model(described: Mapping[str, Any], path: str) -> Model:

@@ -189,5 +189,5 @@ def count(lists: ListRows[Any], ranking: Ranking, work: Work) -> pa.Table:
     engine = lists.engine
     counted = lists.through(ranking, work, COUNTS_SCHEMA)
     packed = engine.collect(engine.group(counted, COUNTS, added_counts()))
-    refuse_bad_rows(packed["problems"])
+    refuse_bad_rows(packed["problems"].to_pylist())
     return packed

@@ -124,7 +124,10 @@ class Sources:
     def require(self, judged: bool) -> None:
         """Refuse what lacks candidates, or judgements where they are needed."""
         if self.candidates is None:
-            raise ConfigError("no candidates: give --run NAME=PATH for each retriever, or set inputs.candidates")
+            raise ConfigError(
+                "no candidates: give --run NAME=PATH for each retriever, set inputs.candidates, or do "
+                "'xmtc-fusion run' first, with the same work.path and dataset"
+            )
         if judged and self.judgements is None:
             raise ConfigError("no judgements: give --qrels PATH, or set inputs.judgements")
 

@@ -172,9 +172,9 @@ LARGEST = 200 << 20
 LABEL = "label "
 
 
-def refuse_bad_rows(reported: pa.ChunkedArray | pa.Array) -> None:
+def refuse_bad_rows(reported: Iterable[str | None]) -> None:
     """Raise the error for the problems that workers reported, if they did."""
-    problems = Problems.from_json(text for text in reported.to_pylist() if text)
+    problems = Problems.from_json(filter(None, reported))
     if problems:
         raise bad_rows(problems)
 

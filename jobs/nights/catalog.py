@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fusion.errors import ConfigError
-from jobs.engines.session import SPARK_ERRORS
+from jobs.engines.errors import spark_errors
 from jobs.nights.tables import COLUMNS, EVENTS, RUNS, FencedError, Holder
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class CatalogTables:
     def _delete(self, table: str, run_id: str) -> None:
         try:
             self._spark.sql(f"DELETE FROM {table} WHERE run_id = {_literal(run_id)}")
-        except SPARK_ERRORS:
+        except spark_errors():
             # Tables of plain files know partitions instead.
             self._spark.sql(f"ALTER TABLE {table} DROP IF EXISTS PARTITION (run_id = {_literal(run_id)})")
 

@@ -247,9 +247,9 @@ METRICS = {
 
 def spark_metrics(begin: float, end: float) -> dict[str, int]:
     """Sums over the tasks that ended between two times; empty without a session that keeps an event log here."""
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
+    # A night in this process does not import Spark to learn that it has no session.
+    spark = sys.modules.get("pyspark.sql")
+    session = None if spark is None else spark.SparkSession.getActiveSession()
     if session is None or session.conf.get("spark.eventLog.enabled", "false") != "true":
         return {}
     folder = local_folder(session.conf.get("spark.eventLog.dir", "/tmp/spark-events") or "")

@@ -252,7 +252,7 @@ def reevaluate(spark: SparkSession | None, inputs: DatasetInputs) -> DatasetResu
     def build(folder: ResultFolder) -> dict[str, Any]:
         result, watched = _figures(spark, config)
         evaluate.write(result, folder)
-        _write_rows(folder, QUERIES, watched.queries)
+        folder.write_rows(QUERIES, watched.queries)
         _write_judgements(spark, config, folder)
         folder.write_text(CONFIG_FILE, config.to_yaml())
         return {"texts": result.input_counts[JUDGED], "figures": len(result.metrics)}
@@ -293,13 +293,6 @@ def _write_judgements(spark: SparkSession | None, config: Config, folder: Result
     folder.write_parquet(JUDGED_TEXTS, judged)
     ids, counts = label_texts_of(tables, judgements, relevant_from).frequencies
     folder.write_table(LABEL_COUNTS, pa.table({"label": ids.cast(pa.string()), "texts": pa.array(counts, pa.int64())}))
-
-
-def _write_rows(folder: ResultFolder, name: str, rows: Any) -> None:
-    if isinstance(rows, pa.Table):
-        folder.write_parquet(name, rows)
-    else:
-        rows.write.parquet(f"{folder.uri}/{name}")
 
 
 def _configuration(config: Config) -> str:

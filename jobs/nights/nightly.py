@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError, XmtcError, unknown_name
 from jobs.engines.credentials import configure_storage, job
-from jobs.engines.session import SPARK_ERRORS, spark_reason, unreadable
+from jobs.engines.errors import spark_errors, spark_reason, unreadable
 from jobs.nights.alerts import check_alerts, send_alerts
 from jobs.nights.baseline import compare, watched_figures
 from jobs.nights.changes import WATCHED_OTHERWISE, ComparedFigure, UncomparedFigure
@@ -265,7 +265,7 @@ def _absent(dataset: str, path: str, error: BaseException, breaches: list[Check]
     """A dataset that cannot be read is missing; any other error, such as a full disk, is a failure. Data that broke a
     bound were known to be wrong before they could not be evaluated."""
     missing = isinstance(error, ConfigError | InputError)
-    if isinstance(error, SPARK_ERRORS):
+    if isinstance(error, spark_errors()):
         missing = unreadable(spark_reason(error))
     if breaches:
         return Absent(dataset, path, CHECK, f"{'; '.join(map(str, breaches))}; then: {_reason(error)}")
@@ -273,7 +273,7 @@ def _absent(dataset: str, path: str, error: BaseException, breaches: list[Check]
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, SPARK_ERRORS):
+    if isinstance(error, spark_errors()):
         return spark_reason(error)
     return str(error) if isinstance(error, XmtcError | OSError) else f"{type(error).__name__}: {error}"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median_low
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from fusion import __version__
-from fusion.errors import ConfigError, OutputError
+from fusion.errors import ConfigError, OutputError, check_all
 from fusion.labels import ALL
 from fusion.models.calibration import (
     Calibration,
@@ -47,7 +48,6 @@ from jobs.inputs.stages import with_stages
 from jobs.inputs.tables import InputTables, refuse_bad_rows
 from jobs.prediction.model import LABEL_COLUMNS, LONGEST, Parts, check_place, keep
 from jobs.retrievers import driver
-from jobs.retrievers.driver import BUILT_IN
 from jobs.retrievers.stages import Work, fit_stage
 from jobs.runtime.log import log
 from jobs.runtime.machine import package_versions
@@ -84,10 +84,10 @@ def check(config: Config) -> str:
     """Refuse what cannot become a model, and a place that cannot hold one; the place."""
     if config.output.path is None:
         raise OutputError("no place for the model: give --output FOLDER, or set output.path")
-    check_place(config.output.path, config.output.mode == "overwrite")
-    for entry in config.retrievers.entries():
-        if entry.learn is not None:
-            raise ConfigError(f"the retriever {entry.name} is a function of yours, which a model cannot hold yet")
+    check_all(
+        partial(check_place, config.output.path, config.output.mode == "overwrite"),
+        partial(_check_retrievers, config),
+    )
     return config.output.path
 
 
@@ -108,6 +108,7 @@ def run(config: Config, spark: Any = None) -> Mapping[str, Any]:
     output = check(config)
     staged = with_stages(config)
     sources = Sources.of(staged.inputs)
+    sources.require(judged=True)
     engine = choose_engine(config, sources.addresses(), spark)
     tables = InputTables(engine, sources)
     place = Workspace.of(config)
@@ -174,7 +175,7 @@ def validation_candidates(lists: ListRows[Any], model: ModelFile, train_texts: T
     )
     rows = lists.through(plan, candidate_scores(plan, train_texts), CANDIDATES_SCHEMA, adds_up=False)
     found = lists.engine.collect(rows)
-    refuse_bad_rows(found["problems"])
+    refuse_bad_rows(found["problems"].to_pylist())
     totals = found.filter(pa.compute.is_valid(found["texts"]))
     rows = found.filter(pa.compute.is_valid(found["score"]))
     columns = {name: rows[name].to_numpy() for name in ("text", "label_group", "score", "relevant")}
@@ -221,6 +222,13 @@ def calibrated(validation: Validation, aim: Aim) -> tuple[dict[str, Calibration]
     return curves, assignment, figures
 
 
+def _check_retrievers(config: Config) -> None:
+    for entry in config.retrievers.entries():
+        if entry.learn is not None:
+            raise ConfigError(f"the retriever {entry.name} is a function of yours, which a model cannot hold yet")
+    driver.check(config)
+
+
 def fit_retrievers(
     engine: Engine[Any], config: Config, place: Workspace, prepared: PreparedDataset
 ) -> dict[Retriever, Path]:
@@ -233,7 +241,7 @@ def fit_retrievers(
         epochs = _epochs(place, entry.name)
         if epochs is not None:
             settings = settings.model_copy(update={"epochs": epochs})
-        todo = BUILT_IN[entry.name].job(work, entry.name, settings)
+        todo = driver.BUILT_IN[entry.name].job(work, entry.name, settings)
         models = fit_stage(work, todo)
         fitted[todo.retriever] = readable_folder(fold_folder(models.folder, EVERY_TEXT), models.fingerprint)
     return fitted

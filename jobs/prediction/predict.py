@@ -10,21 +10,22 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fusion.errors import ConfigError, InputError
+from fusion.errors import ConfigError, InputError, check_all
 from jobs.datasets.readers import LineFiles
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
-from jobs.engines.local import LocalEngine
 from jobs.evaluation.fuse import trec_word
+from jobs.inputs.local_files import TABLE, InputFile, check_files
 from jobs.inputs.sources import check_columns
-from jobs.prediction.model import KeptModel, load
+from jobs.prediction.model import KeptModel, load, read_manifest
 from jobs.runtime.log import Progress
 from jobs.settings.config import Config
 from jobs.settings.sections import PredictSettings
@@ -63,7 +64,12 @@ def run(config: Config, spark: SparkSession | None = None) -> int:
     settings = config.predict
     if settings.model is None or settings.texts is None:
         raise ConfigError("predict needs a model and texts: give --model FOLDER and --texts FILE")
-    check_output(config.output)
+    files = [] if settings.texts.startswith(TABLE) else [InputFile("predict.texts", settings.texts)]
+    check_all(
+        partial(check_output, config.output),
+        partial(read_manifest, settings.model),
+        partial(check_files, config.spark, files),
+    )
     kept = load(settings.model)
     engine = choose_engine(config, [settings.texts], spark)
     with stage_line("predict", config.output.path) as counts, result_folder(config.output, config) as folder:
@@ -87,8 +93,7 @@ def _write(engine: Engine[Any], kept: KeptModel, settings: PredictSettings, fold
             return write_lines(engine, predictions, folder, settings.format)
         place = f"{folder.uri}/{PREDICTIONS}"
         columns = {field.name: Column(Taken(field.name), field.type) for field in predictions_schema(texts.ids)}
-        engine.write(engine.select(predictions, columns), place)
-        return int(engine.count(engine.read(place), [])["rows"][0].as_py())
+        return engine.write(engine.select(predictions, columns), place).rows
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,8 @@ def _checked(engine: Engine[Any], texts: Any, kind: pa.DataType, source: str) ->
     ids = engine.select(texts, {TEXT_ID: Column(Taken(TEXT_ID), kind)})
     rows = engine.collect(engine.group(ids, [TEXT_ID], counted_ids(kind)))
     count, missing, repeated = (pc.sum(rows[name]).as_py() or 0 for name in ("texts", "missing", "repeated"))
+    if not count:
+        raise InputError(f"{source} is empty")
     if missing:
         raise InputError(f"{source}: {missing:,} texts have no {TEXT_ID}; give each text one")
     if repeated:
@@ -192,8 +199,8 @@ def _id_type(line: str) -> pa.DataType | None:
 Rows = Iterator[dict[str, Any]]
 COLUMNS = (TEXT_ID, "rank", "label", "name", "score", "probability")
 TAG = "xmtc-fusion"
-UNORDERED, ORDERED = "unordered.parquet", "ordered.parquet"
-"""Tables that text files are made from on Spark, and that do not stay."""
+ORDERED = "ordered.parquet"
+"""The table that a text file is made from, and that does not stay."""
 
 
 def json_lines(rows: Rows) -> Iterator[str]:
@@ -227,28 +234,10 @@ FORMATS: dict[str, Callable[[Rows], Iterator[str]]] = {"jsonl": json_lines, "csv
 
 
 def write_lines(engine: Engine[Any], predictions: Any, folder: ResultFolder, kind: str) -> int:
-    """Write predictions as a text file; how many labels it holds."""
-    count = 0
-
-    def rows() -> Rows:
-        nonlocal count
-        for batch in _in_order(engine, predictions, folder):
-            count += batch.num_rows
-            yield from batch.to_pylist()
-
-    folder.write_lines(f"predictions.{kind}", FORMATS[kind](rows()))
-    return count
-
-
-def _in_order(engine: Engine[Any], predictions: Any, folder: ResultFolder) -> Iterator[pa.RecordBatch]:
-    """Predictions in the order of their texts. The texts of a table have none on Spark, where their ids decide."""
-    if isinstance(engine, LocalEngine):
-        yield from predictions.stream()
-        return
-    engine.write(predictions, f"{folder.uri}/{UNORDERED}")
-    # Sorting looks at its rows twice, so it must not be what labels them.
-    ordered = engine.read(f"{folder.uri}/{UNORDERED}").orderBy(PLACE, TEXT_ID, "rank")
-    engine.write(ordered, f"{folder.uri}/{ORDERED}")
-    yield from folder.parquet_batches(ORDERED)
-    folder.remove(UNORDERED)
+    """Write predictions as a text file, in the order of the lines or, of a table, of the ids; how many labels it
+    holds."""
+    written = engine.write(predictions, f"{folder.uri}/{ORDERED}", order=(PLACE, TEXT_ID, "rank"))
+    rows = (row for batch in folder.parquet_batches(ORDERED) for row in batch.to_pylist())
+    folder.write_lines(f"predictions.{kind}", FORMATS[kind](rows))
     folder.remove(ORDERED)
+    return written.rows

@@ -7,9 +7,10 @@ the test and validation texts of the fold.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
-from fusion.errors import ConfigError, InputError, SetupError, XmtcError
+from fusion.errors import check_all
 from jobs.datasets.prepared import open_prepared
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
@@ -43,17 +44,12 @@ BUILT_IN = {
 
 def check(config: Config) -> None:
     """Refuse retrievers that cannot run here, all of them at once, before any work is done."""
-    problems: dict[str, XmtcError] = {}
-    for entry in config.retrievers.entries():
-        if entry.learn is None:
-            try:
-                BUILT_IN[entry.name].check(config.retrievers.settings(entry.name, entry.settings))
-            except (ConfigError, InputError, SetupError) as error:
-                problems.setdefault(str(error), error)
-    if len(problems) == 1:
-        raise next(iter(problems.values()))
-    if problems:
-        raise SetupError("".join(f"\n  {problem}" for problem in problems))
+
+    def settings(entry: Retriever) -> Any:
+        return config.retrievers.settings(entry.name, entry.settings)
+
+    built_in = [entry for entry in config.retrievers.entries() if entry.learn is None]
+    check_all(*(partial(BUILT_IN[entry.name].check, settings(entry)) for entry in built_in))
 
 
 @job

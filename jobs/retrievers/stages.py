@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ from jobs.storage.workspace import LABELS, SAMPLES, TEST, Workspace, role_lists
 from udfs.retrieval.encode import check_weights, find_model
 from udfs.retrieval.folds import EVERY_TEXT, FoldSource, label_words
 from udfs.retrieval.retriever import Models, Retriever, over_folds, rank_texts
-from udfs.steps import Batches, Step
+from udfs.steps import Batches, Step, listening
 from udfs.stores.addresses import absolute
 
 ERRORS: dict[str, type[XmtcError]] = {
@@ -146,11 +147,13 @@ def fit_stage(work: Work, job: Job) -> FoldModels:
 
 
 def run_folds(work: Work, name: str, on_fold: Callable[[FoldSource], Any], in_threads: bool = False) -> dict[int, Any]:
-    """The reports of some work on all folds, side by side; the first error of a fold is raised here."""
+    """The reports of some work on all folds, side by side; the first error of a fold is raised here. In threads the
+    work itself may say how far it is."""
     folds = pa.table({"fold": pa.array(work.prepared.folds, pa.int32())})
     step = over_folds(work.prepared.folder, on_fold, in_threads)
-    with Progress(name, len(folds), "folds") as progress:
-        rows = work.engine.collect(work.engine.files(folds, step, progress.add)).sort_by("fold").to_pylist()
+    with Progress(name, len(folds), "folds") as progress, listening(progress.add) if in_threads else nullcontext():
+        done = None if in_threads else progress.add
+        rows = work.engine.collect(work.engine.files(folds, step, done)).sort_by("fold").to_pylist()
     for row in rows:
         if row["problem"]:
             kind, message = json.loads(row["problem"])
@@ -180,10 +183,10 @@ def lists_stage(work: Work, job: Job, models: FoldModels) -> str:
                     work.engine.map(rows, rank_texts(search, role, prepared.ids, fold), progress.add)
                     for fold, rows in read_encoded(work, job.encoded)
                 ]
-                work.engine.write(work.engine.union(*lists), place)
+                written = work.engine.write(work.engine.union(*lists), place)
             prefix = "" if role == TEST else f"{role}_"
             counts[f"{prefix}texts"] = sum(prepared.role_sizes[role].values())
-            counts[f"{prefix}lists"] = count_rows(work.engine, place)
+            counts[f"{prefix}lists"] = written.rows
         return {**counts, **(job.judged(work, job, models) if job.judged else {})}
 
     run_stage(f"{retriever.name} candidates", path, key, build, job.code)
@@ -196,17 +199,6 @@ def read_encoded(work: Work, tables: Sequence[Encoded]) -> Iterator[tuple[int | 
         yield table.fold, work.engine.union(*(work.engine.read(folder) for folder in table.folders))
     if not tables:
         yield None, work.texts()
-
-
-def _rows(batches: Batches) -> Batches:
-    for batch in batches:
-        yield pa.record_batch([pa.array([batch.num_rows], pa.int64())], ["rows"])
-
-
-def count_rows(engine: Engine[Any], source: str) -> int:
-    """How many rows a table of lists has."""
-    counted = engine.map(engine.read(source, ["fold"]), Step(_rows, pa.schema([("rows", pa.int64())])))
-    return int(sum(engine.collect(counted)["rows"].to_pylist()))
 
 
 def summed(reports: Mapping[int, Any]) -> Mapping[str, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fusion.errors import SetupError
 from fusion.retrieval.tokens import Tokenizer
 from jobs.retrievers.stages import Encoded, Job, Texts, Work, keep_training, label_rows, located_model
 from jobs.runtime.log import Progress
@@ -153,10 +154,13 @@ TRAINED = {"learning_rate", "epochs", "patience", "train_batch", "extra_labels",
 
 def check_static(settings: StaticSettings) -> None:
     """Refuse a model that is not there or has no tokenizer or token vectors, before any work is done."""
-    encoding = static_encoding(settings)
-    if isinstance(encoding, Pieces):
-        open_tokenizer(encoding.start)
-        first_vectors(encoding.start)
+    try:
+        encoding = static_encoding(settings)
+        if isinstance(encoding, Pieces):
+            open_tokenizer(encoding.start)
+            first_vectors(encoding.start)
+    except SetupError as error:
+        raise SetupError(f"{error}, or set retrievers.static.model to {WORDS}, which needs no extra") from None
 
 
 def static_encoding(settings: StaticSettings) -> Words | Pieces:

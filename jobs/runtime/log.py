@@ -23,9 +23,13 @@ from fusion.errors import OutputError, visible
 from jobs.settings.sections import LogSettings
 
 LOGGER = logging.getLogger("xmtc_fusion")
+SOON = 5.0
+"""Seconds of work before a report of progress is worth a line of its own."""
 EVERY = 30.0
 """Seconds between two lines about progress where lines cannot be rewritten: in a log, or in a pipe."""
 CLEAR_LINE = "\r\x1b[K"
+ROUNDING = 1e-6
+"""By how much the sum of many small parts may miss a whole number."""
 
 
 class Terminal(logging.Handler):
@@ -225,7 +229,8 @@ class Progress:
 
     def __init__(self, name: str, total: int, unit: str) -> None:
         self._name, self._total, self._unit = name, total, unit
-        self._done = self._now_done = 0
+        self._done = self._now_done = 0.0
+        self._adding = threading.Lock()
         self._begin = self._reported = time.monotonic()
         self._live = live_line(self.line)
 
@@ -242,14 +247,18 @@ class Progress:
         """Count what was done before."""
         self._done += count
 
-    def add(self, count: int) -> None:
-        """Count what was done since the last call, and report how far the work is, if it got any further."""
+    def add(self, count: float) -> None:
+        """Count what was done since the last call, and report how far the work is, if it got any further. Threads may
+        call it, and say parts of one."""
         if not count:
             return
-        self._done += count
-        self._now_done += count
-        self._reported = time.monotonic()
-        log_progress(self.line())
+        with self._adding:
+            self._done += count
+            self._now_done += count
+            self._reported = time.monotonic()
+            line = self.line()
+        if self._reported - self._begin > SOON:
+            log_progress(line)
 
     @property
     def rate(self) -> float:
@@ -262,11 +271,22 @@ class Progress:
 
     def text(self, seconds: float, since: float = 0.0) -> str:
         """The line after `seconds` of reported work, `since` seconds after the last report."""
-        line = f"{self._name}: {self._done:,} of {self._total:,} {self._unit}"
         remaining = self._total - self._done
-        if not remaining:
+        finished = remaining < ROUNDING
+        line = f"{self._name}: {int(self._done + ROUNDING):,} of {self._total:,} {self._unit}"
+        if finished:
             return f"{line} in {duration_text(round(seconds))}"
         if not self._now_done:
             return f"{line}, {duration_text(round(seconds + since))} so far"
         left = max(1, round(seconds / self._now_done * remaining - since))
         return f"{line} ({100 * self._done / self._total:.0f}%), about {duration_text(left)} left"
+
+
+@contextmanager
+def stage_progress(total: int, unit: str) -> Iterator[Callable[[float], object] | None]:
+    """What counts how far the current stage is; nothing where the job says it itself."""
+    if _live_lines or not _at_work:
+        yield None
+        return
+    with Progress(_at_work[-1], total, unit) as progress:
+        yield progress.add

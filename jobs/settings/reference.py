@@ -18,6 +18,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from fusion.errors import visible
 from jobs.settings.base import Place, Secret
 from jobs.settings.config import Config
 from jobs.settings.retrievers import BUILT_IN, RETRIEVERS, Retrievers
@@ -124,12 +125,12 @@ def _comment(text: str, indent: str) -> list[str]:
 
 
 def yaml_value(value: Any) -> str:
-    """A value on one line."""
+    """A value on one line, its control characters as escapes."""
     # In a list, since a bare scalar would be a document of its own, with an end mark.
     text = yaml.safe_dump([value], default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False)
     bare = text.strip()[1:-1]
-    # A string with line breaks; JSON, which YAML includes, escapes them.
-    return json.dumps(value, ensure_ascii=False) if "\n" in bare else bare
+    # JSON, which YAML includes, has strings with escapes only.
+    return bare if visible(bare) == bare else visible(json.dumps(value, ensure_ascii=False))
 
 
 def reference_page() -> str:

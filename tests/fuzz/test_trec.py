@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,16 @@ def test_files_are_refused_with_their_first_bad_lines(tables: InputTables[Any], 
         path = tmp_path / f"good{seed}.trec"
         path.write_text("\n".join(good), encoding="utf-8")
         assert len(tables.engine.collect(read(str(path), str(path)).rows))
+
+
+def test_blank_lines_take_no_memory(tmp_path: Path) -> None:
+    """A packed file of a few bytes may hold as many as the limit of unpacking admits."""
+    path = tmp_path / "blank.trec"
+    path.write_bytes(b"1 Q0 2 1 0.5 tag\n" + b"\n" * (1 << 20))
+    tracemalloc.start()
+    try:
+        (lines,) = read_trec(Split(str(path), 0, None), "blank.trec", RUN_FIELDS, "score")
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+    assert lines.num_rows == 1

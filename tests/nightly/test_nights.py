@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from jobs.settings.config import load_config
 from tests.nights import TEXTS, Site, Texts
 from tests.receivers import Inbox, http_receiver
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, texts: Texts) -> Site:
@@ -35,13 +38,16 @@ def site(tmp_path_factory: pytest.TempPathFactory, texts: Texts) -> Site:
     return site
 
 
-def test_a_night_needs_no_spark(site: Site) -> None:
-    from pyspark.sql import SparkSession
+WITHOUT_SPARK = "import sys; sys.modules.update(pyspark=None, py4j=None); from jobs.cli import main; sys.exit(main())"
 
-    before = SparkSession.getActiveSession()
-    site.run("night-1")
-    assert SparkSession.getActiveSession() is before
-    assert "pyspark.sql" in sys.modules
+
+def test_a_night_needs_no_spark(site: Site, tmp_path: Path) -> None:
+    options = ["--datasets", str(site.dataset), "--work", str(tmp_path / "work"), "--run-id", "alone"]
+    few = ["--set=grid.cells=[zmuv+combmnz]", "--set=evaluate.randomizations=0"]
+    command = [sys.executable, "-c", WITHOUT_SPARK, "nightly", *options, *few]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "engine: local, in this process" in done.stderr
 
 
 def test_an_unchanged_night_is_skipped_and_quiet(site: Site) -> None:

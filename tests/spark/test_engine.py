@@ -14,7 +14,9 @@ from pyspark.sql import SparkSession
 from fusion.errors import ConfigError, InputError
 from jobs.engines import local
 from jobs.engines.local import LocalEngine
+from jobs.engines.parquet import partition_folder
 from jobs.engines.spark import SparkEngine
+from jobs.storage.folders import ResultFolder
 from tests.word_steps import COUNTED, DOUBLED, WORDS, counted
 from udfs.steps import Step, spark_schema
 
@@ -74,6 +76,27 @@ def test_a_table_without_rows_is_written(engine: Any, tmp_path: Path) -> None:
     engine.write(engine.map(engine.read(WORDS.slice(0, 0)), DOUBLED), f"{tmp_path}/none")
     read = engine.collect(engine.read(f"{tmp_path}/none"))
     assert (len(read), read.column_names) == (0, ["id", "word"])
+
+
+def test_rows_are_written_by_value_and_in_order(engine: Any, tmp_path: Path) -> None:
+    """In folders as Spark names them, with one column left out, of which the values come back."""
+    words, numbers = ["b/c", "a", None, "b/c", "a", "b/c"], [3, 1, 0, 2, 5, 1]
+    wrong = [None, "x", None, "y", "x", None]
+    rows = engine.read(
+        pa.table({"word": words, "number": numbers, "wrong": wrong}).filter(pc.is_valid(pa.array(words)))
+    )
+    written = engine.write(rows, f"{tmp_path}/words", ["word"], ["number"], "wrong")
+    assert (written.rows, sorted(written.aside)) == (5, ["x", "y"])
+    folder = ResultFolder(str(tmp_path))
+    assert sorted(folder.partitions("words")) == [("a",), ("b/c",)]
+    for word, expected in (("a", [1, 5]), ("b/c", [1, 2, 3])):
+        batches = folder.parquet_batches(f"words/{partition_folder('word', word)}")
+        assert [row for batch in batches for row in batch.to_pylist()] == [{"number": number} for number in expected]
+    assert [path.name for path in tmp_path.iterdir()] == ["words"]
+    read = engine.collect(engine.read(f"{tmp_path}/words"))
+    assert sorted(zip(read["word"].to_pylist(), read["number"].to_pylist(), strict=True))[0] == ("a", 1)
+    nothing = engine.write(engine.map(engine.read(WORDS.slice(0, 0)), DOUBLED), f"{tmp_path}/none", ["word"])
+    assert nothing == (0, [])
 
 
 def test_an_error_of_a_step_arrives_as_it_was_raised(engine: Any) -> None:

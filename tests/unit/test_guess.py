@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from fusion.errors import ConfigError, InputError, OutputError
+from fusion.errors import ConfigError, InputError, OutputError, visible
 from jobs.cli import main
 from jobs.datasets import guess, look, prepare
 from jobs.engines.local import LocalEngine
@@ -202,3 +202,44 @@ def test_the_command(tmp_path, monkeypatch, capsys) -> None:
     assert "\x1b" not in printed.out + printed.err and "a\\x1b[2Jb" in printed.err
     assert main(["init", "my texts.csv", "--output", "mine.yaml"]) == OutputError.exit_code
     assert "mine.yaml is there already" in capsys.readouterr().err
+    assert main(["init", "my texts.csv", "--output", "my texts.csv/mine.yaml"]) == OutputError.exit_code
+    assert "cannot write my texts.csv/mine.yaml: " in capsys.readouterr().err
+
+
+def test_names_do_nothing_on_the_terminal_and_are_kept(tmp_path, monkeypatch, capsys) -> None:
+    """Control characters, and those that turn the direction of reading, of a column and of a file."""
+    monkeypatch.chdir(tmp_path)
+    text, name = "te\x1b[2J\nFORGED\u202e\u2028\U0001f600xt", "d\u202e\x9b.jsonl"
+    write_lines(tmp_path / name, rows(**{text: TEXTS, "labels": TOPICS}))
+    for output in ([], ["--output", "d\u202e.yaml"]):
+        assert main(["init", name, *output]) == 0
+        printed = capsys.readouterr()
+        assert visible(printed.out + printed.err, lines=True) == printed.out + printed.err
+        assert "\nFORGED" not in printed.out + printed.err
+    config = load_config("d\u202e.yaml").prepare
+    assert (config.columns.text, config.parts[0].texts) == (text, name)
+    assert main(["config", "--config", "d\u202e.yaml"]) == 0
+    printed_config = capsys.readouterr().out
+    assert visible(printed_config, lines=True) == printed_config
+    assert yaml.safe_load(printed_config)["prepare"]["columns"]["text"] == text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.parquet", b"PAR1 and nothing PAR1", r"cannot read .*/t.parquet: "),
+        ("t.jsonl.gz", gzip.compress(b"\n"), r"t.jsonl.gz is empty"),
+        ("t.csv.gz", gzip.compress(b"PK\x03\x04"), r"t.csv.gz is a zip archive; expected text"),
+    ],
+)
+def test_files_that_are_not_what_they_seem(tmp_path, name, content, message) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        guess.guess(str(tmp_path / name), {})
+
+
+def test_a_column_twice(tmp_path) -> None:
+    columns = [pa.array(TEXTS), pa.array(TOPICS), pa.array(TEXTS)]
+    pq.write_table(pa.table(columns, names=["text", "labels", "text"]), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t.parquet must name the columns, each once; they are: text, labels, text"):
+        guess.guess(str(tmp_path / "t.parquet"), {})

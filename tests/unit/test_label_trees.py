@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from fusion.retrieval.bags import Bags, TfIdf, counted
 from fusion.retrieval.contrastive import LabelSets
 from fusion.retrieval.label_trees import CLUSTERS, Forest, Growing, forest_labels, grow_forest
+from udfs.retrieval.tree import stoppable
+from udfs.steps import AbandonedError, while_wanted
 
 TEXTS, LABELS, OWN = 400, 60, 5
 """Each label has five words of its own; the last ten labels have no text."""
@@ -88,6 +91,16 @@ def test_threads_decide_nothing(forest, made) -> None:
         np.testing.assert_array_equal(before, after)
     other = grow_forest(made[0], WORDS, made[1], growing(kind, seed=1))
     assert ranked(other, made[0]) != ranked(forest, made[0])
+
+
+def test_growing_ends_when_nobody_waits(made) -> None:
+    abandoned = Event()
+    with ThreadPoolExecutor(2) as pool, while_wanted(abandoned):
+        alike = grow_forest(made[0], WORDS, made[1], growing(), stoppable(pool))
+        abandoned.set()
+        with pytest.raises(AbandonedError):
+            grow_forest(made[0], WORDS, made[1], growing(), stoppable(pool))
+    np.testing.assert_array_equal(alike.weight, grow_forest(made[0], WORDS, made[1], growing()).weight)
 
 
 def test_other_texts_of_a_batch_decide_nothing(forest, made) -> None:

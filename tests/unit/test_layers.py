@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -202,6 +203,18 @@ def test_only_what_spark_connect_has(folder: str) -> None:
     for path in modules(folder):
         used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
         assert not used & NOT_ON_CONNECT, f"{path.relative_to(ROOT)} uses {used & NOT_ON_CONNECT}"
+
+
+def test_nobody_asks_which_engine_it_has() -> None:
+    """Only the way from list rows to the kernel is another one for `windows`."""
+    asks = re.compile(r"isinstance\([^)]*(Local|Spark)Engine|engine\.name [!=]=")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for folder in PACKAGES
+        for path in modules(folder)
+        if asks.search(path.read_text())
+    }
+    assert found == {"jobs/inputs/lists.py"}
 
 
 @pytest.mark.parametrize("module", ["cli", "evaluate", "run"])

@@ -183,8 +183,15 @@ def test_the_time_left() -> None:
     assert progress.text(20, since=500).endswith("about 1 s left")
     # 100 texts took 20 s; those of an earlier run took none.
     assert progress.text(20) == "encode: 600 of 1,000 texts (60%), about 80 s left"
-    progress.add(400)
+    for _ in range(4000):
+        progress.add(0.1)
     assert progress.text(600) == "encode: 1,000 of 1,000 texts in 10 min"
+
+
+def test_progress_between_two_whole_ones() -> None:
+    progress = Progress("static: fit", 5, "folds")
+    progress.add(1.5)
+    assert progress.text(30) == "static: fit: 1 of 5 folds (30%), about 70 s left"
 
 
 def test_a_silent_stage_says_that_it_is_at_work(
@@ -204,6 +211,7 @@ def test_a_silent_stage_says_that_it_is_at_work(
 def test_progress_counts_down_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = FakeTerminal()
     monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(log_module, "SOON", 1.0)
     with Progress("encode", 4, "texts") as progress, stage_line("chunk", None):
         time.sleep(1.2)
         progress.add(1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -379,6 +381,32 @@ def test_parquet_columns(engine, tmp_path) -> None:
         read(engine, tmp_path, "parquet", parts=parts)
 
 
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"text": ["b"]}, "missing column 'labels'; it has text"),
+        ({"labels": [["x"]]}, "missing column 'text'; it has labels"),
+        # Else each character would be a label.
+        ({"text": ["b"], "labels": ["xyz"]}, "column 'labels' is string, expected a list"),
+        ({"text": [["b"]], "labels": [["x"]]}, "column 'text' is array<string>, expected a single value"),
+    ],
+)
+def test_every_parquet_file_has_the_columns(engine, tmp_path, second, message) -> None:
+    for name, columns in {"a": {"text": ["a"], "labels": [["x"]]}, "b": second}.items():
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    with pytest.raises(InputError, match=f"{tmp_path}/b.parquet: {re.escape(message)}"):
+        read(engine, tmp_path, "parquet", parts=[{"name": "all", "texts": "*.parquet"}])
+
+
+@pytest.mark.parametrize(
+    "columns", [{"text": [math.nan], "labels": [["x"]]}, {"text": ["a"], "labels": [[1.0, math.inf]]}]
+)
+def test_numbers_that_are_none(engine, tmp_path, columns) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    (problem,) = problems_of(engine, read(engine, tmp_path, "parquet", parts=[{"name": "all", "texts": "t.parquet"}]))
+    assert problem == f"{tmp_path}/t.parquet row 1: a column holds NaN or infinite, expected strings or numbers"
+
+
 @pytest.mark.parametrize("format", ["lines-ids", "jsonl", "parquet"])
 def test_missing_files(engine, tmp_path, format) -> None:
     part = {"name": "all", "texts": "nowhere.txt"} | ({"labels": "Y.txt"} if format == "lines-ids" else {})
@@ -483,6 +511,9 @@ def test_csv_problems(engine, tmp_path) -> None:
     assert texts_of(engine, read(engine, tmp_path, "csv", parts=parts)) == {0: ("a", ["x"])}
     write(tmp_path, "t.csv", ["text,labels"])
     with pytest.raises(InputError, match=r"t.csv is empty"):
+        read(engine, tmp_path, "csv", parts=parts)
+    write(tmp_path, "t.csv", ["PK\x03\x04,text,labels", "b,a,x"])
+    with pytest.raises(InputError, match=r"t.csv is a zip archive; expected text"):
         read(engine, tmp_path, "csv", parts=parts)
 
 

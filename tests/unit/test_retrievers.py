@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from fusion.errors import InputError, SetupError
+from fusion.errors import InputError
 from jobs.engines.local import LocalEngine
 from jobs.retrievers import driver, vectors
 from jobs.settings.config import Config, load_config, with_settings
@@ -236,5 +236,5 @@ def test_models_hold_no_pickle(done, name: str) -> None:
 def test_two_problems_are_reported_at_once(tmp_path: Path) -> None:
     settings = {"dense": {"model": str(tmp_path / "none")}, "static": {"model": str(tmp_path)}}
     config = load_config(None, {"dataset": "made", "work.path": str(tmp_path), "retrievers": settings})
-    with pytest.raises(SetupError, match=r"(?s)none does not exist.*no model there"):
+    with pytest.raises(InputError, match=r"(?s)for 2 reasons.*none does not exist.*no model there"):
         driver.run(LocalEngine(), config)

@@ -124,7 +124,10 @@ def test_training_learns_and_repeats() -> None:
     trained = train_static(start, train, validation, names, TRAINING, "fold 3")
     assert trained.mrr[trained.best] > 0.9 > trained.mrr[0] + 0.2
     assert trained.losses[-1] < trained.losses[0]
-    again = train_static(start, train, validation, names, TRAINING, "fold 3")
+    shares: list[float] = []
+    again = train_static(start, train, validation, names, TRAINING, "fold 3", shares.append)
+    assert sum(shares) == pytest.approx(len(again.losses) / TRAINING.epochs)
+    assert len(shares) > len(again.losses)
     assert again.model.table.tobytes() == trained.model.table.tobytes()
     assert again.model.own.tobytes() == trained.model.own.tobytes()
     np.testing.assert_array_equal(start, kept)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +21,7 @@ from fusion.errors import ConfigError, InputError
 from fusion.models.strategies import ON_REQUEST, STRATEGIES
 from fusion.statistics.recommendation import recommend
 from jobs.engines.local import LocalEngine
+from jobs.evaluation.model_file import parsed_model
 from jobs.evaluation.result import read_results
 from jobs.inputs.labels import label_texts_of
 from jobs.inputs.tables import InputTables
@@ -441,6 +445,61 @@ def test_a_model_of_other_retrievers_is_refused(tmp_path: Path, tuned: xf.Tuned)
     Path(path).write_text("{}")
     with pytest.raises(InputError, match="not a model file"):
         fused_by(path)
+
+
+Change = Callable[[dict[str, Any]], object]
+LINEAR = {"coefficients": {"bm25.score": 1.0}, "intercept": 0.0, "l2": 1.0}
+TREE = {"feature": ["bm25.score"], "threshold": [0.5], "left": [-1], "right": [-2], "value": [1.0, 2.0]}
+
+
+def scored_by(**model: Any) -> Change:
+    return lambda file: file.update(label_groups={"all": model})
+
+
+def with_tree(**values: Any) -> Change:
+    return scored_by(size=[2, 1], features=["bm25.score"], trees=[{**TREE, **values}])
+
+
+def check_model(described: dict[str, Any]) -> None:
+    parsed_model(json.dumps(described), "model.json").check(["bm25", "dense"], ["all"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda file: file.update(scope="al"), "scope is 'al'; known: group, joint"),
+        (lambda file: file.update(missing_labels="skp"), "missing_labels is 'skp'; known: skip, zero, minimum"),
+        (lambda file: file.update(tied_labels="mean"), "tied_labels is 'mean'; known: by_id, mean_rank"),
+        (scored_by(**{**LINEAR, "intercept": math.nan}), "NaN or an infinite number"),
+        (scored_by(**{**LINEAR, "coefficients": {"bm52.score": 1.0}}), "unknown feature 'bm52.score'"),
+        (with_tree(left=[0]), "each node of a tree but the first, and each leaf, must be a child once"),
+        (with_tree(left=[-9]), "each node of a tree but the first, and each leaf, must be a child once"),
+        (with_tree(right=[]), "the nodes of a tree lack something"),
+        (with_tree(value=[1.0, math.inf]), "NaN or an infinite number"),
+    ],
+)
+def test_a_model_file_that_means_nothing_is_refused(tuned: xf.Tuned, change: Change, message: str) -> None:
+    """By hand, say: a word that is not known would be taken for another one, and a walk down a tree might not end."""
+    described = copy.deepcopy(tuned.model)
+    change(described)
+    with pytest.raises(InputError) as error:
+        check_model(described)
+    assert str(error.value).startswith("model.json") and message in str(error.value)
+    for good in (scored_by(**LINEAR), with_tree()):
+        good(described := copy.deepcopy(tuned.model))
+        check_model(described)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"scope":', '"scope": "joint", "scope":', "the key 'scope' occurs 2 times"),
+        ('"scope":', f'"more": {"[" * 100_000}, "scope":', "too many lists and objects inside each other"),
+    ],
+)
+def test_a_model_file_says_one_thing(tuned: xf.Tuned, old: str, new: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parsed_model(json.dumps(tuned.model).replace(old, new, 1), "model.json")
 
 
 def test_a_model_fuses_new_texts_from_python(tmp_path: Path, tuned: xf.Tuned) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -165,7 +166,7 @@ def as_text(value: Any) -> str | None:
         return str(value).lower()
     if isinstance(value, bytes):
         return value.decode()
-    if isinstance(value, list | dict | tuple):
+    if isinstance(value, list | dict | tuple) or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError(f"a column holds {json_kind(value)}, expected strings or numbers")
     return str(value)
 

@@ -70,7 +70,7 @@ def find_model(model: str) -> Path | None:
         bundle = BUNDLES[model]
         spec = find_spec(bundle.package)
         if spec is None or not spec.submodule_search_locations:
-            raise SetupError(f"dense.model {model} is in the package {bundle.distribution}: {REMEDY}")
+            raise SetupError(f"the model {model} is in the package {bundle.distribution}: {REMEDY}")
         return Path(spec.submodule_search_locations[0]) / bundle.folder
     if model.startswith("bundled:"):
         raise unknown_name("bundled model", model, BUNDLES)
@@ -81,9 +81,9 @@ def find_model(model: str) -> Path | None:
     if (folder / "config.json").exists() or (folder / "modules.json").exists():
         return folder
     if folder.exists():
-        raise InputError(f"dense.model {model}: no model there (neither modules.json nor config.json)")
+        raise InputError(f"{model}: no model there (neither modules.json nor config.json)")
     if folder.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
-        raise InputError(f"dense.model {model} does not exist: give a model's folder, its hub name, or bundled:minilm")
+        raise InputError(f"the model {model} does not exist: give a model's folder, its hub name, or bundled:minilm")
     return None
 
 
@@ -99,10 +99,10 @@ def check_weights(model: str) -> str | None:
             while block := stream.read(1 << 20):
                 digest.update(block)
     except OSError as error:
-        raise InputError(f"dense.model {model}: cannot read the weights: {error}; reinstall: {REMEDY}") from None
+        raise InputError(f"the model {model}: cannot read the weights: {error}; reinstall: {REMEDY}") from None
     if digest.hexdigest() != bundle.sha256:
         raise InputError(
-            f"dense.model {model}: {folder / bundle.weights} has the SHA-256 {digest.hexdigest()}, expected "
+            f"the model {model}: {folder / bundle.weights} has the SHA-256 {digest.hexdigest()}, expected "
             f"{bundle.sha256}; reinstall the package {bundle.distribution}"
         )
     return bundle.sha256
@@ -135,7 +135,7 @@ def load_encoder(encoder: Encoder) -> Any:
         model = package.SentenceTransformer(str(folder or encoder.model), local_files_only=folder is not None)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         reason = str(error).strip().split("\n")[0]
-        raise InputError(f"dense.model {encoder.model} cannot be loaded: {reason}") from None
+        raise InputError(f"the model {encoder.model} cannot be loaded: {reason}") from None
     model.max_seq_length = min(encoder.max_length, model.max_seq_length or encoder.max_length)
     model.eval()
     return model

@@ -64,7 +64,7 @@ def open_tokenizer(start: StaticStart) -> Any:
 def read_tokenizer(path: Path, max_length: int) -> Any:
     """The tokenizer of a file, which cuts texts after so many tokens and pads none."""
     if not path.exists():
-        raise InputError(f"static.model: {path} does not exist: choose a model with a fast tokenizer")
+        raise InputError(f"retrievers.static.model: {path} does not exist: choose a model with a fast tokenizer")
     tokenizer = dense_package("tokenizers").Tokenizer.from_file(str(path))
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length)
@@ -106,12 +106,16 @@ def first_vectors(start: StaticStart) -> Singles:
 def read_vectors(path: Path) -> Singles:
     """The token vectors in a file of weights."""
     if not path.exists():
-        raise InputError(f"static.model: {path} does not exist: choose a model whose weights are in safetensors")
+        raise InputError(
+            f"retrievers.static.model: {path} does not exist: choose a model whose weights are in safetensors"
+        )
     with dense_package("safetensors").safe_open(str(path), framework="np") as weights:
         stored = weights.keys()
         names = [name for ending in KNOWN for name in stored if name.endswith(ending)]
         if not names:
-            raise InputError(f"static.model: {path} has no token vectors (names that end in {', '.join(KNOWN)})")
+            raise InputError(
+                f"retrievers.static.model: {path} has no token vectors (names that end in {', '.join(KNOWN)})"
+            )
         return np.ascontiguousarray(weights.get_tensor(names[0]), np.float32)
 
 

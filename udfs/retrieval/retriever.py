@@ -20,7 +20,7 @@ from fusion.retrieval.ranked import Ranked
 from fusion.types import Array
 from udfs.lists import list_rows, lists_schema
 from udfs.retrieval.folds import FoldSource, read_rows
-from udfs.steps import Batches, Step
+from udfs.steps import Batches, Step, one_part
 from udfs.stores.cache import readable_folder
 
 
@@ -131,7 +131,8 @@ def over_folds(prepared: str, work: Callable[[FoldSource], Any], in_threads: boo
             for fold in batch["fold"].to_pylist():
                 report, problem = None, None
                 try:
-                    report = json.dumps(work(FoldSource(fold, prepared)))
+                    with one_part():
+                        report = json.dumps(work(FoldSource(fold, prepared)))
                 except XmtcError as error:
                     problem = json.dumps([type(error).__name__, str(error)])
                 yield pa.RecordBatch.from_pylist([{"fold": fold, "report": report, "problem": problem}], REPORTS)

@@ -31,6 +31,7 @@ from udfs.retrieval.pieces import MODULE, WEIGHTS, Pieces, first_vectors, mapped
 from udfs.retrieval.retriever import Scoring, fold_folder, mapped
 from udfs.retrieval.vectors import GroupIndex, Index, TextIndex, write_groups, write_texts
 from udfs.retrieval.words import Words, bags_of, read_bags
+from udfs.steps import advanced
 from udfs.stores.cache import writable_folder
 
 WIDTH = 384
@@ -73,7 +74,8 @@ class Static:
         else:
             start = first_vectors(self.encoding.start)
         train, validation = (Labelled(some, label_sets(source, of)) for some, of in zip(bags, ids, strict=True))
-        trained = train_static(start, train, validation, names, self.training, f"fold {source.fold}, {self.name}")
+        where = f"fold {source.fold}, {self.name}"
+        trained = train_static(start, train, validation, names, self.training, where, advanced=advanced)
         with writable_folder(fold_folder(models, source.fold)) as place:
             self._save(place, trained.model.table, words)
             self._save_indexes(place, trained.model, train, names, groups)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fusion.errors import InputError
 from fusion.retrieval.bags import TfIdf
-from fusion.retrieval.label_trees import Forest, Growing, forest_labels, grow_forest
+from fusion.retrieval.label_trees import Forest, Growing, Mapping, forest_labels, grow_forest
 from fusion.retrieval.ranked import Ranked
 from fusion.types import Array
 from udfs.retrieval.folds import FoldSource, label_sets, read_label_groups, role_texts
 from udfs.retrieval.retriever import fold_folder, mapped
 from udfs.retrieval.words import Words, bags_of, read_bags
+from udfs.steps import advanced
 from udfs.stores.cache import writable_folder
 
 MIN_TEXTS = 2
@@ -46,7 +50,7 @@ class Tree:
         label_groups = read_label_groups(source.prepared)
         terms = TfIdf.of(bags, MIN_TEXTS, self.most_terms)
         with ThreadPoolExecutor(_threads()) as pool:
-            forest = grow_forest(terms.vectors(bags), len(terms.terms), known, self.growing, pool.map)
+            forest = grow_forest(terms.vectors(bags), len(terms.terms), known, self.growing, stoppable(pool))
         group = np.searchsorted(np.array(self.groups), label_groups).astype(np.int8)
         with writable_folder(fold_folder(models, source.fold)) as place:
             for name, values in {**forest._asdict(), **terms._asdict(), "label_group": group}.items():
@@ -72,6 +76,19 @@ class TreeModel:
         texts, settings = self.terms.vectors(bags_of(rows)), self.retriever
         shape = len(self.terms.terms), self.label_group, len(settings.groups)
         return forest_labels(self.forest, texts, *shape, settings.beam, settings.top)
+
+
+def stoppable(pool: ThreadPoolExecutor) -> Mapping:
+    """A pool's map, which ends early if nobody waits for the results any more."""
+
+    def mapping(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        results: Any = pool.map(work, items)
+        with closing(results):
+            for result in results:
+                advanced()
+                yield result
+
+    return mapping
 
 
 def _threads() -> int:

@@ -1,0 +1,30 @@
+"""What Spark's own errors say, without the stack."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+RAISED = {"pyspark.errors": "PySparkException", "py4j.protocol": "Py4JJavaError"}
+"""The modules of what Spark raises, directly or out of the JVM."""
+
+
+def spark_errors() -> tuple[type[BaseException], ...]:
+    """What Spark raises; nothing as long as nobody has imported Spark."""
+    loaded = {module: sys.modules[module] for module in RAISED if module in sys.modules}
+    return tuple(getattr(module, RAISED[name]) for name, module in loaded.items() if hasattr(module, RAISED[name]))
+
+
+def spark_reason(error: BaseException) -> str:
+    """The sentence that tells what went wrong: Spark's error with its condition, or the last cause."""
+    text = str(error)
+    known = re.search(r"\[[A-Z_]+(?:\.[A-Z_]+)*\] [^\n]+", text)
+    if known:
+        return known.group(0).split(" SQLSTATE")[0].strip()
+    causes = re.findall(r"Caused by: ([^\n]+)", text)
+    return (causes[-1] if causes else text.split("\n")[0]).strip()
+
+
+def unreadable(reason: str) -> bool:
+    """Whether what went wrong is a file that cannot be read: truncated, corrupt, or changed under its table."""
+    return reason.startswith(("[FAILED_READ_FILE", "[CANNOT_READ_FILE", "[PATH_NOT_FOUND"))
