@@ -71,7 +71,7 @@ def choose_texts(engine: Engine[Any], folder: str, settings: PrepareSettings) ->
         kept = replace(kept, dropped=frozenset(repeated))
     division = Division(
         split=settings.split,
-        folds=settings.folds if settings.split == "folds" else 1,
+        folds=settings.fold_count,
         seed=settings.seed,
         validation_share=settings.validation_share,
         test_share=settings.test_share,

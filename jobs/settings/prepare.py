@@ -138,6 +138,11 @@ class PrepareSettings(Section):
     paper: PaperStatistics | None = None
     """The paper's statistics of the dataset, to be printed with ours."""
 
+    @property
+    def fold_count(self) -> int:
+        """How many folds the split makes."""
+        return self.folds if self.split == "folds" else 1
+
     @model_validator(mode="before")
     @classmethod
     def _roles_by_name(cls, values: Any) -> Any:
