@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fusion.cells import SINGLE, TUNED, Cell
-from fusion.labels import ALL
+from fusion.labels import ALL, HEAD, TAIL, parse_bounds
 from jobs.evaluation.result import Result
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.formats import (
@@ -203,6 +203,26 @@ def _others_in_ranks(dataset: DatasetReport, standing: Standing) -> int | None:
     return None
 
 
+def _what_groups_are(report: Report) -> str:
+    """Which labels are in which group."""
+    kinds = dict.fromkeys(kind for dataset in report.datasets if (kind := _grouping(dataset)))
+    words = "; ".join([*kinds, "each group is ranked and measured on its own. All labels are fused as one list."])
+    return words[0].upper() + words[1:]
+
+
+def _grouping(dataset: DatasetReport) -> str:
+    """Nothing for groups of one's own, which only their author knows."""
+    settings = dataset.result.config.prepare
+    if dataset.result.is_prepared and settings.label_groups:
+        training = "training texts (validation texts do not count)"
+        counted = training if settings.fold_count == 1 else "texts of the whole dataset"
+        bounds = ", ".join(map(str, parse_bounds(settings.label_groups)))
+        return f"labels of {dataset.name} are grouped by how many {counted} carry them: {bounds}"
+    if {HEAD, TAIL} & set(dataset.texts):
+        return "head labels are the most frequent ones, tail labels all the others"
+    return ""
+
+
 def how_to_read(report: Report) -> dict[str, str]:
     """What the words mean and how it was tested."""
     one = [dataset for dataset in report.datasets if len(dataset.folds) == 1 and tested(dataset)]
@@ -227,8 +247,7 @@ def how_to_read(report: Report) -> dict[str, str]:
         "Bold": f"{decides} The tables also show the {others}. The test weighs a distance by how much it varies: a "
         "lower figure that varies may be bold where a higher one is not.",
         "Figures": "In percent: mean and, in brackets, standard deviation over the folds.",
-        "Label groups": "Head labels are the most frequent ones, tail labels all the others; each group is ranked and "
-        "measured on its own. All labels are fused as one list.",
+        "Label groups": _what_groups_are(report),
         **({"Where it loses": LOSES} if recommendations else {}),
     }
 

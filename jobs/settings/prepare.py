@@ -116,7 +116,7 @@ class PrepareSettings(Section):
     """The share of labels that are head."""
     label_groups: dict[str, str | int] | None = None
     """Instead of head and tail, label groups by the number of training texts that carry a label:
-    {frequent: 50.., few: 1..49, zero: 0}. With several folds all texts are counted."""
+    {frequent: 50.., few: 1..49, zero: 0}. Validation texts do not count. With several folds all texts are counted."""
     split: Literal["folds", "hash", "published"] = "folds"
     """folds: every text is tested once. hash: one fold, in which a share of the texts is tested. published: one fold;
     the roles of the parts, or the column columns.role, say which texts are tested."""
