@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import xmtc_fusion as xf
 from fusion.tuning.assignment import parse_aim
 from jobs.engines.local import LocalEngine
 from jobs.evaluation import pipeline
@@ -21,6 +22,7 @@ from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources
 from jobs.inputs.stages import with_stages
 from jobs.inputs.tables import InputTables
+from jobs.prediction import fit
 from jobs.prediction.fit import calibrated, validation_candidates
 from jobs.settings.config import Config, load_config
 from jobs.storage.stages import stage_folder
@@ -128,3 +130,13 @@ def test_labels_of_test_texts_change_nothing_that_is_learned(published: Config, 
     first, second = learned(published), learned(other)
     assert len(first) > 10 and first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
+
+
+def test_a_model_is_fitted_on_a_published_split(published: Config, tmp_path: Path) -> None:
+    """Its one fold decides; then the model learns from all texts, test texts included."""
+    output = published.output.model_copy(update={"path": str(tmp_path / "model")})
+    figures = fit.run(published.model_copy(update={"output": output}))
+    assert figures["texts"] == TEXTS // 5
+    (tested,) = (row for row in records()[:5] if row["split"] == "test")
+    labels = xf.load_model(str(tmp_path / "model")).predict(tested["text"], top=2)
+    assert {label.label for label in labels} <= set(tested["labels"])
