@@ -287,7 +287,8 @@ def _results(report: Report, charts: Mapping[str, str], dataset: DatasetReport) 
     if dataset.paper:
         ranks = dataset.paper.rank_correlation.items()
         alike = ", ".join(f"{aspect_name(aspect)} {rank:.2f}" for aspect, rank in ranks)
-        correlation = Text(f"Rank correlation of the fusions with {dataset.paper.table}: {alike}.")
+        of_one = "" if len(dataset.folds) > 1 else " Its figures are means over five folds of all texts, ours of one."
+        correlation = Text(f"Rank correlation of the fusions with {dataset.paper.table}: {alike}.{of_one}")
         printed.append(Group("Next to the paper", [correlation, Fold("Cell by cell", list(paper_tables(dataset)))]))
     yield Printed(printed)
 
