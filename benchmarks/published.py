@@ -175,6 +175,8 @@ def measured(config: Config, by: Sequence[str] = ()) -> Iterator[str]:
     yield f"# {config.dataset}: {', '.join(config.retrievers)}\n"
     yield f"{sizes} texts, {statistics['labels']:,} labels; {os.cpu_count()} cores. In percent. Choices are made on"
     yield "validation texts; bold is the strategy that `tune` deploys.\n"
+    if published_figures(config.dataset):
+        yield "Systems with a year are quoted; [conf/published](../../conf/published) has their sources.\n"
     for group in (ALL, *tested.groups):
         yield f"## Labels: {group}\n"
         yield markdown(*group_table(config, tested, tuned, group))

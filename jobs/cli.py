@@ -224,18 +224,18 @@ def show_config(config: Config) -> None:
 
 # Jobs import Spark when they run, so that --help and wrong settings answer at once.
 JOBS: dict[str, Callable[[Config], None]] = {
-    "evaluate": evaluate,
-    "tune": tune,
+    "run": run,
     "fit": fit,
     "predict": predict,
+    "evaluate": evaluate,
     "fuse": fuse,
+    "tune": tune,
     "explain": explain,
-    "run": run,
     "report": report,
     "nightly": nightly,
-    "doctor": doctor,
     "prepare": prepare,
     "retrieve": retrieve,
+    "doctor": doctor,
     "config": show_config,
 }
 

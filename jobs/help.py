@@ -38,9 +38,10 @@ SPELLED = {
 }
 """Options that are not called by the last part of their setting, which is too general, or has a usual name."""
 LOG = ["log.file", "log.format"]
+OUTPUT = "output.path"
 FUSED = ["fuse.model", "fuse.top", "fuse.format"]
 STAGES = ["prepare.folder", "work.path", "spark.master"]
-RESULTS = ["output.path", "output.mode"]
+RESULTS = [OUTPUT, "output.mode"]
 COLUMNS = [f"prepare.columns.{name}" for name in ("text_id", "text", "labels")]
 INPUTS = ["inputs.candidates", "inputs.judgements", "inputs.label_groups", "inputs.folds"]
 ENGINE = ["grid.scope", "grid.engine"]
@@ -77,16 +78,21 @@ def shortcuts(job: str) -> list[Shortcut]:
     from jobs.settings.reference import settings, yaml_value
 
     about = {setting.name: setting for setting in settings(Config)}
-    options = []
-    for name in [*HELP[job].settings, *LOG]:
+    about_job, options = HELP[job], []
+    for name in [*about_job.settings, *LOG]:
         setting = about[name]
         option = SPELLED.get(name, f"--{name.rpartition('.')[2].replace('_', '-')}")
-        default = setting.plain_default
-        shown = ",".join(default) if isinstance(default, list) else yaml_value(default)
+        # Columns are an option of `init`, which guesses them.
+        default = None if name in COLUMNS else setting.plain_default
+        shown = ", ".join(default) if isinstance(default, list) else yaml_value(default)
         words = setting.summary + (f"; default: {shown}" if default not in (None, []) else "")
-        metavar = setting.metavar.split()
-        options.append(Shortcut(option, name, metavar[0] if len(metavar) == 1 else tuple(metavar), f"{words} [{name}]"))
-    return [RUN, *options] if RUN.setting in HELP[job].settings else options
+        metavar = setting.metavar
+        if name == OUTPUT and about_job.output is not None:
+            metavar, words = about_job.output
+        words = words if words[1].isupper() else f"{words[0].lower()}{words[1:]}"
+        values = metavar.split()
+        options.append(Shortcut(option, name, values[0] if len(values) == 1 else tuple(values), f"{words} [{name}]"))
+    return [RUN, *options] if RUN.setting in about_job.settings else options
 
 
 class Given(NamedTuple):
@@ -120,19 +126,21 @@ def given_settings(arguments: argparse.Namespace) -> Iterator[Given]:
         yield Given(setting, value, f"--set {setting}")
 
 
-DESCRIPTION = """Fuse the rankings of several retrievers for extreme multi-label text classification, in memory
-or on Spark, and say which fusion is best."""
+DESCRIPTION = """Fuse the label rankings of several retrievers for extreme multi-label text classification, in memory
+or on Spark; recommend a fusion, backed by statistical tests; label new texts with it."""
 
 EPILOG = """examples:
   xmtc-fusion init my.csv --output my.yaml
-  xmtc-fusion run --config conf/datasets/debtags.yaml
+  xmtc-fusion run --config my.yaml
+  xmtc-fusion fit --config my.yaml --output model/
+  xmtc-fusion predict --model model/ --texts new.jsonl --output labelled/
   xmtc-fusion evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/
   xmtc-fusion report --results out/ --output report/
 
-'xmtc-fusion JOB --help' lists the options of a job; 'xmtc-fusion config' prints every setting with its meaning.
+'xmtc-fusion JOB --help' lists the options of a job; 'xmtc-fusion config' explains every setting.
 
 exit codes:
-  0 done, 2 wrong setting, 3 bad input, 4 output refused, 5 something is not installed, 1 anything else
+  0 done, 2 wrong setting or option, 3 bad input, 4 output refused, 5 something is not installed, 1 any other error
   nightly: 10 a figure fell, 11 a dataset is missing, 12 the data drifted, 13 a dataset failed,
   14 the data failed a check, 15 it took too much time or memory, 16 a watched figure could not be compared"""
 
@@ -146,98 +154,109 @@ class JobHelp(NamedTuple):
     settings: Sequence[str]
     """Those that have an option."""
     actions: Sequence[str] = ()
-    """What a job can do next to its main work, each with its words."""
+    """What a job can do besides its main work, each with its words."""
     file: str = ""
     """What the file is that a job takes as its first word."""
+    output: tuple[str, str] | None = None
+    """What --output names, and what that is, unless it is the folder of the results."""
 
 
 HELP = {
     "init": JobHelp(
-        "a configuration for a file of texts of your own",
-        "Look at the beginning of a file (JSON lines, CSV, TSV, Parquet; also .gz), guess which columns hold ids,\n"
-        "texts and labels, and write the configuration that 'run' and 'fit' take. Says what was guessed, and why.",
+        "write a configuration for your own file of texts",
+        "Look at the beginning of a file (JSON lines, CSV or TSV, also .gz, or Parquet), guess which columns\n"
+        "hold ids, texts and labels, and write a configuration for 'run' and 'fit'. Says what was guessed,\n"
+        "and why.",
         ["init my.csv --output my.yaml", "init my.jsonl.gz --text title,abstract --labels subjects"],
-        [*COLUMNS, "output.path"],
+        [*COLUMNS, OUTPUT],
         file="the file of texts",
-    ),
-    "evaluate": JobHelp(
-        "metrics of every chosen cell, from candidates and judgements",
-        "Fuse ranked lists by every chosen cell (a normalisation with a fusion), and compare the rankings with the\n"
-        "judgements. Prints the best cells; with --output, writes all figures and what the report needs.",
-        [
-            "evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/",
-            "evaluate --config my.yaml --normalizations zmuv,min-max --fusions combmnz --metrics ndcg@10",
-        ],
-        [*FUSION, "evaluate.metrics"],
-    ),
-    "tune": JobHelp(
-        "the best fusion for the data: chosen and learned on validation texts, tested on others",
-        "For every fold and label group choose a cell, weights and parameters, and learn fusions on validation texts;\n"
-        "apply each once to the test texts, and write a model file for 'fuse --model'. Without --run, reads the lists\n"
-        "that 'run' left in the work folder. Without validation texts, chooses on other folds or parts of the texts.",
-        [
-            "tune --config conf/datasets/debtags.yaml --objective ndcg@10",
-            "tune --run bm25=a.trec --run dense=b.trec --qrels q.txt --output tuned/",
-        ],
-        TUNE,
-    ),
-    "fit": JobHelp(
-        "a model that labels new texts, fitted on all texts",
-        "Fit every retriever on all texts, with what 'run' and 'tune' decided over folds: epochs, the fusion, and how\n"
-        "many labels a text gets. Stages that 'run' has not made yet are made; without 'tune', the fusion is the best\n"
-        "cell on validation texts. The folder of the model can be moved; in Python, xf.load_model reads it.",
-        ["fit --config conf/datasets/debtags.yaml --output model/"],
-        FIT,
-    ),
-    "predict": JobHelp(
-        "label new texts with a model",
-        "Rank, fuse and assign labels to texts that have none, with a model that 'fit' has written. Writes one JSON\n"
-        "line per text, or CSV, TREC or Parquet with one row per text and label.",
-        ["predict --model model/ --texts new.jsonl --top 10 --output out/"],
-        PREDICT,
-    ),
-    "fuse": JobHelp(
-        "fused rankings of the chosen cells",
-        "Fuse ranked lists and write the fused lists of every chosen cell (a normalisation with a fusion).",
-        [
-            "fuse --run bm25=a.trec --run dense=b.trec --normalizations zmuv --fusions combmnz --output fused/",
-            "fuse --run bm25=new.trec --run dense=new2.trec --model tuned/model.json --top 10 --output fused/",
-        ],
-        [*FUSION, *FUSED],
-    ),
-    "explain": JobHelp(
-        "how each fused score of one text came about",
-        "Show the candidates of one text in the fused order: their ranks, scores and normalised scores in every list,\n"
-        "and the formulas. Without --run, reads the lists that 'run' left in the work folder.",
-        [
-            "explain --text 17 --run bm25=a.trec --run dense=b.trec --qrels q.txt",
-            "explain --text 17 --cell max+combsum --label-group tail --config conf/datasets/debtags.yaml",
-        ],
-        EXPLAIN,
+        output=("FILE", "the configuration file to write; without it, the configuration is printed"),
     ),
     "run": JobHelp(
-        "everything: from a dataset's files to the metrics of the whole grid, and the report",
-        "Prepare a dataset, retrieve with BM25 and the bi-encoder, evaluate the whole grid and write the report.\n"
-        "Stages that were done before are not done again.",
+        "everything, from a file of texts to the report",
+        "Prepare a dataset, rank labels with every retriever, evaluate the whole grid and write the report:\n"
+        "prepare, retrieve, evaluate and report in one. Stages that are up to date are not repeated.",
         [
             "run --config conf/datasets/debtags.yaml",
             "run --config conf/datasets/eurlex-4k.yaml --folder ~/eurlex --work /data/work",
         ],
         [*STAGES, "retrievers", "evaluate.metrics", *RESULTS],
     ),
+    "fit": JobHelp(
+        "fit a model that labels new texts, on all texts",
+        "Fit every retriever on all texts, with what 'run' and 'tune' found over the folds: epochs, the\n"
+        "fusion, and how many labels a text gets. Without 'tune', the fusion is the best cell on validation\n"
+        "texts. The folder of the model can be moved; in Python, xf.load_model reads it.",
+        ["fit --config conf/datasets/debtags.yaml --output model/"],
+        FIT,
+        output=("FOLDER", "the folder for the model"),
+    ),
+    "predict": JobHelp(
+        "label new texts with a model",
+        "Label texts with a model written by 'fit'. Writes one JSON line per text, or CSV, TREC or Parquet\n"
+        "with one row per text and label.",
+        ["predict --model model/ --texts new.jsonl --top 10 --output labelled/"],
+        PREDICT,
+        output=("FOLDER", "the folder for the predictions"),
+    ),
+    "evaluate": JobHelp(
+        "evaluate every chosen fusion of your own runs",
+        "Fuse ranked lists by every chosen cell (a normalisation with a fusion), and evaluate the rankings\n"
+        "against the judgements. Prints the best cells; with --output, also writes all figures, for 'report'.",
+        [
+            "evaluate --run bm25=a.trec --run dense=b.trec --qrels q.txt --output out/",
+            "evaluate --config my.yaml --normalizations zmuv,min-max --fusions combmnz --metrics ndcg@10",
+        ],
+        [*FUSION, "evaluate.metrics"],
+    ),
+    "fuse": JobHelp(
+        "write fused rankings",
+        "Fuse ranked lists and write the fused lists of every chosen cell (a normalisation with a fusion).",
+        [
+            "fuse --run bm25=a.trec --run dense=b.trec --normalizations zmuv --fusions combmnz --output fused/",
+            "fuse --run bm25=new.trec --run dense=new2.trec --model tuned/model.json --top 10 --output fused/",
+        ],
+        [*FUSION, *FUSED],
+        output=("FOLDER", "the folder for the fused lists"),
+    ),
+    "tune": JobHelp(
+        "choose or learn a fusion on validation texts, and test it on others",
+        "For every fold and label group, choose a cell, weights and parameters, and learn fusions, on\n"
+        "validation texts; apply each once to the test texts, and write a model file for 'fuse --model'.\n"
+        "Without --run, reads the lists that 'run' left in the work folder. Without validation texts, chooses\n"
+        "on the other parts of the texts.",
+        [
+            "tune --config conf/datasets/debtags.yaml --objective ndcg@10",
+            "tune --run bm25=a.trec --run dense=b.trec --qrels q.txt --output tuned/",
+        ],
+        TUNE,
+    ),
+    "explain": JobHelp(
+        "show how the fused scores of one text are computed",
+        "Show the candidates of one text in fused order: their ranks, scores and normalised scores in every\n"
+        "list, and the formulas. Without --run, reads the lists that 'run' left in the work folder.",
+        [
+            "explain --text 17 --run bm25=a.trec --run dense=b.trec --qrels q.txt",
+            "explain --text 17 --cell max+combsum --label-group tail --config conf/datasets/debtags.yaml",
+        ],
+        EXPLAIN,
+    ),
     "report": JobHelp(
-        "tables, charts and one page from the results of evaluations",
-        "Write tables, charts and one page from what evaluate or run wrote. With --compare, show two results side by\n"
-        "side, their differences tested over the texts that both have. Needs no Spark.",
+        "make a page and tables from results, or compare two results",
+        "Write the report (a page, Markdown, tables for papers) of what 'evaluate', 'tune' or 'run' wrote.\n"
+        "With --compare, show two results side by side, with differences tested over the texts that both\n"
+        "have. Needs no Spark.",
         [
             "report --results out/ --output report/",
             "report --compare yesterday/results today/results",
         ],
         REPORT,
+        output=("FOLDER", "the folder for the report; by default with the results"),
     ),
     "nightly": JobHelp(
-        "evaluate datasets again, compare with a baseline, raise an alarm if a figure fell",
-        "Evaluate what has changed since the last night, add it to the history and compare it with the baseline.",
+        "evaluate datasets again, compare with a baseline, and fail if a figure fell",
+        "Evaluate what has changed since the last night, add it to the history and compare it with the\n"
+        "baseline. With an ACTION, look at past nights, or decide about them.",
         [
             "nightly --config conf/nightly.yaml",
             "nightly status --work /data/work",
@@ -245,15 +264,9 @@ HELP = {
         NIGHTLY,
         ["status", "show NIGHT", "compare NIGHT NIGHT", "rerun NIGHT", "accept NIGHT", "pin [NIGHT]"],
     ),
-    "doctor": JobHelp(
-        "what is wrong with an installation, and what to do about it",
-        "Check Python, Java, Spark, the optional packages and the folders of a configuration.",
-        ["doctor", "doctor --config my.yaml"],
-        [*STAGES, *RESULTS],
-    ),
     "prepare": JobHelp(
-        "read a dataset; write its texts, labels and folds",
-        "Read a published dataset, check it, and write the tables of its texts, labels and folds.",
+        "read and check a dataset, and divide it into folds",
+        "Read a dataset, check it, and write the tables of its texts, labels and folds.",
         [
             "prepare --config conf/datasets/eurlex-4k.yaml --folder ~/eurlex",
             "prepare --config my.yaml --set prepare.limit=1000",
@@ -261,16 +274,23 @@ HELP = {
         STAGES,
     ),
     "retrieve": JobHelp(
-        "candidates of all configured retrievers",
-        "Bring the candidates of every retriever in `retrievers` up to date. Needs prepare.",
+        "rank labels with every retriever",
+        "Update the candidates of every retriever in `retrievers`, for each fold's test and validation texts.\n"
+        "Run 'prepare' first.",
         [
             "retrieve --config conf/datasets/debtags.yaml",
             "retrieve --config my.yaml --set retrievers.bm25.top=128",
         ],
         ["retrievers", *STAGES],
     ),
+    "doctor": JobHelp(
+        "check the installation, and say how to fix it",
+        "Check Python, Java, Spark, the optional packages and the folders of a configuration.",
+        ["doctor", "doctor --config my.yaml"],
+        [*STAGES, *RESULTS],
+    ),
     "config": JobHelp(
-        "print the resolved configuration and stop",
+        "print the resolved configuration",
         "Print every setting with its meaning: the defaults, overridden by the file and the options.",
         ["config > my.yaml", "config --config my.yaml --set grid.scope=joint"],
         [*FUSION, "evaluate.metrics", *FUSED],
@@ -337,11 +357,11 @@ def make_parser() -> argparse.ArgumentParser:
         )
         job.add_argument("--config", metavar="FILE", help="a YAML file of settings")
         job.add_argument("--set", metavar="A.B=C", action="append", default=[], help="one setting; may be repeated")
-        job.add_argument("--debug", action="store_true", help="show the stack trace of an error")
+        job.add_argument("--debug", action="store_true", help="print the stack trace of an error")
         if about.file:
             job.add_argument("file", metavar="FILE", help=about.file)
         if about.actions:
-            job.add_argument("action", nargs="*", metavar="ACTION", help=f"or: {', '.join(about.actions)}")
+            job.add_argument("action", nargs="*", metavar="ACTION", help=f"one of: {', '.join(about.actions)}")
             job.add_argument("--dataset", metavar="NAME", help="for rerun and accept: one dataset of the night")
             job.add_argument("--because", metavar="WORDS", default="", help="for accept and pin: the reason")
         for shortcut in shortcuts(name):

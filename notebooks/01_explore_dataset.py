@@ -2,16 +2,17 @@
 # MAGIC %md
 # MAGIC # Explore a dataset
 # MAGIC
-# MAGIC Before anything is retrieved or fused: what are the texts, what are the labels, how uneven are they, and how are
-# MAGIC the texts divided into folds? The shipped data are descriptions of Debian packages, with their tags as labels.
+# MAGIC Before anything is retrieved or fused: what are the texts and the labels, how unevenly are the labels
+# MAGIC distributed, and how are the texts divided into folds? The shipped data are descriptions of Debian packages,
+# MAGIC with their tags as labels.
 # MAGIC
-# MAGIC On Databricks the fields above the notebook choose the dataset, its files (a folder of a volume; empty: as the
-# MAGIC configuration says), the folder for results, and how many texts are taken (empty: all). Elsewhere, set
-# MAGIC `XMTC_CONFIG`, `XMTC_FOLDER`, `XMTC_WORK`, `XMTC_LIMIT`. The next two cells are for Databricks alone: they
-# MAGIC install the wheel from the volume.
+# MAGIC On Databricks the fields above the notebook set the dataset, its files (a folder of a volume; empty: that of the
+# MAGIC configuration), the folder for results, and the number of texts (empty: all). Elsewhere, set `XMTC_CONFIG`,
+# MAGIC `XMTC_FOLDER`, `XMTC_WORK`, `XMTC_LIMIT`. The next two cells are only for Databricks: they install the wheel
+# MAGIC from the volume.
 # MAGIC
 # MAGIC `prepare` reads the published files, writes three tables, `samples` (the texts), `labels` and `folds`, and
-# MAGIC returns their statistics. It does so once: run the cell again and it finds its work done.
+# MAGIC returns their statistics. If you run the cell again, it reuses what is there.
 
 # COMMAND ----------
 
@@ -67,9 +68,9 @@ chart(sizes, "labels", "texts", "Texts by their number of labels", x_title="labe
 # MAGIC %md
 # MAGIC ## Labels
 # MAGIC
-# MAGIC The labels fall into ten bands of equal size, from the rarest to the most frequent. The chart shows the share of
-# MAGIC all pairs of text and label in each band: the flatter it begins, the longer the tail. The most frequent fifth of
-# MAGIC the labels is `head`, the rest is `tail` (`prepare.head_share`).
+# MAGIC The labels are divided into ten bands of equal size, from the rarest to the most frequent. The chart shows the
+# MAGIC share of all pairs of text and label in each band: the flatter it starts, the longer the tail. The most frequent
+# MAGIC fifth of the labels is `head`, the rest is `tail` (`prepare.head_share`).
 
 # COMMAND ----------
 
@@ -100,8 +101,8 @@ chart(
 # MAGIC %md
 # MAGIC ## Label groups
 # MAGIC
-# MAGIC A metric over all labels is mostly a metric of head labels. Hence metrics are computed for `tail`, `head` and
-# MAGIC `all` labels, each over the texts that have such a label.
+# MAGIC A metric over all labels mostly measures head labels. So metrics are computed for `tail`, `head` and `all`
+# MAGIC labels, each over the texts that have such a label.
 
 # COMMAND ----------
 
@@ -121,11 +122,11 @@ chart(groups, "label_group", ["labels", "texts", "pairs"], "Head and tail labels
 # MAGIC %md
 # MAGIC ## Folds
 # MAGIC
-# MAGIC Every text is a test text in one fold and a training text in the others, where some are held out for early
-# MAGIC stopping. A label that only test texts carry cannot be learned from texts: the last column counts those.
-# MAGIC Packages built from one source share much of their text; `prepare.group_key` keeps them on one side of a fold.
+# MAGIC Every text is a test text in one fold and a training text in the others, where some are held out for validation.
+# MAGIC A label that only test texts carry cannot be learned from texts: the last column counts these. Packages built
+# MAGIC from one source share much of their text; `prepare.group_key` keeps them together.
 # MAGIC
-# MAGIC Next: `02_fuse_and_compare` retrieves labels for these texts and finds the best fusion.
+# MAGIC Next: `02_fuse_and_compare` ranks labels for these texts and finds the best fusion.
 
 # COMMAND ----------
 

@@ -3,12 +3,12 @@
 # MAGIC # Fuse and compare
 # MAGIC
 # MAGIC Two retrievers rank labels for every text. Is a fusion of the two better than either, which one is best, and is
-# MAGIC that more than luck? At the end we look at one text, candidate by candidate.
+# MAGIC the difference more than luck? At the end we look at one text, candidate by candidate.
 # MAGIC
 # MAGIC `bm25` ranks labels by the similar training texts that carry them, `bm25-labels` by one document per label: its
-# MAGIC name, its description and its training texts. That takes seconds. The bi-encoder (`dense`) complements BM25
-# MAGIC better, and takes minutes and the extra `[dense]`. Each row of what they write is one ranked list, of the tail
-# MAGIC or of the head labels of a text.
+# MAGIC name, its description and its training texts. This takes seconds. The bi-encoder (`dense`) complements BM25
+# MAGIC better, but takes minutes and needs the extra `[dense]`. Each row of their tables is one ranked list, of the
+# MAGIC tail or the head labels of a text.
 
 # COMMAND ----------
 
@@ -48,8 +48,8 @@ show(spark.read.parquet(candidates["bm25"]).orderBy("text_id", "label_group"), r
 # MAGIC ## The whole grid
 # MAGIC
 # MAGIC All normalisations with all fusions, in one pass, fold by fold. The table shows `mean(standard deviation)` over
-# MAGIC the folds, in percent; below each group, the best fusion against the better single retriever. The chart shows
-# MAGIC nDCG@10 of every cell. Fusions that read only ranks have the same value in every row.
+# MAGIC the folds, in percent; below each group, the best fusion is compared with the better single retriever. The chart
+# MAGIC shows nDCG@10 of every cell. Fusions that read only ranks have the same value in every row.
 
 # COMMAND ----------
 
@@ -71,8 +71,8 @@ show_figure(result.plot("grid", group))
 # MAGIC ## Which fusion wins, and how certain is that
 # MAGIC
 # MAGIC The chart shows the gain of the best fusion over the better retriever, with its 95% interval. Among sixty cells
-# MAGIC one may be best by luck alone: the table lists the cells that a test over the texts cannot tell from the winner.
-# MAGIC If there are many, choose for other reasons: simplicity, or what wins on other datasets.
+# MAGIC one may be best by luck alone: the table lists the cells that do not differ significantly from the winner in a
+# MAGIC test over the texts. If there are many, choose for other reasons: simplicity, or what wins on other datasets.
 
 # COMMAND ----------
 
@@ -91,9 +91,9 @@ show(ties[::-1], rows=8)
 # MAGIC %md
 # MAGIC ## Where the gain comes from
 # MAGIC
-# MAGIC Fusion can only rank what some retriever lists: the first chart shows what each of them finds, what only it
-# MAGIC finds, and the union, which is the limit of any fusion. The second shows for which labels the best fusion pays,
-# MAGIC from the rarest to the most frequent.
+# MAGIC Fusion can only rank labels that some retriever lists: the first chart shows what each of them finds, what only
+# MAGIC it finds, and the union, which is the limit of any fusion. The second shows for which labels the best fusion
+# MAGIC pays, from the rarest to the most frequent.
 
 # COMMAND ----------
 
@@ -105,9 +105,9 @@ show_figure(result.plot("frequency"))
 # MAGIC %md
 # MAGIC ## One text
 # MAGIC
-# MAGIC How the winner came to its ranking of one text: rank, score and normalised score in either list.
+# MAGIC How the winner ranks one text: rank, score and normalised score in each list.
 # MAGIC
-# MAGIC Next: `03_bring_your_own_runs` does all of this with rankings of your own.
+# MAGIC Next: `03_bring_your_own_runs` does all of this with your own rankings.
 
 # COMMAND ----------
 

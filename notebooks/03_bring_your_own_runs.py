@@ -2,13 +2,13 @@
 # MAGIC %md
 # MAGIC # Bring your own runs
 # MAGIC
-# MAGIC You have rankings of two or more retrievers and the right answers. Nothing else is needed: no texts, no folds,
-# MAGIC and ids may be any strings. This notebook evaluates all fusions of three retrievers, asks whether the third one
-# MAGIC is worth its cost, and writes the fused rankings and a report.
+# MAGIC You have rankings of two or more retrievers, and the relevant labels. Nothing else is needed: no texts, no
+# MAGIC folds, and ids may be any strings. This notebook evaluates all fusions of three retrievers, asks whether the
+# MAGIC third one is worth its cost, and writes the fused rankings and a report.
 # MAGIC
 # MAGIC Give your runs as `name=source,name=source,...`, where a source is a TREC run file, a Parquet path or a catalog
-# MAGIC table (`catalog.schema.table`), and the right answers as a TREC qrels file or a table. Without them, three small
-# MAGIC runs are made here from the shipped texts.
+# MAGIC table (`catalog.schema.table`), and the relevant labels as a TREC qrels file or a table. Without them, three
+# MAGIC small runs are made here from the shipped texts.
 
 # COMMAND ----------
 
@@ -38,11 +38,11 @@ Path(work).mkdir(parents=True, exist_ok=True)
 # MAGIC %md
 # MAGIC ## Three retrievers, three formats
 # MAGIC
-# MAGIC For the example, half of some texts are known with their tags; for the other half tags are to be found.
+# MAGIC In this example, the tags of half of the texts are known; those of the other half are to be found.
 # MAGIC
 # MAGIC - `words` scores a label by the words that a text shares with known texts: a table with one row per candidate.
 # MAGIC - `names` looks for the words of a label's name in the text: a TREC run file.
-# MAGIC - `popular` does not look at the text at all: a dictionary. So are the right answers.
+# MAGIC - `popular` does not look at the text at all: a dictionary, like the relevant labels.
 
 # COMMAND ----------
 
@@ -95,9 +95,9 @@ show_figure(result.plot("grid"))
 # MAGIC %md
 # MAGIC ## Is the third retriever worth it?
 # MAGIC
-# MAGIC With `grid.subsets` every cell is also evaluated over every two of the retrievers, in the same pass. The figure
+# MAGIC With `grid.subsets` every cell is also evaluated over every pair of retrievers, in the same pass. The figure
 # MAGIC shows what each one adds to the two others, with its 95% interval: left of zero the fusion is better without it,
-# MAGIC since a weak retriever can cost more than it finds. The best cell of all, over the retrievers that it is best
+# MAGIC since a weak retriever can cost more than it finds. The best cell of all, with the retrievers that it is best
 # MAGIC with, is then fused for use elsewhere. The result has the type of the first run: here a pandas table.
 
 # COMMAND ----------
@@ -116,8 +116,8 @@ show(fused, rows=3)
 # MAGIC %md
 # MAGIC ## A report, and a broken run
 # MAGIC
-# MAGIC The report is one page that needs no network; `save` keeps the figures themselves. A run that does not make
-# MAGIC sense stops the job, with the file and the first offending lines: no figure is computed from half of the data.
+# MAGIC The report is one page that needs no network; `save` keeps the figures themselves. A broken run stops the job
+# MAGIC with a message that names the file and the first offending lines: no figure is computed from part of the data.
 # MAGIC
 # MAGIC Next: `04_nightly_review` looks at evaluations that are repeated every night.
 

@@ -3,7 +3,7 @@
 # MAGIC # Review the nights
 # MAGIC
 # MAGIC Job `nightly` evaluates every dataset again, keeps all figures in a history, and raises an alarm if a watched
-# MAGIC figure fell, a dataset is missing or the data moved. This notebook reads that history: what happened, since
+# MAGIC figure fell, a dataset is missing or the data drifted. This notebook reads that history: what happened, since
 # MAGIC when, and why.
 # MAGIC
 # MAGIC Give the work folder of the nightly job (`work.path`) and, if it is elsewhere, its history. Without them, five
@@ -40,11 +40,11 @@ made_up = not place
 # MAGIC %md
 # MAGIC ## Five nights
 # MAGIC
-# MAGIC Two made-up retrievers rank tags of packages by chance, and the right ones higher; how much higher is their
+# MAGIC Two made-up retrievers rank tags of packages at random, but the right ones higher; how much higher is their
 # MAGIC skill. On the second night nothing has changed, so nothing is computed. On the third the first retriever is
-# MAGIC worse: somebody has broken it, and the message says which figures fell, from where to where, and that the data
-# MAGIC changed, not the configuration or the code. On the fourth it is repaired, but other packages have come in: an
-# MAGIC alarm about the data. The fifth is compared with that one, as after a change that was meant.
+# MAGIC broken: the message says which figures fell, by how much, and that the data changed, not the configuration or
+# MAGIC the code. On the fourth it is repaired, but the packages have changed: an alarm about the data. The fifth is
+# MAGIC compared with the fourth, as after an intended change.
 
 # COMMAND ----------
 
@@ -94,7 +94,7 @@ if made_up:
 # MAGIC ## What happened
 # MAGIC
 # MAGIC One row per night and dataset: the verdict, what it was compared with, and which inputs, settings or code differ
-# MAGIC from that night. That tells where to look first.
+# MAGIC from that night. This shows where to look first.
 
 # COMMAND ----------
 
@@ -122,9 +122,9 @@ show(verdicts, rows=len(verdicts))
 # MAGIC %md
 # MAGIC ## Watched figures over time
 # MAGIC
-# MAGIC One chart per label group, one line per watched cell and retriever. Drops that are too small for an alarm, but
-# MAGIC go on night after night, show here. Below, all cells of the last night with a regression: which lost most? If a
-# MAGIC single retriever is at the top, look there first.
+# MAGIC One chart per label group, one line per watched cell and retriever. Drops that are too small for an alarm but
+# MAGIC continue night after night show here. Below are all cells of the last night with a regression: which lost most?
+# MAGIC If a single retriever is at the top, look there first.
 
 # COMMAND ----------
 
@@ -151,12 +151,12 @@ if len(regressions):
 # MAGIC %md
 # MAGIC ## The data, and what to do
 # MAGIC
-# MAGIC Which checks the data failed, and what moved by more than it may. Each night also leaves a folder with its
+# MAGIC Which checks the data failed, and what drifted further than allowed. Each night also leaves a folder with its
 # MAGIC report, a page of trends and a summary for programs.
 # MAGIC
-# MAGIC By default a night is compared with the last one that had no alarm. A slow decay, say half a point per night, is
-# MAGIC never noticed that way; a pinned baseline does not move: `xmtc-fusion nightly pin 2026-03-02`. After a change
-# MAGIC that is meant, accept the first night that has it: `xmtc-fusion nightly accept 2026-03-05 --because "new
+# MAGIC By default a night is compared with the last one that had no alarm. A slow decline, say half a point per night,
+# MAGIC is never noticed that way; a pinned baseline does not move: `xmtc-fusion nightly pin 2026-03-02`. After an
+# MAGIC intended change, accept the first night that has it: `xmtc-fusion nightly accept 2026-03-05 --because "new
 # MAGIC packages"`.
 
 # COMMAND ----------

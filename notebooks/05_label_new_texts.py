@@ -2,11 +2,11 @@
 # MAGIC %md
 # MAGIC # Label new texts
 # MAGIC
-# MAGIC The other notebooks compare fusions on texts whose labels are known. Here a model learns from all of these, and
-# MAGIC then labels texts that have no labels yet: with probabilities, as many labels as pay, and the reasons.
+# MAGIC The other notebooks compare fusions on texts whose labels are known. Here a model learns from all of these and
+# MAGIC then labels new texts, with probabilities and the reasons for each label.
 # MAGIC
-# MAGIC `bm25` finds labels by similar training texts, `static` by vectors of words and of the labels' names. Both need
-# MAGIC neither Spark nor a GPU. Give a configuration of your own to fit a model on your texts.
+# MAGIC `bm25` finds labels by similar training texts, `static` by vectors of words and of the labels' names. Neither
+# MAGIC needs Spark or a GPU. Give your own configuration to fit a model on your texts.
 
 # COMMAND ----------
 
@@ -42,17 +42,17 @@ print(model)
 # MAGIC %md
 # MAGIC ## Can the probabilities be trusted?
 # MAGIC
-# MAGIC Scores of fusions are no probabilities. `fit` learns curves from score to probability on validation texts, which
-# MAGIC the retrievers had not seen. The chart compares what half of these texts were promised, by curves from the other
-# MAGIC half, with what came true: bars of a pair should have the same height. From the same texts come the smallest
-# MAGIC probability and the largest number of labels that a text gets, for the objective above.
+# MAGIC Fused scores are not probabilities. `fit` learns curves from score to probability on validation texts, which the
+# MAGIC retrievers had not seen. For each half of these texts, the chart compares probabilities, by curves from the
+# MAGIC other half, with the share of labels that are relevant: the bars of a pair should have the same height. The
+# MAGIC threshold and the largest number of labels per text are chosen on the same texts, for the objective above.
 
 # COMMAND ----------
 
 figures = model.validation
 bins = pd.DataFrame(figures["reliability"])
-bins = bins.assign(candidates=bins.rows.map("{:,}".format), promised=bins.probability, relevant=bins.frequency)
-chart(bins, "candidates", ["promised", "relevant"], "Probabilities, and how often they are right")
+bins = bins.assign(candidates=bins.rows.map("{:,}".format), relevant=bins.frequency)
+chart(bins, "candidates", ["probability", "relevant"], "Probabilities, and how often they are right")
 made = figures["assignment"]
 print(f"calibration error {100 * figures['calibration_error']:.1f} points")
 print(
@@ -64,8 +64,8 @@ print(
 # MAGIC %md
 # MAGIC ## New texts
 # MAGIC
-# MAGIC A table (or a list) of texts gives a table with one row per text and label; a single text gives a list. A text
-# MAGIC of which the retrievers know no word gets no label.
+# MAGIC For a table (or a list) of texts, `predict` returns a table with one row per text and label; for a single text,
+# MAGIC a list. A text without a word that the retrievers know gets no label.
 
 # COMMAND ----------
 
@@ -87,8 +87,8 @@ show(labelled, rows=len(labelled))
 # MAGIC %md
 # MAGIC ## Why these labels?
 # MAGIC
-# MAGIC For each label: its rank and score in the list of every retriever, what the normalisation made of the score, how
-# MAGIC these were fused, and the training texts that speak for it.
+# MAGIC For each label: its rank, score and normalised score in the list of every retriever, how these were fused, and
+# MAGIC the nearest training texts that carry it.
 
 # COMMAND ----------
 
@@ -100,10 +100,10 @@ print(explanation)
 # MAGIC %md
 # MAGIC ## Keep it, and use it elsewhere
 # MAGIC
-# MAGIC The folder can be moved and loaded on any machine. For many texts, let the job label them:
-# MAGIC `xmtc-fusion predict --model MODEL --texts table:catalog.schema.texts --format parquet --output OUT`, on Spark
-# MAGIC where the texts ask for it. `model.log_to_mlflow(registered="NAME")` makes it a version of a registered model,
-# MAGIC which `mlflow.pyfunc.spark_udf` applies to a column; a nightly job can do both (`nightly.predict`).
+# MAGIC The folder can be moved and loaded on any machine. For many texts, use the job `xmtc-fusion predict --model
+# MAGIC MODEL --texts table:catalog.schema.texts --format parquet --output OUT`, which uses Spark if the texts need it.
+# MAGIC `model.log_to_mlflow(registered="NAME")` makes it a version of a registered model, which
+# MAGIC `mlflow.pyfunc.spark_udf` applies to a column; a nightly job can do both (`nightly.predict`).
 
 # COMMAND ----------
 

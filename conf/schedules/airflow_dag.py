@@ -1,7 +1,7 @@
-"""An Airflow DAG that runs `nightly` by spark-submit, from whatever folder Airflow works in.
+"""An Airflow DAG that runs `nightly` by spark-submit, from any folder that Airflow works in.
 
 `make package EXTRAS=dense,nightly` in /opt/xmtc-fusion makes the environments of driver (.venv) and executors (dist).
-A night with an alarm ends with an exit code that is not 0, so that the task fails and Airflow tells whom it should.
+A night with an alarm has an exit code other than 0, so the task fails and Airflow notifies whom it should.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ with DAG(
     catchup=False,
     # Two nights at once would wait for each other.
     max_active_runs=1,
-    # An alarm is no accident: a second try would only say the same.
+    # An alarm is not a glitch: a retry would only repeat it.
     default_args={"retries": 0, "execution_timeout": timedelta(hours=6)},
 ) as dag:
     BashOperator(

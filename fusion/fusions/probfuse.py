@@ -10,7 +10,7 @@ from fusion.types import Floats
 
 @trained(
     "probfuse",
-    formula="sum(P(relevant in segment k) / k), with lists cut into so many segments, k from 1",
+    formula="sum(P(relevant in segment k) / k), with each list cut into this number of segments, k from 1",
     citation="D. Lillis, F. Toolan, R. Collier, J. Dunnion. ProbFuse: a probabilistic approach to data fusion. "
     "SIGIR 2006.",
     when="Judged texts to learn from; ranks are pooled into segments, so fewer suffice.",

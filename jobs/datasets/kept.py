@@ -71,7 +71,7 @@ def choose_texts(engine: Engine[Any], folder: str, settings: PrepareSettings) ->
         kept = replace(kept, dropped=frozenset(repeated))
     division = Division(
         split=settings.split,
-        folds=settings.folds if settings.split == "folds" else 1,
+        folds=settings.fold_count,
         seed=settings.seed,
         validation_share=settings.validation_share,
         test_share=settings.test_share,
@@ -145,18 +145,20 @@ def _check_leaks(identical: Sequence[Mapping[str, Any]], allowed: bool) -> None:
     leaks = [text for text in identical if len(text["roles"]) > 1]
     if not leaks:
         return
-    lines = [f"\n  {', '.join(map(str, text['text_ids']))} ({', '.join(sorted(text['roles']))})" for text in leaks]
-    message = (
-        f"{len(leaks):,} texts are in more than one part of the published split. First ids:{''.join(lines[:SHOWN])}"
-    )
+    first = [f"{', '.join(map(str, text['text_ids']))} ({', '.join(sorted(text['roles']))})" for text in leaks[:SHOWN]]
+    message = f"{len(leaks):,} texts are in more than one part of the published split. First ids:"
     if not allowed:
-        raise InputError(f"{message}\nSet prepare.duplicates to drop, or prepare.allow_leaks to true")
-    log(f"prepare: {message}")
+        lines = "".join(f"\n  {ids}" for ids in first)
+        raise InputError(f"{message}{lines}\nSet prepare.duplicates to drop, or prepare.allow_leaks to true")
+    log(f"prepare: {message} {'; '.join(first)}")
 
 
 def _reading_line(counts: Mapping[str, int], settings: PrepareSettings) -> str:
     """What was read, and what is worth knowing about it."""
-    kept = "kept in the fold of the first" if settings.identical_texts == "together" else "kept"
+    if settings.split == "published":
+        kept = "kept in their parts"
+    else:
+        kept = "kept in the fold of the first" if settings.identical_texts == "together" else "kept"
     notes = {
         "empty_texts": "empty (left out)",
         "texts_without_labels": "without labels (left out)",

@@ -191,10 +191,9 @@ def _check_fold(figures: Mapping[str, Any], settings: PrepareSettings) -> None:
     fold = figures["fold"]
     for role in (TRAIN, TEST):
         if not figures[role]:
-            raise InputError(
-                f"fold {fold} has no {role} texts: too few texts (or group keys) for "
-                f"{settings.folds} folds; set prepare.folds lower, or another prepare.seed"
-            )
+            few = f"too few texts (or group keys) for {settings.folds} folds; set prepare.folds lower, or"
+            reason = few if settings.split == "folds" else "too few texts; set"
+            raise InputError(f"fold {fold} has no {role} texts: {reason} another prepare.seed")
     if settings.validation_share and not figures[VALIDATION]:
         log(f"prepare: fold {fold} has no validation texts; early stopping cannot work there")
 

@@ -182,12 +182,17 @@ class Result:
         return UNSEEN_PAIRS in self.input_counts
 
     @property
+    def is_prepared(self) -> bool:
+        """Whether the folds are those that `prepare` made."""
+        folds = self.config.inputs.folds
+        return folds is not None and folds.startswith(f"{Workspace.of(self.config).prepared}/")
+
+    @property
     def missing_folds(self) -> tuple[int, ...]:
         """Folds that the configuration or their numbering lets one expect, and that are not there."""
         if self.config.inputs.folds is None:
             return ()
-        prepared = f"{Workspace.of(self.config).prepared}/"
-        known = self.config.prepare.folds if self.config.inputs.folds.startswith(prepared) else 0
+        known = self.config.prepare.fold_count if self.is_prepared else 0
         expected = range(max(known, max(self.folds) + 1))
         return tuple(fold for fold in expected if fold not in self.folds)
 

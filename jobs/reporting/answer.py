@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fusion.cells import SINGLE, TUNED, Cell
-from fusion.labels import ALL
+from fusion.labels import ALL, HEAD, TAIL, parse_bounds
 from jobs.evaluation.result import Result
 from jobs.reporting.dataset import DatasetReport, Report
 from jobs.reporting.formats import (
@@ -35,8 +35,8 @@ from jobs.reporting.tables import tested
 from jobs.storage.folders import CONFIG_FILE
 
 REGRET_RULE = (
-    "of the cells that lose to a single retriever in the fewest aspects (a label group and a metric), the one with "
-    "the smallest mean regret: its distance from the best cell of an aspect, averaged over all aspects"
+    "of the cells that lose to a single retriever for the fewest pairs of label group and metric, the one with the "
+    "smallest mean regret: its distance from the best cell, averaged over these pairs"
 )
 
 
@@ -159,7 +159,7 @@ def winners_table(dataset: DatasetReport) -> Table | None:
     return Table(
         "winners",
         f"{dataset.name}. Recommended: {name}, {rule}. Its mean regret is "
-        f"{percent(recommendation.regret, 2)} points over {len(recommendation.winners)} distinct aspects.",
+        f"{percent(recommendation.regret, 2)} points over {len(recommendation.winners)} distinct pairs.",
         [(name,) for name in header],
         "lllrrrl",
         [lines],
@@ -203,6 +203,26 @@ def _others_in_ranks(dataset: DatasetReport, standing: Standing) -> int | None:
     return None
 
 
+def _what_groups_are(report: Report) -> str:
+    """Which labels are in which group."""
+    kinds = dict.fromkeys(kind for dataset in report.datasets if (kind := _grouping(dataset)))
+    words = "; ".join([*kinds, "each group is ranked and measured on its own. All labels are fused as one list."])
+    return words[0].upper() + words[1:]
+
+
+def _grouping(dataset: DatasetReport) -> str:
+    """Nothing for groups of one's own, which only their author knows."""
+    settings = dataset.result.config.prepare
+    if dataset.result.is_prepared and settings.label_groups:
+        training = "training texts (validation texts do not count)"
+        counted = training if settings.fold_count == 1 else "texts of the whole dataset"
+        bounds = ", ".join(map(str, parse_bounds(settings.label_groups)))
+        return f"labels of {dataset.name} are grouped by how many {counted} carry them: {bounds}"
+    if {HEAD, TAIL} & set(dataset.texts):
+        return "head labels are the most frequent ones, tail labels all the others"
+    return ""
+
+
 def how_to_read(report: Report) -> dict[str, str]:
     """What the words mean and how it was tested."""
     one = [dataset for dataset in report.datasets if len(dataset.folds) == 1 and tested(dataset)]
@@ -214,31 +234,29 @@ def how_to_read(report: Report) -> dict[str, str]:
     recommendations = [dataset.recommendation for dataset in report.datasets if dataset.recommendation]
     rules = []
     if any(not one.deployed for one in recommendations):
-        rule = f"{REGRET_RULE[0].upper()}{REGRET_RULE[1:]}"
-        rules.append(f"{rule}. Only the paper's protocol counts (ideal ranking over all labels of a text).")
+        protocol = "Only the paper's protocol counts (ideal ranking over all labels of a text)."
+        rules.append(f"The fusion to use, if any: {REGRET_RULE}. {protocol}")
     if any(one.deployed for one in recommendations):
         rules.append(f"{MODEL_RULE[0].upper()}{MODEL_RULE[1:]}.")
     return {
         **({"Recommended": " ".join(rules)} if rules else {}),
         "Better, worse": "With several folds a gain is called better or worse only if the folds and the texts both say "
-        "so; with one fold the texts decide. Gains stand with their 95% interval over the texts, which, unlike p "
-        "over texts, is not corrected for the number of comparisons. Where only some of these find a difference, "
-        "the verdict says that tests disagree, and which.",
-        "Bold": f"{decides} The tables also show the {others}. The test weighs a distance by how much it varies: a "
-        "lower figure that varies may be bold where a higher one is not.",
+        "so; with one fold the texts decide. Gains come with a 95% interval over the texts, which, unlike p over "
+        "texts, is not corrected for the number of comparisons. If only some of these find a difference, the verdict "
+        "says that the tests disagree, and which ones do.",
+        "Bold": f"{decides} The tables also show the {others}. The test weighs a difference by how much it varies: a "
+        "lower figure that varies more may be bold where a higher one is not.",
         "Figures": "In percent: mean and, in brackets, standard deviation over the folds.",
-        "Label groups": "Head labels are the most frequent ones, tail labels all the others; each group is ranked and "
-        "measured on its own. All labels are fused as one list.",
+        "Label groups": _what_groups_are(report),
         **({"Where it loses": LOSES} if recommendations else {}),
     }
 
 
 NEXT_TITLE = "Label new texts"
 READING = (
-    "Candidates of validation texts, in bins by their probability that expect as many relevant labels each; candidates "
-    "count by their probability. The probabilities of one half of the texts come from the curves of the other half. "
-    "Circle: the share of labels that are relevant. Stroke: the mean probability, on which the circle would be if "
-    "every probability were right."
+    "Candidates of validation texts, in bins by probability, with the same number of expected relevant labels in each. "
+    "The probabilities of one half of the texts come from curves fitted on the other half. Circle: the share of labels "
+    "that are relevant. Stroke: the mean probability, where the circle would be if all probabilities were right."
 )
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -253,8 +271,8 @@ def labelling_parts(dataset: DatasetReport) -> Iterator[Part]:
         yield _diagram(dataset.fitted)
         yield Fold("As a table", [_table(dataset)])
     yield Text(
-        "fit learns from all texts what was compared here over folds, with the fusion of tune or else the best cell "
-        "on validation texts; predict labels texts that have no labels yet."
+        "Type this in the folder where the job was run. fit trains on all texts, with the fusion that tune chose or "
+        "else the best cell on validation texts; predict labels new texts."
     )
     yield Code(commands(dataset.result), "bash")
 

@@ -114,7 +114,7 @@ def notes(compared: SideBySide) -> list[str]:
     lines.append(f"Settings that differ: {joined(different)}." if different else "No setting differs.")
     before, after = (side.dataset.result for side in (compared.before, compared.after))
     if compared.made:
-        lines.append(f"What made them differs in: {joined([name for name, _, _ in compared.made])}.")
+        lines.append(f"Also different: {joined([name for name, _, _ in compared.made])}.")
     elif before.made and after.made:
         lines.append("Code, packages, processor, engine and inputs are the same.")
     if before.version != after.version:

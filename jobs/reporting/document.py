@@ -287,7 +287,8 @@ def _results(report: Report, charts: Mapping[str, str], dataset: DatasetReport) 
     if dataset.paper:
         ranks = dataset.paper.rank_correlation.items()
         alike = ", ".join(f"{aspect_name(aspect)} {rank:.2f}" for aspect, rank in ranks)
-        correlation = Text(f"Rank correlation of the fusions with {dataset.paper.table}: {alike}.")
+        of_one = "" if len(dataset.folds) > 1 else " Its figures are means over five folds of all texts, ours of one."
+        correlation = Text(f"Rank correlation of the fusions with {dataset.paper.table}: {alike}.{of_one}")
         printed.append(Group("Next to the paper", [correlation, Fold("Cell by cell", list(paper_tables(dataset)))]))
     yield Printed(printed)
 
@@ -306,11 +307,13 @@ def _read(config: Config) -> dict[str, str]:
 def _made(made: Provenance) -> dict[str, str]:
     """What made the figures, as facts; a group of them on one line."""
     known = {name: value for name, value in made.items() if name not in UNSTEADY and value}
-    shown = {
-        name: ", ".join(f"{key} {inner}" for key, inner in value.items()) if isinstance(value, Mapping) else str(value)
-        for name, value in known.items()
-    }
-    return shown | ({"seconds": count(made["seconds"])} if "seconds" in made else {})
+    shown = {name: _on_one_line(value) if isinstance(value, Mapping) else str(value) for name, value in known.items()}
+    return shown | ({"seconds to evaluate": count(made["seconds"])} if "seconds" in made else {})
+
+
+def _on_one_line(group: Mapping[str, Any]) -> str:
+    """Facts of a group; its name, if it has one, needs no key."""
+    return ", ".join(str(value) if key == "name" else f"{key} {value}" for key, value in group.items())
 
 
 def _stage(stage: Mapping[str, Any]) -> str:

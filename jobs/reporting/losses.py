@@ -235,17 +235,17 @@ def _unseen_line(dataset: DatasetReport, standing: Standing) -> Iterator[str]:
     shares = [f"{cell_name(cell)} {percent(band.found[cell][deepest].value)}%" for cell in cells if cell in band.found]
     yield (
         f"{group} labels: {count(band.pairs)} of {count(pairs)} relevant pairs ({percent(band.pairs / pairs)}%) have a "
-        "label without a training text, which no retriever over training texts can return. Found in the first "
-        f"{deepest}: {joined(shares)}."
+        "label without a training text, which only retrievers that read the names of labels can find. Found in the "
+        f"first {deepest}: {joined(shares)}."
     )
 
 
 LOSES = (
     "By label frequency: how many relevant labels of each text either of the two ranks among its "
     "first k, by a sign test over texts, which keeps the labels of a text together. By the number of labels, or "
-    "of words, of a text: texts, by the paired t-test. All are Holm-corrected over the slices. Tenths of labels "
-    f"with fewer than {FEWEST_PAIRS} pairs are joined with their neighbour. Words are counted where the judgements "
-    "tell them."
+    "of words, of a text: the metric, by the paired t-test over texts. All are Holm-corrected over the slices. "
+    f"Tenths of labels with fewer than {FEWEST_PAIRS} pairs are merged with their neighbour. Numbers of words are "
+    "shown if the judgements have them."
 )
 
 

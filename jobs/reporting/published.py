@@ -15,6 +15,7 @@ from fusion.errors import InputError
 from fusion.labels import ALL
 from fusion.metrics import WHOLE, Aspect, Metric, parse_metrics
 from fusion.registry import METRICS
+from jobs.evaluation.result import Result
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import cell_name, metric_name, percent
 from jobs.reporting.parts import Entry, Fold, Lines, Part, Table, Text
@@ -27,12 +28,22 @@ COLUMNS = ("dataset", "split", "label_group", "system", "year", "metric", "value
 PUBLISHED = "published"
 """The split that is the published training and test part."""
 COMPARABLE = (
-    "Ours are of the published test part, as theirs: the figures compare as far as the texts (length, parts, features) "
-    "and the label set are the same."
+    "Ours are of the published test part, as theirs: the figures compare as far as the version of the dataset, what is "
+    "read of a text, the label set and the bounds of label groups are the same."
 )
 NOT_COMPARABLE = (
-    "Ours are means over folds of all texts, theirs are of the published test part: they show what to expect, and do "
-    "not compare. Training texts, label groups and frequencies differ."
+    "Ours are {}, theirs are of the published test part: they show what to expect, and do not compare. Training texts, "
+    "label groups and frequencies differ."
+)
+OURS = {
+    "folds": "means over folds of all texts",
+    "hash": "of test texts that were drawn by hash",
+    PUBLISHED: "of some texts of the published parts (prepare.limit)",
+}
+"""What ours are of where they do not compare, by the split."""
+UNKNOWN = (
+    "Theirs are of the published test part. The figures compare only if the judgements that were given for ours are of "
+    "that part, and no text of it was trained on."
 )
 
 
@@ -81,7 +92,7 @@ def published_parts(dataset: DatasetReport) -> Iterator[Part]:
     tables = published_tables(dataset.name, _ours(dataset))
     if not tables:
         return
-    yield Text(comparability(dataset.result.config.prepare.split))
+    yield Text(comparability(dataset.result))
     yield from map(_printed, tables)
     sources = dict.fromkeys(f"{row.name}: {row.source}" for table in tables for row in table.rows if not row.is_ours)
     yield Fold("Where these figures are from", [Lines(list(sources))])
@@ -118,17 +129,23 @@ def _printed(table: PublishedTable) -> Table:
 
 
 def published_tables(dataset: str, ours: Mapping[str, Mapping[Aspect, float]]) -> list[PublishedTable]:
-    """By label group, all labels first. `ours`: the figures of some cells by their names. Others rank the labels of a
-    group among themselves, so ours are those whose ideal ranking is made of the group alone."""
+    """By label group, all labels first; those that ours have. `ours`: the figures of some cells by their names. Others
+    rank the labels of a group among themselves, so ours are those whose ideal ranking is made of the group alone."""
     by_group: dict[str, list[PublishedFigure]] = defaultdict(list)
     for figure in published_figures(dataset):
         by_group[figure.label_group].append(figure)
-    return [_table(group, by_group[group], ours) for group in sorted(by_group, key=lambda group: group != ALL)]
+    tables = [_table(group, by_group[group], ours) for group in sorted(by_group, key=lambda group: group != ALL)]
+    return [table for table in tables if table.label_group == ALL or any(row.is_ours for row in table.rows)]
 
 
-def comparability(split: str) -> str:
+def comparability(result: Result) -> str:
     """What a reader of the tables must know, from the split that our figures are of."""
-    return COMPARABLE if split == PUBLISHED else NOT_COMPARABLE
+    settings = result.config.prepare
+    if not result.is_prepared:
+        return UNKNOWN
+    if settings.split == PUBLISHED and settings.limit is None:
+        return COMPARABLE
+    return NOT_COMPARABLE.format(OURS[settings.split])
 
 
 def _table(group: str, figures: list[PublishedFigure], ours: Mapping[str, Mapping[Aspect, float]]) -> PublishedTable:

@@ -122,18 +122,19 @@ class Inputs(Section):
     separately."""
     label_groups: Source = "auto"
     """Which labels are head and which are tail: a table (label_id, label_group), pareto, none or auto. pareto: the most
-    frequent share of the judged labels is head; auto: pareto if the candidates come by label group, none otherwise."""
+    frequent share of the judged labels is head (head_share); auto: pareto if the candidates have label groups, none
+    otherwise."""
     head_share: float = Field(0.2, gt=0, lt=1)
-    """The share of labels that are head with pareto."""
+    """The share of labels that are head, with pareto."""
     folds: Source | None = None
-    """A table (fold, text_id, and role, of which `test` counts). Without one, all texts are one fold."""
+    """The folds of the texts: a table (fold, text_id, and optionally role; only `test` is evaluated). Without one, all
+    texts are one fold."""
     training: Source | None = None
-    """The labels of the training texts, in the same forms as the judgements, with a column `fold` where folds have
-    training texts of their own. Only psp and psndcg read them; without this, the texts with role `train` in the folds
-    are looked up in the judgements."""
+    """The labels of the training texts, in the same forms as the judgements, with a column `fold` if folds have
+    different training texts. Without it, those of texts with role `train` in the folds are taken from the judgements.
+    Read by metrics with propensities (psp, psndcg) and by learned fusions that use label frequencies."""
     higher_is_better: dict[str, bool] = Field(default_factory=dict)
-    """Retrievers whose scores are distances, of which the lowest is the best: {dense: false}. Their scores are
-    negated."""
+    """Retrievers whose scores are distances, where lower is better: {dense: false}. Their scores are negated."""
 
     @property
     def distances(self) -> frozenset[str]:
@@ -146,37 +147,37 @@ class GridSettings(Section):
 
     normalizations: NameList = Field(["all"])
     """Normalisations: all (the paper's six), everything, or names, such as zmuv,min-max. `xmtc-fusion evaluate --help`
-    lists them, docs/algorithms.md says what they are. A parameter with several values in brackets stands for several
-    names: softmax(temperature=[1,2])."""
+    lists them, docs/algorithms.md explains them. Several values of a parameter, in brackets, give several
+    normalisations: softmax(temperature=[1,2])."""
     fusions: NameList = Field(["all"])
-    """Fusions: all (the paper's ten), everything (that needs no training), or names, such as isr,'rrf(k=[10,60])'.
-    Weights by retriever are given as wsum(bm25=0.3,dense=0.7); a retriever that is not named has the weight 1. Trained
+    """Fusions: all (the paper's ten), everything (all that need no training), or names, such as isr,'rrf(k=[10,60])'.
+    Weights per retriever are written wsum(bm25=0.3,dense=0.7); a retriever that is not named has weight 1. Trained
     fusions need texts to learn from (see train_share)."""
     cells: list[str] | None = None
     """Single cells instead of all combinations: zmuv+combmnz,'bm25+dense: rrf(k=10)'. A fusion that reads only ranks
-    needs no normalisation, and a cell may be fixed to some of the retrievers."""
+    needs no normalisation, and a cell may fuse only some of the retrievers."""
     subsets: Literal["all"] | None = None
     """all: every cell also over every subset of two or more retrievers, in the same pass. A table then says what each
     retriever adds to the others (additions)."""
     missing_labels: Missing = "skip"
-    """The score of a label in a list that lacks it. skip: none; zero: 0; minimum: the list's lowest normalised score.
-    Normalisations that have a rule of their own (borda) keep it."""
+    """The score of a label that is missing from a list. skip: none; zero: 0; minimum: the list's lowest normalised
+    score. Normalisations with their own rule (borda) keep it."""
     constant_lists: Constant = "formula"
     """The scores of a list whose scores are all equal, under min-max, sum, zmuv and dbsf. formula: what the formula
     gives, with a denominator of 1e-9; zero, half, one: that number."""
     tied_labels: Tied = "by_id"
-    """The ranks of labels of equal score in a list, for fusions that read ranks. by_id: one after the other, by label
-    id; mean_rank: all get the mean of their ranks."""
+    """The ranks of labels with equal scores in a list, for fusions that read ranks. by_id: consecutive, by label id;
+    mean_rank: all get the mean of their ranks."""
     train_share: float = Field(0.0, ge=0, lt=1)
-    """The share of texts that trained fusions learn from and that are not evaluated, chosen by a hash of their ids.
-    0: those with the role validation in inputs.folds, fold by fold."""
+    """The share of texts that trained fusions learn from and that are not evaluated, chosen by a hash of their ids. 0:
+    in each fold, the texts with the role validation in inputs.folds."""
     scope: Literal["group", "joint"] = "group"
     """group: fuse within each label group; joint: fuse all candidates of a text, then look at each group."""
     engine: Literal["auto", "local", "arrays", "windows"] = "auto"
-    """Where cells are computed: auto, local (in this process), arrays or windows (both on Spark). All give the same
-    bytes. The engine arrays is fast at any size; windows normalises with SQL window functions, to look inside and to
-    cross-check. With auto it is local for data in memory and for files on this machine up to local_limit, arrays for
-    everything else, and where a session is given."""
+    """Where to compute: auto, local (in this process), arrays or windows (both on Spark). All give the same bytes. The
+    engine arrays is fast at any size; windows normalises with SQL window functions, for inspection and cross-checks.
+    With auto it is local for data in memory and for files on this machine up to local_limit; arrays for everything
+    else, and whenever a session is given."""
     local_limit: int = Field(100, ge=0)
     """Megabytes of files up to which auto is local."""
 
@@ -212,20 +213,20 @@ class EvaluateSettings(Section):
     """What `evaluate` reports."""
 
     metrics: NameList = Field([f"{name}@{k}" for name in ("ndcg", "precision") for k in (1, 5, 10)])
-    """Metrics, at cut-offs from 1 to 1,000 where they have one: ndcg@10,map,recall@100. `xmtc-fusion evaluate --help`
-    lists them, docs/metrics.md says what they are."""
+    """Metrics, with cut-offs from 1 to 1,000 where they have one: ndcg@10,map,recall@100. `xmtc-fusion evaluate --help`
+    lists them, docs/metrics.md explains them."""
     label_groups: Literal["auto"] | NameList = "auto"
     """auto: every label group, and all labels together. Or a list, such as [tail, all]."""
     compat: Literal["trec_eval", "ranx"] | None = None
-    """A tool whose order of equal scores and whose precision of scores are taken over."""
+    """Order equal scores, and round scores, as this tool does."""
     relevant_from: float = Field(1, gt=0)
-    """Labels of this grade or a higher one are relevant."""
+    """Labels of this grade or above are relevant."""
     gain: GradeGain = "linear"
     """What a grade counts in nDCG: linear, the grade itself; exponential, 2^grade - 1."""
     ties: Literal["auto", "ascending", "descending", "expected"] = "auto"
-    """How labels with equal scores are ranked; auto: ascending, or what compat says. ascending: by label id;
-    descending: as trec_eval, by the characters of the id, last first, scores in single precision; expected: not at all,
-    the figure is the mean over all their orders."""
+    """How labels with equal scores are ranked; auto: ascending, or what compat sets. ascending: by label id;
+    descending: as in trec_eval, by the characters of the id, last first, scores in single precision; expected: in no
+    fixed order, the figure is the mean over all orders."""
     propensity: Literal["standard", "wikipedia", "amazon"] | tuple[float, float] = "standard"
     """The propensity model of psp and psndcg: standard (A 0.55, B 1.5), wikipedia (0.5, 0.4), amazon (0.6, 2.6) or
     [A, B]."""
@@ -233,10 +234,10 @@ class EvaluateSettings(Section):
     """Cells with figures per label (coverage, macro-...), next to every single retriever; at most 8. auto: zmuv+combmnz
     if that is evaluated, or else the first cell."""
     per_query: bool = False
-    """Whether every text's figures are written as well (query_metrics.parquet)."""
+    """Whether the figures of every text are written as well (query_metrics.parquet)."""
     details: bool = True
-    """Whether cells are also compared text by text, which the report needs. Also counted is what the retrievers agree
-    on, and how well labels of each frequency are found."""
+    """Whether cells are also compared text by text, which the report needs. The overlap of the retrievers, and how well
+    labels of each frequency are found, are counted too."""
     examples: int = Field(5, ge=0, le=100)
     """Example texts per label group: those most helped and most hurt by the recommended fusion, with their lists (only
     with details). 0: none."""
@@ -277,10 +278,10 @@ class FuseSettings(Section):
     """What `fuse` writes."""
 
     model: File | None = None
-    """A model file that `tune` wrote: its fusion is applied instead of the grid's cells."""
+    """A model file written by `tune`, whose fusion is applied instead of the grid's cells."""
     format: Literal["parquet", "trec", "jsonl", "ranx"] = "parquet"
-    """parquet: a table of all lists, in a folder per cell; trec, jsonl, ranx: one file per cell. trec are run files,
-    jsonl has an object per list, ranx is its JSON. What is written can be read as a run again."""
+    """The format of the fused lists. parquet: one table, with a folder per cell; trec, jsonl, ranx: one file per cell.
+    trec: run files; jsonl: one object per list; ranx: JSON as ranx saves it. All of them can be read again as runs."""
     top: int = Field(64, ge=1)
     """The length of the fused lists."""
     label_groups: Literal["auto"] | NameList = "auto"
@@ -291,23 +292,23 @@ class OutputSettings(Section):
     """Where the results go."""
 
     path: Folder | None = None
-    """The folder of the results, which appears whole or not at all. Without one, results are only printed."""
+    """The folder for the results. It is written completely or not at all. Without one, results are only printed."""
     mode: Literal["error", "overwrite"] = "error"
-    """error: refuse if the folder exists; overwrite: replace it."""
+    """If the output folder exists: error, refuse; overwrite, replace it."""
 
 
 class SparkSettings(Section):
     """The Spark session. Used only where no session exists."""
 
     master: str | None = None
-    """The Spark master; without one, spark-submit's, or this machine's cores."""
+    """The Spark master; by default that of spark-submit, or this machine's cores."""
     remote: str | None = None
     """A Spark Connect address, such as sc://host:15002."""
     partitions: int | None = Field(None, ge=1)
-    """Partitions of the work; without a number, as many as spark.sql.shuffle.partitions."""
+    """The number of partitions; by default that of spark.sql.shuffle.partitions."""
     quick_java: bool = False
-    """For minutes of work on one machine: Java compiles its code quickly rather than well, and collects garbage in one
-    thread. The demo up to BM25's candidates then takes 40% less processor time. Large data were not tried with it."""
+    """For short jobs on one machine: Java compiles quickly rather than well, and collects garbage in one thread. The
+    demo up to BM25's candidates then takes 40% less processor time. It was not tried with large data."""
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict, repr=False)
     """Settings of Spark itself, by name."""
 

@@ -75,13 +75,13 @@ class Config(Section):
     work: WorkSettings = WorkSettings()
     prepare: PrepareSettings = PrepareSettings()
     retrievers: Retrievers = DEFAULT
-    """What ranks the labels of a text: names separated by commas; files of your own end in .py. Names with settings are
-    written {bm25: {k1: 0.9}, static: {epochs: 5}, tree.py: {}}. bm25-labels, dense-texts and static-texts take over the
-    settings of bm25, dense and static that they do not give. docs/retrievers.md says what each does."""
+    """The retrievers that rank labels: names separated by commas, or your own files, which end in .py. Names with
+    settings are written {bm25: {k1: 0.9}, static: {epochs: 5}, tree.py: {}}. bm25-labels, dense-texts and static-texts
+    inherit settings that they do not give from bm25, dense and static. docs/retrievers.md explains each."""
     validation_candidates: bool = True
-    """Whether retrievers also rank the labels of each fold's validation texts, which fusions are tuned on and learn
-    from. With 5 folds and a validation_share of 0.1, these are two lists more for every five. They have the role
-    `validation` in the candidates; only lists of test texts are evaluated."""
+    """Whether retrievers also rank labels for each fold's validation texts, on which fusions are tuned and learned.
+    With 5 folds and a validation_share of 0.1, these are two more lists for every five. They have the role `validation`
+    in the candidates; only lists of test texts are evaluated."""
     inputs: Inputs = Inputs()
     grid: GridSettings = GridSettings()
     evaluate: EvaluateSettings = EvaluateSettings()

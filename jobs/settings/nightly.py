@@ -29,7 +29,7 @@ NightName = Annotated[str, BeforeValidator(_named)]
 
 
 class AlertSettings(Section):
-    """Who hears of a night. Addresses are secrets: env:NAME reads one from the environment."""
+    """Who is told about a night. Addresses are secrets: env:NAME reads one from the environment."""
 
     when: Literal["alarm", "always"] = "alarm"
     """alarm: only if there is an alarm; always: every night."""
@@ -55,12 +55,12 @@ class WatchSettings(Section):
     """The figures that must not fall."""
 
     cells: NameList = Field(["zmuv+combmnz"], min_length=1)
-    """Cells of the grid, or what is chosen every night: tuned+cell, tuned+weights, learned+logistic and so on. Where
-    tonight's data would choose another cell than the baseline's did, the night says so, without an alarm."""
+    """Cells of the grid, or strategies that choose again every night: tuned+cell, tuned+weights, learned+logistic and
+    so on. If tonight's data would choose a different cell from the baseline's, the night says so, without an alarm."""
     retrievers: bool = True
-    """Whether every retriever alone is watched as well: a fusion hides much of what one of them loses."""
+    """Whether single retrievers are watched as well: a fusion hides much of what one of them loses."""
     metrics: NameList = Field(["ndcg@10", "precision@1"], min_length=1)
-    """Metrics that texts have a figure of; `xmtc-fusion nightly --help` lists them."""
+    """Metrics that have a figure per text; `xmtc-fusion nightly --help` lists them."""
     label_groups: Literal["auto"] | Annotated[NameList, Field(min_length=1)] = "auto"
     """auto: every label group, or all labels where there are none. Or a list, such as [tail, all]."""
 
@@ -96,7 +96,7 @@ class WatchSettings(Section):
 
 
 class DriftSettings(Section):
-    """Changes of the data that raise an alarm; null: not checked."""
+    """Changes of the data above which there is an alarm; null: not checked."""
 
     labels: float | None = Field(0.1, ge=0, le=1)
     """Total variation distance of the label frequencies."""
@@ -105,8 +105,8 @@ class DriftSettings(Section):
     empty_lists: float | None = Field(0.02, ge=0, le=1)
     """Change of the share of texts that a retriever returned nothing for."""
     assigned: float | None = Field(0.2, ge=0, le=1)
-    """Change of what new texts are assigned (nightly.predict): the mean number of labels, by its ratio; the share of
-    texts without a label, and of each label group, by their difference."""
+    """Change of the labels assigned to new texts (nightly.predict): the mean number of labels, by its ratio; the share
+    of texts without a label, and of each label group, by their difference."""
 
 
 class NewTextsSettings(Section):
@@ -114,12 +114,12 @@ class NewTextsSettings(Section):
     `predictions` of the history."""
 
     model: Folder | None = None
-    """The folder of the model, as `fit` writes it."""
+    """The folder of a model written by `fit`."""
     texts: File | None = None
     """The texts, as for `predict`: JSON lines, Parquet, or a catalog table (table:NAME)."""
     registered: str | None = None
-    """The registered model in MLflow (nightly.mlflow) of which the model becomes a version after a night without an
-    alarm."""
+    """The registered model in MLflow (nightly.mlflow); after a night without an alarm, the model becomes a version of
+    it."""
 
 
 class CheckSettings(Section):
@@ -140,7 +140,7 @@ class CheckSettings(Section):
     nulls: float | None = Field(0.01, ge=0, le=1)
     """How much larger the share of texts without a label, or of rows without a candidate or score, may be."""
     oldest: float | None = Field(None, gt=0)
-    """Hours since an input was written, at most."""
+    """The largest age of an input, in hours."""
     bounds: dict[str, tuple[float | None, float | None]] = Field(default_factory=dict)
     """Smallest and largest values, by quantity: {texts: [1000, null], "lists:bm25": [900, null]}."""
 
@@ -164,19 +164,18 @@ class CostSettings(Section):
 
 
 class NightlySettings(Section):
-    """What is evaluated every night, and when it alarms."""
+    """What is evaluated every night, and when there is an alarm."""
 
     datasets: Annotated[list[File], BeforeValidator(split_names)] = Field(default_factory=list)
-    """Configuration files, one per dataset, each laid over this one. What has not changed since the last night is not
-    done again."""
+    """Configuration files, one per dataset, each applied over this one. What has not changed since the last night is
+    not done again."""
     run_id: NightName | None = None
-    """The name of the night; without one, the date (UTC). The same name again is a further attempt of the same
-    night."""
+    """The name of the night; by default the date (UTC). The same name again is a further attempt of the same night."""
     history: Folder | None = None
-    """Where all nights are kept; without it, <work.path>/history. A folder or the address of an object store (Delta
-    tables; needs the extra [nightly]), or table:catalog.schema.prefix."""
+    """Where the history of nights is kept; by default <work.path>/history. A folder or an address in an object store
+    (Delta tables; needs the extra [nightly]), or table:catalog.schema.prefix."""
     baseline: NightName | None = None
-    """The night that tonight is compared with; without one, the last one without an alarm."""
+    """The night to compare tonight with; by default the last one without an alarm."""
     watch: WatchSettings = WatchSettings()
     tolerance: float = Field(0.5, ge=0, le=100)
     """How far a figure may fall, in points (of percent)."""
@@ -191,9 +190,9 @@ class NightlySettings(Section):
     wait: float = Field(0, ge=0)
     """Seconds to wait for another night that is running; 0: refuse at once."""
     lease: float = Field(300, gt=0)
-    """Seconds after which a night that gives no sign of life on another machine counts as dead."""
+    """Seconds without a sign of life after which a night on another machine counts as dead."""
     break_lock: NightName | None = None
-    """The name of a night that is known to be dead and whose lease is to be taken."""
+    """The name of a night that you know to be dead, whose lease is to be taken over."""
     alerts: AlertSettings = AlertSettings()
     mlflow: Secret | None = None
     """An MLflow tracking address (needs the extra [mlflow]); also a secret."""

@@ -18,12 +18,12 @@ class WorkSettings(Section):
     """Where the stages from texts to candidates are kept: one folder per dataset, each stage built once."""
 
     path: Folder = "work"
-    """The folder where stages are kept."""
+    """The work folder, in which stages are kept."""
     keep: int = Field(2, ge=1)
     """Finished versions of a stage that are kept, the current one included. Others are removed when they are older than
     keep_hours and no other stage was made from them."""
     keep_hours: float = Field(48, ge=0)
-    """Hours that other versions are kept."""
+    """How many hours other versions are kept."""
 
 
 class Part(Section):
@@ -41,25 +41,25 @@ class Part(Section):
 
 
 class Columns(Section):
-    """What the columns of JSON lines, CSV and Parquet files are called."""
+    """The names of the columns of JSON lines, CSV and Parquet files."""
 
     text_id: str | None = None
-    """Unique over all parts: whole numbers if every id is one, strings otherwise. Without this column, texts are
-    numbered in the order of the files."""
+    """The column of text ids, which must be unique over all parts. They are whole numbers if every id is one, strings
+    otherwise. Without this column, texts are numbered in the order of the files."""
     text: Names = "text"
-    """The text. Several columns are joined by a line break, empty ones left out."""
+    """The column of the text, or several, which are joined by line breaks; empty ones are left out."""
     labels: str = "labels"
-    """The labels of the text: a list of names or numbers, or one string (prepare.label_separator)."""
+    """The column of the labels: a list of names or numbers, or one string (prepare.label_separator)."""
     role: str | None = None
-    """The part of a published split that the text is in, where parts are not files of their own."""
+    """The column of the part of a published split that a text is in, if parts are not separate files."""
     label: str = "label"
-    """In the label file: the label, as the texts have it."""
+    """In the label file, the column of the label, as the texts have it."""
     name: str | None = "name"
-    """Its readable name; null if labels have no names but their ids."""
+    """The column of its readable name; null if labels have no names but their ids."""
     alt_names: str = "alt_names"
-    """Its other names, a list."""
+    """The column of its other names, a list."""
     description: str = "description"
-    """What it means, in a few words."""
+    """The column of its description."""
 
 
 class PaperStatistics(Section):
@@ -81,7 +81,7 @@ class PrepareSettings(Section):
     """From published files to texts, labels and folds. conf/datasets has one file per dataset."""
 
     format: str | None = None
-    """lines-ids, lines-names, xc-json, xc-sparse, samples-pkl, jsonl, csv or parquet."""
+    """The format of the files: lines-ids, lines-names, xc-json, xc-sparse, samples-pkl, jsonl, csv or parquet."""
     folder: Folder = "."
     """The folder of the dataset's files. In a configuration file that has none, the folder of that file."""
     parts: list[Part] = Field(default_factory=list)
@@ -91,16 +91,16 @@ class PrepareSettings(Section):
     """The encoding of the files of texts."""
 
     delimiter: Literal["comma", "semicolon", "tab", "pipe"] = "comma"
-    """What is between the columns of csv files, whose first line names them."""
+    """The separator of the columns of csv files, whose first line names them."""
     label_separator: Literal["space", "tab", "comma", "semicolon", "pipe", "single"] | None = None
-    """What is between the labels of a text where they are one string; single: the string is one label. null: a list in
+    """The separator of the labels of a text, if they are one string; single: the string is one label. null: a list in
     jsonl and parquet, one label in csv, white space in lines-names."""
     first_label: int = Field(0, ge=0, le=1)
     """Whether label ids in files begin at 0 or at 1."""
     label_file: str | None = None
-    """The names of the labels; for jsonl, csv and parquet also other names and descriptions."""
+    """The file of the labels' names; for jsonl, csv and parquet also other names and descriptions."""
     label_encoding: Encoding = "utf-8"
-    """The encoding of that file."""
+    """The encoding of the label file."""
     columns: Columns = Columns()
 
     unused_labels: Literal["keep", "drop"] = "drop"
@@ -116,12 +116,12 @@ class PrepareSettings(Section):
     """The share of labels that are head."""
     label_groups: dict[str, str | int] | None = None
     """Instead of head and tail, label groups by the number of training texts that carry a label:
-    {frequent: 50.., few: 1..49, zero: 0}. With several folds all texts are counted."""
+    {frequent: 50.., few: 1..49, zero: 0}. Validation texts do not count. With several folds all texts are counted."""
     split: Literal["folds", "hash", "published"] = "folds"
     """folds: every text is tested once. hash: one fold, in which a share of the texts is tested. published: one fold;
     the roles of the parts, or the column columns.role, say which texts are tested."""
     roles: dict[str, Role] = Field(default_factory=dict)
-    """The role that each value of that column stands for, where it is not the role itself: {dev: validation}."""
+    """The role that a value of that column means, if it is not the name of a role: {dev: validation}."""
     allow_leaks: bool = False
     """Whether parts of a published split may have texts in common."""
     folds: int = Field(5, ge=2)
@@ -129,7 +129,7 @@ class PrepareSettings(Section):
     validation_share: float = Field(0.1, ge=0, lt=1)
     """The share of a fold's training texts that is held out for validation."""
     test_share: float = Field(0.2, gt=0, lt=1)
-    """The share of texts that is tested where the split is hash."""
+    """The share of texts that is tested, with split: hash."""
     seed: int = 42
     """The seed that decides which texts are drawn and in which fold each is."""
     group_key: str | None = None
@@ -137,6 +137,11 @@ class PrepareSettings(Section):
 
     paper: PaperStatistics | None = None
     """The paper's statistics of the dataset, to be printed with ours."""
+
+    @property
+    def fold_count(self) -> int:
+        """How many folds the split makes."""
+        return self.folds if self.split == "folds" else 1
 
     @model_validator(mode="before")
     @classmethod

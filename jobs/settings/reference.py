@@ -27,10 +27,11 @@ WIDTH = 120
 HEAD = "# All settings. Change them in a file (--config FILE) or on the command line (--set a.b=c).\n"
 PAGE = """# Settings
 
-All settings with their defaults. Set them in a file (`--config FILE`), one by one (`--set grid.scope=joint`), or by
-the options that `xmtc-fusion JOB --help` lists; `xmtc-fusion config` prints the outcome. A relative path in a file
-starts at that file, one on the command line at the working folder. This page and
-[conf/base.yaml](../conf/base.yaml) are generated from the models in `jobs/settings`.
+All settings with their defaults. Set them in a file (`--config FILE`), one by one (`--set grid.scope=joint`), or by the
+options that `xmtc-fusion JOB --help` lists; `xmtc-fusion config` prints the result. Relative paths in a file start at
+that file, those on the command line at the working folder, and those in the `config.yaml` of a result at the folder in
+which the job was started. This page and [conf/base.yaml](../conf/base.yaml) are generated from the models in
+`jobs/settings`.
 """
 
 

@@ -116,7 +116,7 @@ for _entry in (
     ),
     Retriever(
         "static",
-        indexes="one vector per label: that of its words, plus one of its own that starts at zero",
+        indexes="one vector per label: that of its words, plus a learned one that starts at zero",
         scores="the cosine of the text's and the label's vector, plus a little for the label's frequency",
         citation="Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (StaticEmbedding); NT-Xent: Chen et al., ICML 2020",
         settings=StaticSettings,

@@ -32,15 +32,15 @@ class ExplainSettings(Section):
     """Which text is explained, and by which cell."""
 
     text: str | None = None
-    """The text whose fused scores are explained."""
+    """The id of the text to explain."""
     cell: str = "zmuv+combmnz"
-    """The cell (a normalisation with a fusion) that is explained."""
+    """The cell (a normalisation with a fusion) to explain."""
     model: str | None = None
-    """A model file of `tune` that is explained instead of a cell."""
+    """A model file written by `tune`, to explain instead of a cell."""
     label_group: str = ALL
-    """A label group, such as tail or head; or all labels."""
+    """The labels that are ranked: a label group, such as tail or head, or all."""
     rows: int = Field(20, ge=1)
-    """Candidates that the terminal shows."""
+    """The number of candidates to show in the terminal."""
 
     @property
     def chosen(self) -> Cell:
@@ -51,7 +51,8 @@ class FitSettings(Section):
     """How a model that labels new texts is fitted."""
 
     objective: str = "f1"
-    """What the number of labels per text is chosen for, on validation texts: f1, precision=P, or recall=R."""
+    """What the threshold and the number of labels per text are chosen for, on validation texts: f1, precision=P or
+    recall=R."""
 
     @property
     def aim(self) -> Aim:
@@ -62,41 +63,42 @@ class PredictSettings(Section):
     """Which texts a model labels, and how many labels they get."""
 
     model: Folder | None = None
-    """The folder of the model, as `fit` writes it."""
+    """The folder of a model written by `fit`."""
     texts: File | None = None
     """The texts: JSON lines ({"text_id": 1, "text": "..."}), CSV, TSV, Parquet, or a catalog table (table:NAME) with
     these columns."""
     format: Literal["jsonl", "csv", "trec", "parquet"] = "jsonl"
-    """How predictions are written: jsonl, one line per text; csv, trec and parquet, one row per text and label."""
+    """The format of the predictions: jsonl, one line per text; csv, trec and parquet, one row per text and label."""
     top: int | None = Field(None, ge=1)
-    """Labels per text, at most. Without top and threshold, both are those that the model chose on validation texts."""
+    """The largest number of labels per text. Without top and threshold, those that the model chose on validation texts
+    apply."""
     threshold: float | None = Field(None, ge=0, le=1)
-    """The smallest probability of a label."""
+    """The smallest probability of a label that is assigned."""
 
 
 class LogSettings(Section):
-    """What jobs say about their work."""
+    """What jobs log."""
 
     format: Literal["text", "keyvalue"] = "text"
-    """On the terminal (standard error): text, sentences for people; keyvalue, key=value pairs. There is one line per
+    """The format of the log in the terminal (standard error): text, sentences; keyvalue, key=value pairs, one line per
     stage."""
     file: File | None = None
-    """A file that gets one key=value line per finished stage, whatever the terminal shows. What is there is kept."""
+    """A file to which one key=value line is appended per finished stage."""
 
 
 class ReportSettings(Section):
     """What `report` reads and how it decides."""
 
     results: Annotated[list[Folder], BeforeValidator(split_names)] | None = None
-    """Folders that `evaluate` or `run` wrote, of one dataset or several; without them, the results next to the
-    dataset's stages."""
+    """Folders written by `evaluate`, `tune` or `run`, of one dataset or several; by default the results in the work
+    folder."""
     compare: Annotated[tuple[Folder, Folder], BeforeValidator(_two_folders)] | None = None
-    """Two folders of results to show side by side instead, such as [yesterday/results, today/results]: what rose and
-    what fell, tested over the texts that both have."""
+    """Two folders of results to compare instead, such as [yesterday/results, today/results]: what rose and what fell,
+    tested over the texts that both have."""
     title: str = "Rank fusion"
     """The title of the page."""
     test: Test = "folds"
-    """What decides the bold face, which the best cell and its ties get: folds, queries or randomization. folds: the
+    """The test that decides which cells tie with the best one and are bold: folds, queries or randomization. folds: the
     paper's paired t-test over the folds' means; queries: paired t-test over all texts, Holm-corrected; randomization:
     random signs over all texts, likewise."""
     alpha: float = Field(0.05, gt=0, lt=1)
@@ -106,7 +108,7 @@ class ReportSettings(Section):
 
 
 class StorageSettings(Section):
-    """How object stores are reached, where the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and so on) or Spark's
+    """How to reach object stores, if the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and so on) or Spark's
     settings do not say it; see docs/storage.md. Credentials given here are never written to results, logs or
     fingerprints."""
 
@@ -127,14 +129,14 @@ class StorageSettings(Section):
     gcs_endpoint: str | None = None
     """An address for stores that speak Google's protocol and are not Google's."""
     attempts: int = Field(6, ge=1, le=20)
-    """How often an operation that fails for the moment (a time-out, a store that asks to slow down) is tried."""
+    """How often an operation that fails temporarily (a time-out, a store that asks to slow down) is tried."""
 
 
 class TuneSettings(Section):
     """What is chosen and learned on the validation texts of each fold and applied to its test texts."""
 
     strategies: Literal["auto"] | NameList = "auto"
-    """What is tried: auto (all but the last three, as far as they can be learned), or names, such as
+    """The strategies to try: auto (all that can be learned, without platt, isotonic and logodds), or names, such as
     tuned+cell,learned+logistic. tuned+cell: one of the grid's cells; tuned+weights: a weighted fusion with the weights
     of the retrievers; tuned+parameters: a fusion or normalisation with parameters (k of rrf, temperature of softmax,
     ...); learned+logistic: logistic regression over features of candidates; learned+lambdamart: boosted trees (needs
@@ -147,7 +149,7 @@ class TuneSettings(Section):
     settings: int = Field(500, ge=1)
     """Cells that one pass over the candidates tries, at most."""
     passes: int = Field(2, ge=1, le=10)
-    """Passes over the candidates; each looks around the best cells of the one before at half the distance."""
+    """Passes over the candidates; each searches around the best cells of the one before, at half the distance."""
     texts: int = Field(10_000, ge=2)
     """Validation texts per fold that fusions learn from, at most, chosen by a hash of their ids."""
     parts: int = Field(5, ge=2, le=100)
@@ -161,11 +163,11 @@ class TuneSettings(Section):
     curve: list[int] = Field([50, 100, 200, 500, 1000, 2000, 5000])
     """Numbers of validation texts for which the learning curve is drawn; [] for none."""
     deploy: str = AUTO
-    """The strategy that the model file holds: one of the above, or auto. auto: of those that are not significantly
-    different from the best one, the best that loses to a single retriever in no band of label frequency, if there is
-    one; all on held-out validation texts."""
+    """The strategy in the model file: one of the above, or auto. auto: of those that are not significantly different
+    from the best one, the best that loses to a single retriever in no band of label frequency, if there is one; all on
+    held-out validation texts."""
     seed: int = Field(0, ge=0)
-    """The seed of all choices by chance."""
+    """The seed of everything that is drawn at random."""
 
     @property
     def goal(self) -> Objective:

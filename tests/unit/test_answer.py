@@ -9,13 +9,14 @@ import pytest
 from fusion.cells import Cell
 from fusion.metrics import Aspect
 from fusion.statistics.coverage import FEWEST_PAIRS
-from jobs.reporting.answer import headline, standing_line, tie_line, winners_table
+from jobs.reporting.answer import headline, how_to_read, standing_line, tie_line, winners_table
 from jobs.reporting.dataset import DatasetReport
 from jobs.reporting.formats import percent, verdict
 from jobs.reporting.judge import verdict_of
 from jobs.reporting.losses import loss_lines, ranges, slice_table
 from jobs.reporting.model import Band, Comparison, Outcome, Share, Slice, Verdict
 from jobs.reporting.recommend import distinct_aspects, frequency_slices, joined, text_slices
+from jobs.settings.config import load_config
 from tests.reports import band_test, sample_report, with_parts
 
 CELL, DENSE = Cell("max", "combsum"), Cell("single", "dense")
@@ -214,3 +215,27 @@ def test_where_it_loses_is_said_with_counts() -> None:
 def test_comparisons_without_an_interval() -> None:
     dataset = changed(sample_report().datasets[0], "better", comparison=Comparison(0.05))
     assert "better than bm25 alone: +5.0 points" in standing_line(dataset.recommendation.standings[0])  # type: ignore[union-attr]
+
+
+def test_the_page_says_which_labels_are_in_a_group() -> None:
+    """Groups by bounds with the part whose texts are counted; head and tail; of groups of one's own nothing."""
+    report = sample_report(1)
+    (paretos,) = report.datasets
+
+    def words(*datasets: DatasetReport) -> str:
+        return how_to_read(replace(report, datasets=datasets))["Label groups"]
+
+    def bounded(**prepare: object) -> DatasetReport:
+        settings = {"dataset": "x", "work.path": "w", "inputs.folds": "w/x/prepared/folds.parquet"}
+        settings |= {f"prepare.{name}": value for name, value in prepare.items()}
+        config = load_config(None, settings)
+        return with_parts(paretos, result=replace(paretos.result, config=config), name="x", texts={"few": 5, "all": 9})
+
+    groups = {"few": "0..49", "frequent": "50.."}
+    one, several = bounded(split="published", label_groups=groups), bounded(label_groups=groups)
+    assert words(one).startswith("Labels of x are grouped by how many training texts (validation texts do not count)")
+    assert "carry them: few: 0..49, frequent: 50..; each group is ranked" in words(one)
+    assert "how many texts of the whole dataset carry them" in words(several)
+    assert words(paretos).startswith("Head labels are the most frequent ones, tail labels all the others; each group")
+    assert "; head labels are" in words(one, paretos)
+    assert words(bounded()).startswith("Each group is ranked")

@@ -141,6 +141,10 @@ def test_missing_folds_are_told(tmp_path: Path) -> None:
     work = {"work__path": "w", "inputs__folds": "w/sample/prepared/folds.parquet"}
     [results] = read_results([write_results(tmp_path / "s", three, **work)])
     assert results.missing_folds == (3, 4)
+    one = {cell: found[:1] for cell, found in FOLDS.items()}
+    for split in ("published", "hash"):
+        [results] = read_results([write_results(tmp_path / split, one, **work, prepare__split=split)])
+        assert (results.folds, results.missing_folds) == ((0,), ())
 
 
 def test_folds_of_one_dataset_from_several_folders(tmp_path: Path) -> None:

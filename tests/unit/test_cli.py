@@ -49,6 +49,14 @@ def test_help_of_a_job_has_examples_that_work(capsys: pytest.CaptureFixture[str]
     assert ("borda-prose" in text and "condorcet" in text) == chooses
 
 
+def test_options_say_what_they_are_in_this_job(capsys: pytest.CaptureFixture[str]) -> None:
+    """What --output names differs from job to job, and columns that `init` guesses have no default."""
+    init, fit, run = (" ".join(help_of(capsys, job).split()) for job in ("init", "fit", "run"))
+    assert "--output FILE the configuration file to write" in init
+    assert "--output FOLDER the folder for the model" in fit and "--output FOLDER the folder for the results" in run
+    assert "default: bm25, static" in run and "default: labels" not in init
+
+
 def test_every_job_has_help() -> None:
     assert list(HELP) == ["init", *JOBS]
 

@@ -9,23 +9,26 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
+import xmtc_fusion as xf
 from fusion.tuning.assignment import parse_aim
 from jobs.engines.local import LocalEngine
 from jobs.evaluation import pipeline
 from jobs.evaluation.model_file import read_model
 from jobs.evaluation.schemas import MODEL_FILE
 from jobs.inputs.labels import training_texts
+from jobs.inputs.lists import load_lists
 from jobs.inputs.sources import Sources
 from jobs.inputs.stages import with_stages
 from jobs.inputs.tables import InputTables
+from jobs.prediction import fit
 from jobs.prediction.fit import calibrated, validation_candidates
 from jobs.settings.config import Config, load_config
 from jobs.storage.stages import stage_folder
 from jobs.storage.versions import STAGE_FILE
-from jobs.storage.workspace import Workspace
+from jobs.storage.workspace import LABELS, VALIDATION, Workspace
 from jobs.tuning import tune
-from jobs.tuning.validation import load_validation
 from udfs.stores.addresses import absolute
 
 DEMO = Path(__file__).parents[2] / "data" / "debtags" / "texts.jsonl.gz"
@@ -41,12 +44,16 @@ def records() -> list[dict[str, Any]]:
     return [{"text": row["text"], "labels": row["labels"], "split": roles[n % 5]} for n, row in enumerate(rows)]
 
 
-def permuted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same texts, those of the test part with each other's labels."""
+def permuted(rows: list[dict[str, Any]], each: int) -> list[dict[str, Any]]:
+    """The same texts, those of the test part with the labels of some others of it. With the labels of one each, labels
+    stay as frequent as they were."""
     tested = [n for n, row in enumerate(rows) if row["split"] == "test"]
-    others = np.random.default_rng(3).permutation(tested)
-    moved = {n: {**rows[n], "labels": rows[other]["labels"]} for n, other in zip(tested, others, strict=True)}
-    return [moved.get(n, row) for n, row in enumerate(rows)]
+    others = np.random.default_rng(3).permutation(tested).tolist()
+    moved = {
+        n: sorted({label for other in (others[place:] + others)[:each] for label in rows[other]["labels"]})
+        for place, n in enumerate(tested)
+    }
+    return [{**row, "labels": moved.get(n, row["labels"])} for n, row in enumerate(rows)]
 
 
 def made(folder: Path, rows: list[dict[str, Any]]) -> Config:
@@ -63,7 +70,7 @@ def made(folder: Path, rows: list[dict[str, Any]]) -> Config:
         "prepare.split": "published",
         "prepare.allow_leaks": True,
         "prepare.label_groups": {"frequent": "20..", "few": "1..19", "zero": 0},
-        "retrievers": {"bm25": {}, "static": {"train_batch": 32, "epochs": 2}},
+        "retrievers": {"bm25": {}, "static": {"train_batch": 32, "epochs": 2}, "tree": {}},
         "tune.strategies": ["tuned+cell", "tuned+weights", "learned+logistic", "learned+bands", "learned+isotonic"],
         "evaluate.randomizations": 0,
         "evaluate.label_groups": "all",
@@ -98,21 +105,38 @@ def learned(config: Config) -> dict[str, Any]:
     choices = pq.read_table(tuned / "choices.parquet")
     found["choices"] = choices.drop_columns(sorted(OF_TEST)).to_pylist()
     found[MODEL_FILE] = (tuned / MODEL_FILE).read_bytes()
+    labels = pq.read_table(f"{finished(place.prepared)}/{LABELS}")
+    found["label groups"] = labels.drop_columns("frequency").to_pylist()
     tables = InputTables(LocalEngine(), Sources.of(config.inputs))
-    validation = load_validation(tables, config.evaluate, config.tune, False)
+    relevant_from = config.evaluate.relevant_from
+    lists = load_lists(tables, True, relevant_from, role=VALIDATION)
     model = read_model(f"{tuned}/{MODEL_FILE}")
-    candidates = validation_candidates(validation, model, training_texts(tables, config.evaluate.relevant_from))
+    candidates = validation_candidates(lists, model, training_texts(tables, relevant_from))
     curves, assignment, figures = calibrated(candidates, parse_aim("f1"))
     found["calibration"] = {group: curve.to_json() for group, curve in curves.items()}, assignment, figures
     return found
 
 
-def test_labels_of_test_texts_change_nothing_that_is_learned(tmp_path: Path) -> None:
-    rows = records()
-    made_of = {"first": rows, "permuted": permuted(rows)}
-    configs = [made(tmp_path / name, of) for name, of in made_of.items()]
-    figures = [pq.read_table(finished(Workspace.of(config).tuned) / "metrics.parquet") for config in configs]
-    assert not figures[0].equals(figures[1])
-    first, second = map(learned, configs)
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    return made(tmp_path_factory.mktemp("published") / "first", records())
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_labels_of_test_texts_change_nothing_that_is_learned(published: Config, tmp_path: Path, each: int) -> None:
+    other = made(tmp_path / "other", permuted(records(), each))
+    metrics = [pq.read_table(finished(Workspace.of(config).tuned) / "metrics.parquet") for config in (published, other)]
+    assert not metrics[0].equals(metrics[1])
+    first, second = learned(published), learned(other)
     assert len(first) > 10 and first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
+
+
+def test_a_model_is_fitted_on_a_published_split(published: Config, tmp_path: Path) -> None:
+    """Its one fold decides; then the model learns from all texts, test texts included."""
+    output = published.output.model_copy(update={"path": str(tmp_path / "model")})
+    figures = fit.run(published.model_copy(update={"output": output}))
+    assert figures["texts"] == TEXTS // 5
+    (tested,) = (row for row in records()[:5] if row["split"] == "test")
+    labels = xf.load_model(str(tmp_path / "model")).predict(tested["text"], top=2)
+    assert {label.label for label in labels} <= set(tested["labels"])

@@ -15,7 +15,7 @@ from fusion.cells import Cell
 from fusion.grid.grid import Grid, cross, parse_cells
 from fusion.grid.hits import count_listed
 from fusion.kernel.texts import pool_views
-from fusion.metrics import LARGEST_K, metric_names, parse_metrics
+from fusion.metrics import LARGEST_K, Metric, metric_names, parse_metrics
 from fusion.models.models import ChosenCell
 from fusion.models.strategies import Strategy
 from fusion.registry import METRICS, LabelMetric
@@ -286,7 +286,7 @@ def test_the_expected_value_over_tied_orders() -> None:
     }
     grades = {q: {label: int(rng.integers(0, 4)) for label in labels if rng.random() < 0.8} for q in range(12)}
     metrics = ["precision@2", "ndcg@3", "recall@3", "hit-rate@2", "mrr@3", "mrr", "map", "map@3", "r-precision"]
-    metrics += ["f1@2", "bpref"]
+    metrics += ["f1@2", "bpref", "rp@2", "rp@6", "sample-precision@3", "sample-f1@3", "rp@1:5:2"]
     found = xf.evaluate(
         grades,
         runs,
@@ -311,7 +311,8 @@ def test_the_expected_value_over_tied_orders() -> None:
                     total, most = plain.gained(row["k"], order, judged, judged, plain.logarithmic)
                     orders.append(total / most if most else 0)
                 else:
-                    orders.append(plain.figure(row["metric"], row["k"], order, relevant, len(relevant), bad))
+                    parts = Metric(row["metric"], row["k"]).parts
+                    orders.append(np.mean([plain.figure(*part, order, relevant, len(relevant), bad) for part in parts]))
             expected.append(np.mean(orders))
         assert row["value"] == pytest.approx(np.mean(expected), abs=1e-11), row
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from jobs.datasets import prepare
 from jobs.engines.choose import SUBMITTED
 from jobs.engines.engine import Engine
 from jobs.engines.local import LocalEngine
-from jobs.settings.config import Config
+from jobs.settings.config import Config, load_config
 from jobs.settings.prepare import PaperStatistics, PrepareSettings, WorkSettings
 from jobs.storage.workspace import Workspace
 from tests.doc_blocks import ROOT
@@ -195,7 +197,8 @@ def test_duplicates_and_limit(engine: Engine[Any], tmp_path: Path) -> None:
         ),
         ([{"text": "x", "labels": ["a"]}] * 2, {"columns": {"text_id": "n"}}, r"2 of the texts .*line 1: the key 'n'"),
         ([{"text": "x", "labels": ["a"], "n": 7}] * 2, {"columns": {"text_id": "n"}}, "1 text ids occur more .* 7;"),
-        ([{"text": "x", "labels": ["a"]}], {}, "fold . has no (train|test) texts: too few"),
+        ([{"text": "x", "labels": ["a"]}], {}, "fold . has no (train|test) texts: too few texts .or group keys. for 5"),
+        ([{"text": "x", "labels": ["a"]}], {"split": "hash"}, "fold 0 has no (train|test) texts: too few texts; set a"),
         (
             [{"text": "x", "labels": ["a"]}, {"text": "y", "labels": ["b"]}],
             {"label_file": "labels.jsonl"},
@@ -334,6 +337,49 @@ def test_a_published_split(engine: Engine[Any], tmp_path: Path) -> None:
     assert fold["test"] == 15 and fold["train"] + fold["validation"] == 45 and 5 <= fold["validation"] <= 25
 
 
+def write_dataset(folder: Path, name: str) -> None:
+    """30 training and 10 test texts in the files that the dataset's configuration names; six labels."""
+    names = [f"label-{n}" for n in range(6)]
+    of_part = {"trn": range(30), "tst": range(30, 40)}
+    for part, texts in of_part.items():
+        lines = [f"text {n} about {names[n % 6]}" for n in texts]
+        if name.startswith("amazon"):
+            records = [
+                {"title": line, "content": "", "target_ind": [n % 6]} for n, line in zip(texts, lines, strict=True)
+            ]
+            write_lines(folder / f"{part}.json.gz", map(json.dumps, records))
+        elif name == "eurlex-4k":
+            write_lines(folder / f"X.{part}.txt", lines)
+            write_lines(folder / f"Y.{part}.txt", [f"{n % 6}" for n in texts])
+        else:
+            long = {"trn": "train", "tst": "test"}[part]
+            write_lines(folder / f"{long}_raw_texts.txt", lines)
+            write_lines(folder / f"{long}_labels.txt", [names[n % 6] for n in texts])
+    write_lines(folder / "output-items.txt", names)
+    write_lines(folder / "Yf.txt", names)
+    write_lines(folder / "lbl.json.gz", [json.dumps({"title": label}) for label in names])
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    data = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+
+
+@pytest.mark.parametrize("name", ["eurlex-4k", "wiki10-31k", "amazoncat-13k", "amazon-670k"])
+def test_the_papers_datasets_have_a_published_split(engine: Engine[Any], tmp_path: Path, name: str) -> None:
+    """Their configurations with one more setting: the parts as published, validation texts out of the training part."""
+    write_dataset(tmp_path, name)
+    settings = {"prepare.folder": str(tmp_path), "prepare.split": "published", "work.path": str(tmp_path / "work")}
+    config = load_config(str(ROOT / f"conf/datasets/{name}.yaml"), {**settings, "prepare.validation_share": 0.3})
+    statistics = prepare.run(engine, config)
+    roles = [row["role"] for row in sorted(table(config, "folds"), key=lambda row: row["text_id"])]
+    assert {*roles[:30]} == {"train", "validation"} and {*roles[30:]} == {"test"} and len(roles) == 40
+    assert statistics["labels"] == 6 and [row["name"] for row in table(config, "labels")] == [
+        f"label-{n}" for n in range(6)
+    ]
+    assert len(statistics["folds"]) == 1
+
+
 def test_roles_from_a_column(engine: Engine[Any], tmp_path: Path) -> None:
     records = [{**record, "split": ["train", "dev", "test"][n % 3]} for n, record in enumerate(random_records(30))]
     write_texts(tmp_path, records)
@@ -360,7 +406,9 @@ def test_a_text_in_two_parts_is_a_leak(engine: Engine[Any], tmp_path: Path, caps
     with pytest.raises(InputError, match=r"1 texts are in more than one part .*\n  3, 4, 35 \(test, train\)\nSet"):
         prepare.run(engine, published(tmp_path, parts))
     assert prepare.run(engine, published(tmp_path, parts, allow_leaks=True))["texts"] == 40
-    assert "1 texts are in more than one part of the published split" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "published split. First ids: 3, 4, 35 (test, train)\n" in told
+    assert "3 repeat another text (kept in their parts)" in told
     assert prepare.run(engine, published(tmp_path, parts, duplicates="drop"))["folds"][0]["test"] == 8
 
 

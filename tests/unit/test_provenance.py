@@ -67,7 +67,7 @@ def test_a_comparison_says_what_differs(tmp_path, monkeypatch, capsys) -> None:
     capsys.readouterr()
     assert main(["report", "--compare", "one", "two", "--output", "compared"]) == 0
     printed = capsys.readouterr().out
-    assert "What made them differs in: " in printed and "Abacus 7, 1 core" in printed
+    assert "Also different: " in printed and "Abacus 7, 1 core" in printed
     shown = Path("compared/index.html").read_text()
     assert "packages: numpy" in shown and "inputs: a" in shown and "inputs: b" not in shown
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from fusion.errors import XmtcError
 from fusion.metrics import Aspect, Metric
+from jobs.evaluation.result import Result
 from jobs.reporting import published
 from jobs.reporting.dataset import Report
 from jobs.reporting.document import document
@@ -47,6 +50,7 @@ def test_ours_come_first_and_others_by_year() -> None:
         "zmuv+combmnz": {
             Aspect("all", "ndcg", 5): 0.8,
             Aspect("few", "rp", 5, "group"): 0.5,
+            Aspect("frequent", "ndcg", 5, "group"): 0.7,
             Aspect("few", "rp", 5): 0.1,
         },
         "bm25 alone": {Aspect("all", "map", 0): 0.4},
@@ -64,6 +68,7 @@ def test_ours_come_first_and_others_by_year() -> None:
     assert all("ACL 2019" in row.source for row in others if row.name == "BERT-base")
     (few,) = (table for table in groups if table.label_group == "few")
     assert value(few, "zmuv+combmnz", "rp", 5) == 0.5, "ranked and counted within the group"
+    assert [table.label_group for table in published_tables("EURLEX57K", {})] == ["all"], "ours have no other groups"
 
 
 def value(table: PublishedTable, name: str, metric: str, k: int) -> float | None:
@@ -76,9 +81,29 @@ def test_datasets_without_published_figures_have_no_tables() -> None:
         assert published_tables(dataset, {}) == []
 
 
-def test_only_the_published_split_compares() -> None:
-    assert "do not compare" in comparability("folds").replace("do\nnot", "do not")
-    assert "the figures compare" in comparability("published")
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        ({"split": "published"}, "published test part, as theirs: the figures compare as far as"),
+        ({"split": "published", "limit": 9}, r"some texts of the published parts .* do not compare"),
+        ({"split": "hash"}, "drawn by hash, .* do not compare"),
+        ({}, "means over folds of all texts, .* do not compare"),
+        (None, "compare only if the judgements that were given"),
+    ],
+)
+def test_only_the_published_split_compares(prepare: dict[str, Any] | None, words: str) -> None:
+    """All of it, as `prepare` read it; what is known of judgements of one's own is said."""
+    assert re.search(words, comparability(result_of("eurlex-4k", prepare)))
+
+
+def result_of(dataset: str, prepare: dict[str, Any] | None) -> Result:
+    """What a report is made from: with the folds that `prepare` makes, or with judgements of one's own."""
+    settings: dict[str, Any] = {"dataset": dataset, "work.path": "w"}
+    if prepare is not None:
+        settings["inputs.folds"] = f"w/{dataset}/prepared/folds.parquet"
+        settings |= {f"prepare.{name}": value for name, value in prepare.items()}
+    (sample,) = sample_report(1).datasets
+    return replace(sample.result, config=load_config(None, settings))
 
 
 @pytest.mark.parametrize(
@@ -102,9 +127,9 @@ def test_broken_files_are_refused(content: str, message: str, tmp_path: Path, mo
 def test_a_report_has_them_next_to_ours() -> None:
     """Of a dataset that others have tested: what compares, the table, and every source; of another one, nothing."""
     (dataset,) = sample_report(1).datasets
-    known = with_parts(dataset, result=replace(dataset.result, config=load_config(None, {"dataset": "eurlex-4k"})))
+    known = with_parts(dataset, result=result_of("eurlex-4k", {}))
     words, table, sources = published_parts(known)
-    assert isinstance(words, Text) and words.words == comparability("folds")
+    assert isinstance(words, Text) and words.words == comparability(known.result)
     assert isinstance(table, Table) and table.name == "published-all"
     ours, others = table.blocks
     precision = [names[-1] for names in table.header].index("P@1")
@@ -112,7 +137,7 @@ def test_a_report_has_them_next_to_ours() -> None:
     assert ours[-1][precision].text == f"{100 * row.values[Aspect('all', 'precision', 1)].mean:.1f}"
     assert [row[0].text for row in others if "Parabel" in row[0].text] == ["Parabel"]
     assert isinstance(sources, Fold) and len(sources.parts[0].items) == len(others)
-    unknown = with_parts(dataset, result=replace(dataset.result, config=load_config(None, {"dataset": "x"})))
+    unknown = with_parts(dataset, result=result_of("x", {}))
     assert not list(published_parts(unknown))
     sections = {
         name: [section.name for section in document(Report("Title", (one,), "queries", 0.05, "0"))]
