@@ -189,7 +189,7 @@ def report(arguments: argparse.Namespace) -> Iterator[str]:
         found = json.loads(done.stdout.splitlines()[-1])
         what = f"cached gradients, {encoder.batch_size} texts at a time" if kind == "cached" else "all at once"
         memory = f"{found['memory'] / 2**20:,.0f} MiB"
-        yield f"- a step of {PAIRS} pairs, {what}: {memory} beside the model, {found['cpu']:.1f} CPU s"
+        yield f"- a step of {PAIRS} pairs, {what}: {memory} next to the model, {found['cpu']:.1f} CPU s"
 
 
 def quality_lines(

@@ -42,7 +42,7 @@ FIGURES = 6
 NIGHTS_OF_A_YEAR = 365
 TEXTS = (50, 200, 1_000, 5_000)
 YEARS = dict(zip(TEXTS, (0.55, 0.35, 0.08, 0.02), strict=True))
-"""The share of the simulated years that have so many texts."""
+"""The share of the simulated years with this many texts."""
 DROPS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DRAWN = 4_000_000
 """Texts that the nights of one planted drop have together, where they are many."""
