@@ -95,7 +95,7 @@ def test_spark_submit(folder: Path) -> None:
     for name in ("fusion", "udfs"):
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text("raise ImportError('not the package of xmtc-fusion')\n")
-    options = readme_command("fuse")[2:]
+    options = [*readme_command("evaluate")[2:6], "--cells", "zmuv+combmnz", "--output", "fused/"]
     few = ["--conf", "spark.sql.shuffle.partitions=2"]
     submit = ["spark-submit", "--master", "local[2]", *few, str(ROOT / "jobs" / "fuse.py"), *options]
     done = call(folder, *submit)

@@ -72,6 +72,8 @@ def test_a_logged_model_as_a_function_of_spark(spark, model, tmp_path, monkeypat
     mlflow = pytest.importorskip("mlflow", reason="the extra mlflow is not installed")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri((tmp_path / "store").as_uri())
+    # Another test may have left the experiment of another store.
+    mlflow.set_experiment("models")
     try:
         here = xf.load_model(str(model))
         # What was logged can be moved.

@@ -33,7 +33,7 @@ def made() -> tuple[Runs, dict[str, list[str]]]:
 @pytest.fixture(scope="module")
 def result() -> xf.Evaluation:
     runs, relevant = made()
-    settings = {"grid.subsets": "all", "evaluate.randomizations": 1000}
+    settings = {"grid.subsets": "all", "evaluate.randomizations": 1000, "report.figures": True}
     return xf.evaluate(relevant, runs, cells=["zmuv+combsum", "rrf"], metrics="ndcg@5", settings=settings)
 
 

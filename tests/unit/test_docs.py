@@ -23,7 +23,7 @@ from xmtc_fusion import api, notebook
 
 LINK = re.compile(r"\]\(<?([^)>\s]+)>?\)")
 WORDS = 900
-NOT_PUBLIC = ("unknown_name", "visible")
+NOT_PUBLIC = ("check_all", "unknown_name", "visible")
 # Blocks that need more than this process: a Spark session, a trained model, a history of nights.
 NEEDS_MORE = r"spark\.table|xf\.tune|xf\.load_model|SentenceTransformer|xf\.History"
 QUICK = [example for example in examples() if not re.search(NEEDS_MORE, example.code) and "\n\n@" not in example.code]
