@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +49,16 @@ def write_lines(path: Path, ids: Any = None) -> str:
     ]
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
     return str(path)
+
+
+@contextmanager
+def mlflow_store(folder: Path) -> Iterator[Path]:
+    """MLflow with its store in a folder. The experiment is one of this store: MLflow remembers the last one."""
+    import mlflow
+
+    mlflow.set_tracking_uri(folder.as_uri())
+    mlflow.set_experiment("models")
+    try:
+        yield folder
+    finally:
+        mlflow.set_tracking_uri("")

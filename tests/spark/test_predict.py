@@ -14,7 +14,7 @@ import pytest
 import xmtc_fusion as xf
 from jobs.prediction import predict
 from jobs.settings.config import load_config
-from tests.models import fitted, new_texts, write_lines
+from tests.models import fitted, mlflow_store, new_texts, write_lines
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +71,7 @@ def test_ids_that_occur_twice_are_refused(spark, model, tmp_path) -> None:
 def test_a_logged_model_as_a_function_of_spark(spark, model, tmp_path, monkeypatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="the extra mlflow is not installed")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
-    # Another test may have left the experiment of another store.
-    mlflow.set_experiment("models")
-    try:
+    with mlflow_store(tmp_path / "store"):
         here = xf.load_model(str(model))
         # What was logged can be moved.
         shutil.copytree(mlflow.artifacts.download_artifacts(here.log_to_mlflow()), tmp_path / "elsewhere")
@@ -87,5 +84,3 @@ def test_a_logged_model_as_a_function_of_spark(spark, model, tmp_path, monkeypat
             expected = here.predict(text)
             assert row["labels"] == [label.label for label in expected]
             assert row["probabilities"] == [label.probability for label in expected]
-    finally:
-        mlflow.set_tracking_uri("")

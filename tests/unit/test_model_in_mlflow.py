@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import xmtc_fusion as xf
-from tests.models import fitted, new_texts
+from tests.models import fitted, mlflow_store, new_texts
 
 mlflow = pytest.importorskip("mlflow", reason="the extra mlflow is not installed")
 
@@ -24,9 +24,8 @@ def folder(tmp_path_factory) -> Path:
 def store(tmp_path, monkeypatch) -> Iterator[Path]:
     # Recent versions of MLflow ask to be told that a folder is meant.
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
-    yield tmp_path / "store"
-    mlflow.set_tracking_uri("")
+    with mlflow_store(tmp_path / "store") as place:
+        yield place
 
 
 def test_a_logged_model_labels_texts(folder, store, tmp_path) -> None:
