@@ -182,7 +182,7 @@ def _measured(kind: str, part: int, names: Iterable[str]) -> str:
         for path, group in _aspects():
             column = f"{group} nDCG@10"
             figures = {
-                cell[1 - part]: row[column]
+                cell[1 - part].strip("()"): row[column]
                 for cell, row in fused(path).items()
                 if cell[part] == name and (part or cell[1] not in by_rank)
             }

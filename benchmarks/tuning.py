@@ -28,7 +28,7 @@ from fusion.cells import ANY_FOLD, Cell
 from fusion.grid.grid import Grid
 from fusion.metrics import parse_metrics
 from fusion.models.models import Model
-from fusion.models.strategies import LAMBDAMART, LOGISTIC, Strategy
+from fusion.models.strategies import LAMBDAMART, LOGISTIC, STRATEGIES, Strategy
 from fusion.tuning.search import parameter_cells, weighted_cells
 from jobs.engines.local import LocalEngine
 from jobs.inputs.lists import ListRows, load_lists
@@ -44,7 +44,6 @@ T = TypeVar("T")
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 20
 SETTINGS = 500
-STRATEGY_ORDER = ("tuned+cell", "tuned+weights", "tuned+parameters", "learned+logistic", "learned+lambdamart")
 
 
 def main() -> None:
@@ -185,7 +184,7 @@ def figures(folder: Path) -> list[str]:
             cell for of, cell, measure in means if (of, measure) == (view, "ndcg@10") and cell.startswith("single")
         ]
         best = max(fixed, key=lambda cell: means[view, cell, "ndcg@10"])
-        strategies = [name for name in STRATEGY_ORDER if (view, name, "ndcg@10") in means]
+        strategies = [name for name in map(str, STRATEGIES) if (view, name, "ndcg@10") in means]
         for cell in [*singles, best, *strategies]:
             shown = f"{cell}, best of the grid on test texts" if cell == best else cell.replace("single+", "")
             first, second = (means[view, cell, measure] for measure in ("ndcg@10", "precision@1"))
