@@ -166,6 +166,7 @@ def _measured_tables() -> dict[str, str]:
         "readers.table": lambda: _copied(RESULTS / "readers.md", 0),
         "retrieval.table": lambda: _copied(RESULTS / "retrieval.md", 0),
         "small.table": lambda: _copied(RESULTS / "small.md", 0),
+        "tree.size": lambda: _copied(RESULTS / "tree-size.md", 0),
         "times.table": lambda: _copied(RESULTS / "times.md", 0),
     }
     return {name: make() for name, make in makers.items()}
