@@ -167,6 +167,7 @@ def _measured_tables() -> dict[str, str]:
         "retrieval.table": lambda: _copied(RESULTS / "retrieval.md", 0),
         "small.table": lambda: _copied(RESULTS / "small.md", 0),
         "tree.size": lambda: _copied(RESULTS / "tree-size.md", 0),
+        "whole.small": lambda: _copied(RESULTS / "whole-way-small.md", 0),
         "times.table": lambda: _copied(RESULTS / "times.md", 0),
     }
     return {name: make() for name, make in makers.items()}
