@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
@@ -13,10 +11,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-import fusion.errors
 from fusion.errors import InputError, XmtcError
 from jobs.engines.engine import Done, Written
-from jobs.engines.errors import spark_errors, spark_reason
+from jobs.engines.errors import carried, spark_errors, spark_reason, step_errors
 from jobs.storage.versions import resolve
 from udfs.columns import Among, Band, Columns, Constant, Place, Single, Value
 from udfs.steps import (
@@ -40,8 +37,6 @@ VERIFIED = {
 """Damaged and lost files are errors, whatever the cluster's settings say."""
 UNORDERED = ".unordered"
 """How the folder ends whose rows are still to be sorted."""
-FAILED, END = "xmtc-error:", ":xmtc-end"
-"""What surrounds an error of ours in the message of Spark's error."""
 
 
 class SparkEngine:
@@ -188,7 +183,7 @@ def in_worker(step: Step) -> Any:
         try:
             yield from step(batches)
         except XmtcError as error:
-            raise RuntimeError(f"{FAILED}{json.dumps([type(error).__name__, str(error)])}{END}") from error
+            raise RuntimeError(carried(error)) from error
 
     return run
 
@@ -203,16 +198,3 @@ def _each_row(step: Step) -> Any:
                 yield from whole(iter([batch.slice(row, 1)]))
 
     return run
-
-
-@contextmanager
-def step_errors() -> Iterator[None]:
-    """Raise an error of ours that ended a worker as what it was there."""
-    try:
-        yield
-    except spark_errors() as error:
-        carried = re.search(f"{FAILED}(.*?){END}", str(error), re.DOTALL)
-        if carried is None:
-            raise
-        kind, message = json.loads(carried[1])
-        raise getattr(fusion.errors, kind, InputError)(message) from None

@@ -13,6 +13,7 @@ import pyarrow as pa
 from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.labels import ALL
 from jobs.engines.engine import Engine, Rows
+from jobs.engines.errors import step_errors
 from jobs.engines.local import LocalEngine
 from jobs.inputs.labels import (
     Frequencies,
@@ -108,7 +109,6 @@ class ListRows(Generic[Rows]):
         engine: Any = self.engine
         rows: Any = self.rows_of(None)
         if engine.name == WINDOWS:
-            from jobs.engines.spark import step_errors
             from udfs.windows import over_windows
 
             with step_errors():
