@@ -193,11 +193,14 @@ HELP = {
     ),
     "predict": JobHelp(
         "label new texts with a model",
-        "Label texts with a model written by 'fit'. Writes one JSON line per text, or CSV, TREC or Parquet\n"
-        "with one row per text and label.",
-        ["predict --model model/ --texts new.jsonl --top 10 --output labelled/"],
+        "Label texts with a model written by 'fit'. Writes one JSON line per text, or CSV, TREC, Parquet or a\n"
+        "catalog table with one row per text and label.",
+        [
+            "predict --model model/ --texts new.jsonl --top 10 --output labelled/",
+            "predict --model model/ --texts table:main.mail.new --output table:main.mail.labels",
+        ],
         PREDICT,
-        output=("FOLDER", "the folder for the predictions"),
+        output=("OUTPUT", "the folder for the predictions, or a catalog table (table:catalog.schema.name)"),
     ),
     "evaluate": JobHelp(
         "evaluate every chosen fusion of your own runs",

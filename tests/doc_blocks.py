@@ -18,6 +18,7 @@ NOT_RUN = {
     r"^spark-submit|start-connect-server|sc://HOST": "a cluster (`tests/cluster` submits to a small standalone one, "
     "`tests/connect` starts a server)",
     r"^databricks |conf/databricks|/Volumes/": "a Databricks workspace (`tests/unit/test_bundle.py` checks the bundle)",
+    r"table:main\.": "a catalog of tables (`tests/spark/test_predict.py` writes one)",
     r"--folder FOLDER": "a published dataset (`tests/unit/test_readers.py` reads small files of each form)",
     r"fuse --model": "lists of new texts (`tests/unit/test_tune.py` applies model files)",
     r"^pip install": "a fresh environment, and PyPI (`tests/unit/test_package.py` installs the wheel)",

@@ -71,6 +71,7 @@ def connect_server(folder: Path, environment: Mapping[str, str]) -> Iterator[str
         "spark.connect.grpc.binding.port": 0,
         "spark.driver.extraJavaOptions": QUICK,
         "spark.sql.shuffle.partitions": 2,
+        "spark.sql.warehouse.dir": folder / "warehouse",
         "spark.ui.enabled": "false",
     }
     conf = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]

@@ -31,7 +31,8 @@ SUBMITTED = {
 
 def choose_engine(config: Config, sources: Sequence[Any], spark: SparkSession | None = None) -> Engine[Any]:
     """The engine that `grid.engine` names; `auto` takes this process where nothing asks for Spark. `sources` are what
-    it is to read: paths, names of catalog tables after `table:`, and DataFrames."""
+    it is to read: paths, names of catalog tables after `table:`, and DataFrames; and a catalog table that it is to
+    write."""
     name = config.grid.engine
     reason = why_spark(config, sources, spark)
     if name == LOCAL and (unreadable := next(filter(None, map(_not_local, sources)), None)):

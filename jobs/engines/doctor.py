@@ -103,7 +103,7 @@ def _with_spark(config: Config, here: dict[str, Any], probe: Probe, remote: str 
         yield Finding("problem", "workers", _reason(failure), remedy)
     yield from _memory(spark, [] if remote else [here], workers)
     yield _storage(spark, "work.path", config.work.path)
-    if config.output.path is not None:
+    if config.output.path is not None and config.output.table is None:
         yield _storage(spark, "output.path", config.output.path)
 
 

@@ -13,7 +13,8 @@ from udfs.steps import Step
 Rows = TypeVar("Rows")
 """Rows that may not have been computed yet: a lazy stream of batches in this process, a DataFrame on Spark. They may be
 computed again each time they are used; what is expensive is written, and read back."""
-
+Taken = TypeVar("Taken", contravariant=True)
+"""Rows that are handed over."""
 
 Done = Callable[[int], object]
 """Called with a number of input rows that a step has just finished, by an engine that hears of it."""
@@ -25,6 +26,16 @@ class Written(NamedTuple):
     rows: int
     aside: list[Any]
     """The different values of the column that was left out, nulls apart."""
+
+
+class OutputTable(Protocol[Taken]):
+    """A table of a catalog that rows are to be written to."""
+
+    def check(self) -> None:
+        """Refuse a name that is taken, or whose schema is not there, before any work is done."""
+
+    def write(self, rows: Taken) -> int:
+        """Compute the rows, and write them as the table; how many there are."""
 
 
 class Engine(Protocol[Rows]):
@@ -81,3 +92,6 @@ class Engine(Protocol[Rows]):
         """Compute the rows, and write them as Parquet files into a folder: those with the same values in the columns
         `by` into a folder of their own (`column=value/...`), in the given order through its files. The column `aside`
         is left out."""
+
+    def output_table(self, name: str, replace: bool) -> OutputTable[Rows]:
+        """A table of Spark's catalog. `replace`: whether one of this name, with the same columns, makes way."""

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from threading import Event, Lock
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -178,6 +178,9 @@ class LocalEngine:
             part = table.slice(first, last - first).drop_columns(list(by))
             _write_files("/".join([folder, *folders]), part.schema, iter(part.to_batches()))
         return Written(count, list(values))
+
+    def output_table(self, name: str, replace: bool) -> NoReturn:
+        raise ConfigError(f"table:{name} can be written on Spark only: set grid.engine to arrays, windows or auto")
 
     def _run(self, step: Step, parts: Batches, done: Done | None = None) -> Batches:
         """The rows that a step makes of each part, in the order of the parts."""

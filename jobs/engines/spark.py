@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from fusion.errors import InputError, XmtcError
+from jobs.engines.catalog import CatalogTable
 from jobs.engines.engine import Done, Written
 from jobs.engines.errors import carried, spark_errors, spark_reason, step_errors
 from jobs.storage.versions import resolve
@@ -151,6 +152,9 @@ class SparkEngine:
         if order:
             delete_folder(f"{folder}{UNORDERED}")
         return Written(int(seen.get["rows"]), json.loads(seen.get["aside"]) if aside else [])
+
+    def output_table(self, name: str, replace: bool) -> CatalogTable:
+        return CatalogTable(self.spark, name, replace)
 
 
 def _unsigned(table: DataFrame) -> Iterator[tuple[str, str]]:

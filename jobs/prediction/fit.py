@@ -52,7 +52,7 @@ from jobs.retrievers.stages import Work, fit_stage
 from jobs.runtime.log import log
 from jobs.runtime.machine import package_versions
 from jobs.settings.config import Config, with_settings
-from jobs.storage.folders import read_object, read_text
+from jobs.storage.folders import check_folder, read_object, read_text
 from jobs.storage.stages import stage_folder
 from jobs.storage.workspace import LABELS, TEST, TRAIN, VALIDATION, Workspace
 from jobs.tuning.tuner import Tuner
@@ -84,6 +84,7 @@ def check(config: Config) -> str:
     """Refuse what cannot become a model, and a place that cannot hold one; the place."""
     if config.output.path is None:
         raise OutputError("no place for the model: give --output FOLDER, or set output.path")
+    check_folder(config.output)
     check_all(
         partial(check_place, config.output.path, config.output.mode == "overwrite"),
         partial(_check_retrievers, config),

@@ -1,6 +1,6 @@
 """Job `predict`: a model labels new texts, in this process or in Spark's workers, each of which opens it once.
 
-Predictions become a table or text files: JSON lines, CSV, and runs as TREC has them.
+Predictions become a table, in files or in a catalog, or text files: JSON lines, CSV, and runs as TREC has them.
 """
 
 from __future__ import annotations
@@ -66,15 +66,33 @@ def run(config: Config, spark: SparkSession | None = None) -> int:
         raise ConfigError("predict needs a model and texts: give --model FOLDER and --texts FILE")
     files = [] if settings.texts.startswith(TABLE) else [InputFile("predict.texts", settings.texts)]
     check_all(
-        partial(check_output, config.output),
+        partial(_check_output, config),
         partial(read_manifest, settings.model),
         partial(check_files, config.spark, files),
     )
     kept = load(settings.model)
+    if config.output.table is not None:
+        return _into_table(choose_engine(config, [settings.texts, config.output.path], spark), kept, config)
     engine = choose_engine(config, [settings.texts], spark)
     with stage_line("predict", config.output.path) as counts, result_folder(config.output, config) as folder:
-        counts["labels"] = _write(engine, kept, settings, folder)
+        counts["labels"] = _write(engine, kept, settings, partial(_into_folder, engine, folder, settings.format))
     return int(counts["labels"])
+
+
+def _check_output(config: Config) -> None:
+    """Refuse an output that cannot be written, or not in the format that is asked for."""
+    name, kind = config.output.table, config.predict.format
+    if name is None:
+        check_output(config.output)
+    elif kind not in ("auto", "parquet"):
+        raise ConfigError(
+            f"predict.format is {kind}, but {config.output.path} is a catalog table, which has rows: leave --format "
+            "out, or give a folder as --output"
+        )
+    else:
+        from jobs.engines.catalog import quoted_parts
+
+        quoted_parts(name)
 
 
 def assigning_of(kept: KeptModel, top: int | None, threshold: float | None) -> Assigning:
@@ -84,16 +102,36 @@ def assigning_of(kept: KeptModel, top: int | None, threshold: float | None) -> A
     return Assigning(top if top is not None else kept.model.fuser.plan.top, threshold or 0.0)
 
 
-def _write(engine: Engine[Any], kept: KeptModel, settings: PredictSettings, folder: ResultFolder) -> int:
+def _into_table(engine: Engine[Any], kept: KeptModel, config: Config) -> int:
+    table = engine.output_table(str(config.output.table), replace=config.output.mode == "overwrite")
+    table.check()
+    with stage_line("predict", None) as counts:
+        counts["labels"] = _write(
+            engine, kept, config.predict, lambda rows, ids: table.write(_columns(engine, rows, ids))
+        )
+    return int(counts["labels"])
+
+
+def _into_folder(engine: Engine[Any], folder: ResultFolder, kind: str, predictions: Any, ids: pa.DataType) -> int:
+    if kind != "parquet":
+        return write_lines(engine, predictions, folder, "jsonl" if kind == "auto" else kind)
+    return engine.write(_columns(engine, predictions, ids), f"{folder.uri}/{PREDICTIONS}").rows
+
+
+def _columns(engine: Engine[Any], predictions: Any, ids: pa.DataType) -> Any:
+    """Predictions without the place of their texts."""
+    columns = {field.name: Column(Taken(field.name), field.type) for field in predictions_schema(ids)}
+    return engine.select(predictions, columns)
+
+
+def _write(
+    engine: Engine[Any], kept: KeptModel, settings: PredictSettings, into: Callable[[Any, pa.DataType], int]
+) -> int:
+    """Label the texts, and write predictions, whose ids have a type; how many there are."""
     texts = new_texts(engine, str(settings.texts))
     step = predict_rows(kept.model, kept.names, assigning_of(kept, settings.top, settings.threshold), texts.ids)
     with Progress("predict", texts.count, "texts") as progress:
-        predictions = engine.map(texts.rows, step, progress.add)
-        if settings.format != "parquet":
-            return write_lines(engine, predictions, folder, settings.format)
-        place = f"{folder.uri}/{PREDICTIONS}"
-        columns = {field.name: Column(Taken(field.name), field.type) for field in predictions_schema(texts.ids)}
-        return engine.write(engine.select(predictions, columns), place).rows
+        return into(engine.map(texts.rows, step, progress.add), texts.ids)
 
 
 @dataclass(frozen=True)

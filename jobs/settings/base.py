@@ -32,6 +32,8 @@ from fusion.names import split
 from fusion.worth import GradeGain, Rules, Ties
 
 Names = str | list[str]
+TABLE = "table:"
+"""What the name of a catalog table has before it."""
 SECRET_NAME = re.compile(r"secret|password|token|access[._-]?key|account[._-]?key|credential", re.IGNORECASE)
 """Names of Spark's settings whose values are secret."""
 
@@ -292,9 +294,16 @@ class OutputSettings(Section):
     """Where the results go."""
 
     path: Folder | None = None
-    """The folder for the results. It is written completely or not at all. Without one, results are only printed."""
+    """The folder for the results. It is written completely or not at all. Without one, results are only printed. For
+    predict, it may also be a catalog table (table:catalog.schema.name)."""
     mode: Literal["error", "overwrite"] = "error"
-    """If the output folder exists: error, refuse; overwrite, replace it."""
+    """If the output exists: error, refuse; overwrite, replace it."""
+
+    @property
+    def table(self) -> str | None:
+        """The name of the catalog table that the results are to be; None for a folder."""
+        path = self.path or ""
+        return path.removeprefix(TABLE) if path.startswith(TABLE) else None
 
 
 class SparkSettings(Section):

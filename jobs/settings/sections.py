@@ -67,8 +67,9 @@ class PredictSettings(Section):
     texts: File | None = None
     """The texts: JSON lines ({"text_id": 1, "text": "..."}), CSV, TSV, Parquet, or a catalog table (table:NAME) with
     these columns."""
-    format: Literal["jsonl", "csv", "trec", "parquet"] = "jsonl"
-    """The format of the predictions: jsonl, one line per text; csv, trec and parquet, one row per text and label."""
+    format: Literal["auto", "jsonl", "csv", "trec", "parquet"] = "auto"
+    """The format of the predictions: jsonl, one line per text; csv, trec and parquet, one row per text and label; auto,
+    jsonl in a folder, and the rows of parquet in a catalog table."""
     top: int | None = Field(None, ge=1)
     """The largest number of labels per text. Without top and threshold, those that the model chose on validation texts
     apply."""

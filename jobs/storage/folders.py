@@ -348,6 +348,12 @@ def check_output(settings: OutputSettings) -> None:
         probe(settings.path)
 
 
+def check_folder(settings: OutputSettings) -> None:
+    """Refuse a catalog table where results are files."""
+    if settings.table is not None:
+        raise OutputError(f"{settings.path} is a catalog table, which only predict can write: give a folder")
+
+
 def probe(path: str) -> None:
     """Write, read and delete a small file where a folder is to be."""
     place = locate(path)
@@ -374,6 +380,7 @@ def _parquet(table: pa.Table) -> bytes:
 
 def _check_place(settings: OutputSettings) -> None:
     """Whether the results may go where the settings say: into nothing, or over earlier results."""
+    check_folder(settings)
     path = str(settings.path).rstrip("/")
     ours = (pointer(path) or "").startswith(HIDDEN)
     if not ours and not _occupied(path):

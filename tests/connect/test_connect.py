@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from tests import steps
+from tests.models import fitted, new_texts, write_lines
 from tests.servers import connect_server, spark_environment
+from xmtc_fusion import load_model
 
 pytest.importorskip("grpc", reason="needs the extra [connect]")
 
@@ -36,6 +39,20 @@ def test_the_whole_way_equals_local_mode(
     done = call(tmp_path, *steps.steps(tmp_path, f"--set spark.remote={address}"))
     assert done.returncode == 0, done.stderr
     steps.assert_same(tmp_path, steps.local_results(spark, tmp_path_factory.getbasetemp()))
+
+
+@pytest.mark.drill
+def test_predictions_become_a_table(address: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    model, texts = fitted(tmp_path / "fitted"), write_lines(tmp_path / "new.jsonl")
+    asked = f"predict --model {model} --texts {texts} --set spark.remote={address}"
+    asked += " --output table:spark_catalog.default.labels"
+    done = call(tmp_path, asked, f"{asked} --mode overwrite --top 1")
+    assert done.returncode == 0, done.stderr
+    assert "since spark.remote is set" in done.stderr
+    written = pq.read_table(tmp_path_factory.getbasetemp() / "connect0" / "warehouse" / "labels").sort_by("text_id")
+    assert written.to_pylist() == load_model(str(model)).predict(new_texts(), top=1).to_pylist()
+    taken = call(tmp_path, asked)
+    assert taken.returncode == 4 and "default.labels exists already" in taken.stderr, taken.stderr
 
 
 def test_bad_input_ends_with_one_clear_message(address: str, tmp_path: Path) -> None:

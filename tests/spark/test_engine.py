@@ -151,9 +151,11 @@ def test_workers_do_not_look_for_garbage_among_modules(spark: SparkSession) -> N
     assert max(result["tracked"].to_pylist()) < min(result["aside"].to_pylist()) / 2
 
 
-def test_this_process_reads_no_catalog_table() -> None:
+def test_this_process_has_no_catalog() -> None:
     with pytest.raises(ConfigError, match="on Spark only"):
         LocalEngine().read("table:main.default.texts")
+    with pytest.raises(ConfigError, match=r"table:main\.default\.labels can be written on Spark only"):
+        LocalEngine().output_table("main.default.labels", replace=False)
 
 
 def test_schema_as_spark_writes_it(spark: SparkSession) -> None:

@@ -470,6 +470,31 @@ def predicted(folder, tmp_path) -> Any:
     return run
 
 
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        (["--format", "jsonl"], 2, "predict.format is jsonl, but table:main.mail.labels is a catalog table"),
+        (["--format", "trec"], 2, "predict.format is trec, but table:main.mail.labels is a catalog table"),
+        (["--engine", "local"], 2, "grid.engine is local, but table:main.mail.labels is a catalog table"),
+        (["--output", "table:main..labels"], 2, "'table:main..labels' should be table:catalog.schema.name"),
+    ],
+)
+def test_a_table_that_cannot_be_written(folder, tmp_path, capsys, more: list[str], code: int, message: str) -> None:
+    """Before Spark starts."""
+    (tmp_path / "new.jsonl").write_text(f"{json.dumps({'text': QUESTION})}\n")
+    asked = ["--model", str(folder), "--texts", f"{tmp_path}/new.jsonl", "--output", "table:main.mail.labels", *more]
+    assert main(["predict", *asked]) == code
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("job", ["evaluate", "fit", "report"])
+def test_only_predictions_become_a_table(job: str, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([job, "--output", "table:main.mail.results"]) == 4
+    assert "table:main.mail.results is a catalog table, which only predict can write" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_formats(model, predicted) -> None:
     texts = [{"text_id": "=b", "text": QUESTION}, {"text_id": "a", "text": ""}, {"text_id": "c", "text": QUESTION}]
     first, second = model.predict(QUESTION, top=2)
