@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from fusion.errors import ConfigError, OutputError
 from jobs.engines.errors import spark_errors, spark_reason, step_errors, unreadable
+from jobs.engines.progress import spark_progress
 
 PART = re.compile(r"`((?:[^`]|``)+)`|[^.`]+")
 """A part of a name, in backticks where it has signs of its own."""
@@ -49,7 +50,7 @@ class CatalogTable:
             raise OutputError(f"{self._shown} exists already; choose another output, or --mode overwrite to replace it")
 
     def write(self, rows: DataFrame) -> int:
-        with self._errors():
+        with spark_progress(self._spark), self._errors():
             if self._replace and self._spark.catalog.tableExists(self._name):
                 self._check_columns(rows)
                 self._write_over(rows)

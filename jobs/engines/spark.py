@@ -15,6 +15,7 @@ from fusion.errors import InputError, XmtcError
 from jobs.engines.catalog import CatalogTable
 from jobs.engines.engine import Done, Written
 from jobs.engines.errors import carried, spark_errors, spark_reason, step_errors
+from jobs.engines.progress import spark_progress
 from jobs.storage.versions import resolve
 from udfs.columns import Among, Band, Columns, Constant, Place, Single, Value
 from udfs.steps import (
@@ -102,7 +103,7 @@ class SparkEngine:
         return rows.select(*(_sql(value).cast(spark_type(kind)).alias(name) for name, (value, kind) in columns.items()))
 
     def count(self, rows: DataFrame, columns: Sequence[str], most: int | None = None) -> pa.Table:
-        with step_errors():
+        with spark_progress(self.spark), step_errors():
             rows = rows.limit(most) if most is not None and not columns else rows
             counted = rows.groupBy(*(f"`{name}`" for name in columns)).agg(F.count("*").alias("rows"))
             return counted.toArrow()
@@ -125,7 +126,7 @@ class SparkEngine:
         return rows.limit(0).toArrow().schema
 
     def collect(self, rows: DataFrame) -> pa.Table:
-        with step_errors():
+        with spark_progress(self.spark), step_errors():
             return rows.toArrow()
 
     def held(self, rows: DataFrame) -> DataFrame:
@@ -137,7 +138,7 @@ class SparkEngine:
         # Seen on the way to the files, without a second pass.
         seen, place = Observation(), for_spark(folder)
         number = F.count(F.lit(1)).alias("rows")
-        with step_errors():
+        with spark_progress(self.spark), step_errors():
             if aside is None:
                 written = rows.observe(seen, number)
             else:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from fusion.errors import OutputError, visible
 from jobs.settings.sections import LogSettings
@@ -149,7 +149,8 @@ def duration_text(seconds: float) -> str:
 
 
 _at_work: list[str] = []
-_live_lines: list[Callable[[], str]] = []
+_live: list[Progress] = []
+_elsewhere: list[_Elsewhere] = []
 
 
 @contextmanager
@@ -159,12 +160,18 @@ def heartbeat(name: str) -> Iterator[None]:
     _at_work.append(name)
 
     def beat() -> None:
-        rewritable = sys.stderr.isatty()
-        while not done.wait(1.0 if rewritable else EVERY):
+        rewritable, spoken = sys.stderr.isatty(), begin
+        # What works elsewhere is looked at more often than it is spoken of.
+        while not done.wait(min(1.0, EVERY)):
             # Of stages within stages the innermost speaks.
-            if _at_work[-1] == name:
-                at_work = f"{name}: at work for {duration_text(round(time.monotonic() - begin))}"
-                log_progress(_live_lines[-1]() if _live_lines else at_work, always=not rewritable)
+            if _at_work[-1:] != [name]:
+                continue
+            line, share = _line(name, begin)
+            now = time.monotonic()
+            due = now - spoken >= (SOON if share and spoken == begin else EVERY)
+            if (rewritable or due) and not done.is_set():
+                spoken = now
+                log_progress(line, always=not rewritable)
 
     thread = threading.Thread(target=beat, name=f"heartbeat of {name}", daemon=True)
     thread.start()
@@ -172,18 +179,47 @@ def heartbeat(name: str) -> Iterator[None]:
         yield
     finally:
         done.set()
-        thread.join()
+        # A cluster that does not answer the question how far it is must not keep the stage from ending.
+        thread.join(SOON)
         _at_work.remove(name)
 
 
+def _line(name: str, begin: float) -> tuple[str, bool]:
+    """What the stage says now, and whether that is a share of work that is done elsewhere."""
+    # Slices, since the stage goes on meanwhile, and may end what is asked here.
+    live, elsewhere = next(iter(_live[-1:]), None), next(iter(_elsewhere[-1:]), None)
+    if live is not None:
+        # Of work that is done elsewhere nobody counts anything here.
+        if live.rate or elsewhere is None:
+            return live.line(), False
+        name, begin = live.name, live.begin
+    progress = elsewhere.progress(name) if elsewhere is not None else None
+    if progress is not None:
+        return progress.line(), progress.rate > 0
+    return f"{name}: at work for {duration_text(round(time.monotonic() - begin))}", False
+
+
+class Tasks(NamedTuple):
+    """How far another is with work that it does for this process."""
+
+    of: str
+    """Whose tasks they are, such as those of `Spark stage 12`. Under another name, counting begins anew."""
+    done: int
+    total: int
+    began: float
+    """When the first of them began, by `time.monotonic`."""
+
+
 @contextmanager
-def live_line(line: Callable[[], str]) -> Iterator[None]:
-    """Within the block, stages say this, which is asked for again and again, instead of being at work."""
-    _live_lines.append(line)
+def work_elsewhere(look: Callable[[], Tasks | None]) -> Iterator[None]:
+    """Within the block, another does the work, and stages say how far it is: what `look` finds every second. None: it
+    does not say."""
+    elsewhere = _Elsewhere(look)
+    _elsewhere.append(elsewhere)
     try:
         yield
     finally:
-        _live_lines.remove(line)
+        _elsewhere.remove(elsewhere)
 
 
 _context: dict[str, Any] = {}
@@ -227,21 +263,21 @@ class Progress:
     line every half minute. What an earlier job has done (`skip`) takes no time and does not change the estimate.
     """
 
-    def __init__(self, name: str, total: int, unit: str) -> None:
-        self._name, self._total, self._unit = name, total, unit
+    def __init__(self, name: str, total: int, unit: str, begin: float | None = None) -> None:
+        self.name = name
+        self._total, self._unit = total, unit
         self._done = self._now_done = 0.0
         self._adding = threading.Lock()
-        self._begin = self._reported = time.monotonic()
-        self._live = live_line(self.line)
+        self.begin = self._reported = time.monotonic() if begin is None else begin
 
     def __enter__(self) -> Progress:
-        self._live.__enter__()
+        _live.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.__exit__(kind, error, trace)
+        _live.remove(self)
 
     def skip(self, count: int) -> None:
         """Count what was done before."""
@@ -253,27 +289,35 @@ class Progress:
         if not count:
             return
         with self._adding:
-            self._done += count
-            self._now_done += count
-            self._reported = time.monotonic()
+            self._count(count)
             line = self.line()
-        if self._reported - self._begin > SOON:
+        if self._reported - self.begin > SOON:
             log_progress(line)
+
+    def reach(self, done: int) -> None:
+        """Count up to a number, and never back, without a report."""
+        if done > self._done:
+            self._count(done - self._done)
+
+    def _count(self, count: float) -> None:
+        self._done += count
+        self._now_done += count
+        self._reported = time.monotonic()
 
     @property
     def rate(self) -> float:
         """How much was done per second, by the last report; 0 before the first."""
-        return self._now_done / max(self._reported - self._begin, 1e-9)
+        return self._now_done / max(self._reported - self.begin, 1e-9)
 
     def line(self) -> str:
         """How far the work is now."""
-        return self.text(self._reported - self._begin, time.monotonic() - self._reported)
+        return self.text(self._reported - self.begin, time.monotonic() - self._reported)
 
     def text(self, seconds: float, since: float = 0.0) -> str:
         """The line after `seconds` of reported work, `since` seconds after the last report."""
         remaining = self._total - self._done
         finished = remaining < ROUNDING
-        line = f"{self._name}: {int(self._done + ROUNDING):,} of {self._total:,} {self._unit}"
+        line = f"{self.name}: {int(self._done + ROUNDING):,} of {self._total:,} {self._unit}"
         if finished:
             return f"{line} in {duration_text(round(seconds))}"
         if not self._now_done:
@@ -282,10 +326,30 @@ class Progress:
         return f"{line} ({100 * self._done / self._total:.0f}%), about {duration_text(left)} left"
 
 
+class _Elsewhere:
+    """What is said of work that another does. Each of its claims has a number of tasks that does not change."""
+
+    def __init__(self, look: Callable[[], Tasks | None]) -> None:
+        self._look = look
+        self._claim: tuple[str, str, int] | None = None
+
+    def progress(self, name: str) -> Progress | None:
+        """How far it is now, None if it does not say."""
+        tasks = self._look()
+        if tasks is None:
+            return None
+        claim = (name, tasks.of, tasks.total)
+        if claim != self._claim:
+            self._claim = claim
+            self._progress = Progress(f"{name}, {tasks.of}", tasks.total, "tasks", tasks.began)
+        self._progress.reach(tasks.done)
+        return self._progress
+
+
 @contextmanager
 def stage_progress(total: int, unit: str) -> Iterator[Callable[[float], object] | None]:
     """What counts how far the current stage is; nothing where the job says it itself."""
-    if _live_lines or not _at_work:
+    if _live or not _at_work:
         yield None
         return
     with Progress(_at_work[-1], total, unit) as progress:

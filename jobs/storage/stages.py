@@ -30,6 +30,7 @@ PACKAGES = ("fusion", "udfs", "jobs")
 NOT_FOLLOWED = frozenset(
     {
         "jobs.engines.credentials",
+        "jobs.engines.progress",
         "jobs.runtime.log",
         "jobs.runtime.machine",
         "jobs.settings.base",

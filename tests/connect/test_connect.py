@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,3 +67,40 @@ def test_bad_input_ends_with_one_clear_message(address: str, tmp_path: Path) -> 
     wrong = call(tmp_path, f"evaluate {runs.replace('b.parquet', 'b.trec')} --set spark.remote={address}")
     assert wrong.returncode == 3, wrong.stderr
     assert "a.trec: column 'scores'" in wrong.stderr and "Traceback" not in wrong.stderr
+
+
+SLEEP = """
+import sys, time
+import pyarrow as pa
+from jobs.engines.session import get_session
+from jobs.engines.spark import SparkEngine
+from jobs.runtime import log
+from jobs.settings.base import SparkSettings
+from jobs.settings.sections import LogSettings
+from jobs.storage.folders import stage_line
+from udfs.steps import Step
+
+def sleeping(batches):
+    for batch in batches:
+        time.sleep(1.5)
+        yield batch
+
+log.EVERY = 0.2
+log.configure_log(LogSettings())
+spark, parts = get_session(SparkSettings(remote=sys.argv[1])), pa.table({"part": range(6)})
+with stage_line("sleep", None):
+    engine = SparkEngine(spark)
+    engine.collect(engine.files(parts, Step(sleeping, parts.schema)))
+print(spark.client._progress_handlers)
+"""
+
+
+def test_progress(address: str) -> None:
+    """What the server sends of its tasks becomes a share, and nobody asks for a context that is not there."""
+    code = [sys.executable, "-c", SLEEP, address]
+    # The code of this checkout, of which the server's workers need nothing.
+    environment = spark_environment(PYTHONPATH=str(steps.ROOT))
+    done = subprocess.run(code, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+    shares = re.findall(r"sleep, Spark stage \d+: ([1-5]) of 6 tasks \(\d+%\), about \d+ s left", done.stderr)
+    assert shares and shares == sorted(shares), done.stderr

@@ -17,6 +17,7 @@ from jobs.runtime import log as log_module
 from jobs.runtime.log import (
     CLEAR_LINE,
     Progress,
+    Tasks,
     configure_log,
     counts_text,
     duration_text,
@@ -25,6 +26,7 @@ from jobs.runtime.log import (
     log_fields,
     log_progress,
     recorded,
+    work_elsewhere,
 )
 from jobs.settings.sections import LogSettings
 from jobs.storage.folders import stage_line
@@ -219,6 +221,33 @@ def test_progress_counts_down_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert lines[0] == "encode: 0 of 4 texts, 1 s so far"
     assert lines[1].startswith("encode: 1 of 4 texts (25%), about ")
     assert lines[-1].startswith("chunk: done in ")
+
+
+def test_work_elsewhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(log_module, "EVERY", 0.05)
+    now: Tasks | None = None
+
+    def lines() -> list[str]:
+        capsys.readouterr()
+        time.sleep(0.3)
+        return capsys.readouterr().err.splitlines()
+
+    with stage_line("candidates", None), Progress("lists", 90, "texts") as progress:
+        assert lines()[-1] == "lists: 0 of 90 texts, 0 s so far"
+        with work_elsewhere(lambda: now):
+            # Nobody counts texts here, so that none is done cannot be said.
+            assert lines()[-1].startswith("lists: at work for ")
+            now = Tasks("Spark stage 3", 0, 8, time.monotonic() - 30)
+            assert lines()[-1] == "lists, Spark stage 3: 0 of 8 tasks, 30 s so far"
+            now = now._replace(done=2)
+            assert lines()[-1] == "lists, Spark stage 3: 2 of 8 tasks (25%), about 91 s left"
+            now = now._replace(done=1)
+            assert lines()[-1].startswith("lists, Spark stage 3: 2 of 8 tasks (25%), about ")
+            now = now._replace(of="Spark stage 5")
+            assert lines()[-1].startswith("lists, Spark stage 5: 1 of 8 tasks (12%), about ")
+            progress.add(30)
+            assert lines()[-1].startswith("lists: 30 of 90 texts (33%), about ")
+        now = None
 
 
 def test_words() -> None:
