@@ -337,7 +337,8 @@ def table_source(value: Any, name: str) -> Source:
         kind in ("pandas", "polars") or hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
     )
     if not is_table or type(value).__name__ == "Series":
-        found = "nothing (None)" if value is None else f"a {type(value).__name__}"
+        kind_name = type(value).__name__
+        found = "nothing (None)" if value is None else f"a{'n' * (kind_name[0] in 'aeiouAEIOU')} {kind_name}"
         order = ". Judgements come first, then runs by name: {'bm25': ..., 'dense': ...}"
         raise InputError(
             f"{name}: expected a dictionary, a table (pandas, polars, Arrow or Spark) or a path; found {found}"
