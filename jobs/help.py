@@ -119,6 +119,8 @@ def given_settings(arguments: argparse.Namespace) -> Iterator[Given]:
             raise ConfigError(f"--run {text!r}: there is a run called {name!r} already")
         runs[name] = source
     if runs:
+        if any(shortcut.setting == RUN.setting for shortcut, _ in arguments.shortcuts if shortcut is not RUN):
+            raise ConfigError("--candidates holds the lists of all retrievers, --run those of one: give either")
         yield Given(RUN.setting, runs, RUN.option)
     for text in arguments.set:
         setting, value = parse_setting(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from jobs.engines.choose import choose_engine
 from jobs.evaluation import evaluate as evaluate_job
 from jobs.inputs.sources import Kind, Sources, folds_source, groups_source, judgements_source, kind_of, runs_source
 from jobs.inputs.tables import InputTables
-from jobs.settings.config import Config, load_config, with_settings
+from jobs.settings.config import Config, checked_settings, load_config, with_settings
 from xmtc_fusion.evaluation import Evaluation, Explanation, Tuned
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 Names = str | Iterable[str]
+Place: TypeAlias = "str | PathLike[str]"
 
 
 def evaluate(
@@ -38,7 +40,7 @@ def evaluate(
     metrics: Names | None = None,
     normalizations: Names | None = None,
     fusions: Names | None = None,
-    cells: Iterable[str] | None = None,
+    cells: Names | None = None,
     label_groups: Any = "auto",
     folds: Any = None,
     training: Any = None,
@@ -46,7 +48,7 @@ def evaluate(
     engine: str | None = None,
     per_query: bool | None = None,
     dataset: str | None = None,
-    config: Config | str | None = None,
+    config: Config | Place | None = None,
     settings: Mapping[str, Any] | None = None,
     spark: SparkSession | None = None,
 ) -> Evaluation:
@@ -79,7 +81,7 @@ def evaluate(
         "evaluate.metrics": metrics,
         "grid.normalizations": normalizations,
         "grid.fusions": fusions,
-        "grid.cells": None if cells is None else list(cells),
+        "grid.cells": _listed(cells),
         "grid.scope": scope,
         "grid.engine": engine,
         "evaluate.per_query": per_query,
@@ -100,6 +102,11 @@ def _evaluated(spark: SparkSession | None, config: Config, sources: Sources) -> 
     return Evaluation(evaluate_job.counted(tables, figures), config, detailed)
 
 
+def _listed(names: Any) -> Any:
+    """Names in any order of theirs as a list; what is none is left as it is, to be refused with the other settings."""
+    return list(names) if isinstance(names, Iterable) and not isinstance(names, str) else names
+
+
 def _sources_of(config: Config, judgements: Any, runs: Any, label_groups: Any, folds: Any, training: Any) -> Sources:
     """What users hold in memory, or name, as the sources of a job."""
     return Sources(
@@ -108,16 +115,17 @@ def _sources_of(config: Config, judgements: Any, runs: Any, label_groups: Any, f
         label_groups=groups_source(label_groups),
         folds=folds_source(folds),
         head_share=config.inputs.head_share,
-        training=judgements_source(training),
+        training=judgements_source(training, "training"),
         distances=config.inputs.distances,
     )
 
 
 def _configured(
-    config: Config | str | None, settings: Mapping[str, Any] | None, arguments: Mapping[str, Any] | None = None
+    config: Config | Place | None, settings: Mapping[str, Any] | None, arguments: Mapping[str, Any] | None = None
 ) -> Config:
     """A configuration with the arguments that were given, and then settings, laid over it."""
-    over = {name: value for name, value in (arguments or {}).items() if value is not None} | dict(settings or {})
+    given = {name: value for name, value in (arguments or {}).items() if value is not None}
+    over = given | checked_settings(settings)
     return with_settings(config, over) if isinstance(config, Config) else load_config(config, over)
 
 
@@ -125,11 +133,11 @@ def fuse(
     runs: Any,
     cells: str | Iterable[str] = "zmuv+combmnz",
     *,
-    model: str | None = None,
+    model: Place | None = None,
     training: Any = None,
     top: int = 64,
     engine: str | None = None,
-    config: Config | str | None = None,
+    config: Config | Place | None = None,
     settings: Mapping[str, Any] | None = None,
     spark: SparkSession | None = None,
 ) -> Any:
@@ -150,7 +158,9 @@ def fuse(
     """
     from jobs.evaluation import fuse as job
 
-    names = [cells] if isinstance(cells, str) else list(cells)
+    names = [cells] if isinstance(cells, str) else _listed(cells)
+    if not names or not isinstance(names, list):
+        raise ConfigError(f"cells: {cells!r} names no cell; give one or several, as in 'zmuv+combmnz'")
     arguments = {
         "grid.cells": names,
         "fuse.top": top,
@@ -228,7 +238,7 @@ def explain(
     cell: str = "zmuv+combmnz",
     judgements: Any = None,
     *,
-    model: str | None = None,
+    model: Place | None = None,
     training: Any = None,
     label_group: str = ALL,
     label_groups: Any = "auto",
@@ -236,7 +246,7 @@ def explain(
     scope: str | None = None,
     rows: int = 20,
     engine: str | None = None,
-    config: Config | str | None = None,
+    config: Config | Place | None = None,
     settings: Mapping[str, Any] | None = None,
     spark: SparkSession | None = None,
 ) -> Explanation:
@@ -287,7 +297,7 @@ def tune(
     training: Any = None,
     engine: str | None = None,
     dataset: str | None = None,
-    config: Config | str | None = None,
+    config: Config | Place | None = None,
     settings: Mapping[str, Any] | None = None,
     spark: SparkSession | None = None,
 ) -> Tuned:
@@ -327,7 +337,7 @@ Settings = Mapping[str, Any]
 
 
 def prepare(
-    config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
+    config: Config | Place, settings: Settings | None = None, spark: SparkSession | None = None
 ) -> dict[str, Any]:
     """Write a published dataset as the tables samples, labels and folds. Returns its statistics."""
     from jobs.datasets import prepare as job
@@ -338,7 +348,7 @@ def prepare(
 
 
 def retrieve(
-    config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None
+    config: Config | Place, settings: Settings | None = None, spark: SparkSession | None = None
 ) -> dict[str, str]:
     """Candidates of every fold's test and validation texts by all configured retrievers. Returns the table of each."""
     from jobs.datasets.prepared import prepared_engine
@@ -348,7 +358,7 @@ def retrieve(
     return job.run(prepared_engine(resolved, spark), resolved)
 
 
-def run(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Evaluation:
+def run(config: Config | Place, settings: Settings | None = None, spark: SparkSession | None = None) -> Evaluation:
     """From a dataset's files to the figures of the whole grid and their report."""
     from jobs.evaluation import pipeline as job
     from jobs.reporting import report as report_job
@@ -360,7 +370,11 @@ def run(config: Config | str, settings: Settings | None = None, spark: SparkSess
 
 
 def report(
-    results: str | list[str], output: str, settings: Settings | None = None, *, compare: str | None = None
+    results: Place | list[Place],
+    output: Place | None,
+    settings: Settings | None = None,
+    *,
+    compare: Place | None = None,
 ) -> str:
     """Write the report of one or several folders of results. Returns the path of its page.
 
@@ -369,22 +383,26 @@ def report(
     """
     from jobs.reporting import report as job
 
-    arguments: Settings = {"report.results": results}
+    listed = results if isinstance(results, list) else [results]
+    if not listed or not all(isinstance(one, str | PathLike) for one in listed):
+        raise ConfigError(f"results: expected the folder of an evaluation, or a list of several; found {results!r}")
+    folders = [str(one) for one in listed]
+    arguments: Settings = {"report.results": folders}
     if compare is not None:
-        if not isinstance(results, str):
-            raise ConfigError(f"only one folder of results can be compared with another, not {len(results)}")
-        arguments = {"report.compare": [compare, results]}
+        if len(folders) != 1:
+            raise ConfigError(f"only one folder of results can be compared with another, not {len(folders)}")
+        arguments = {"report.compare": [str(compare), *folders]}
     return job.run(_configured(None, settings, {**arguments, "output.path": output}))
 
 
-def nightly(config: Config | str, settings: Settings | None = None, spark: SparkSession | None = None) -> Night:
+def nightly(config: Config | Place, settings: Settings | None = None, spark: SparkSession | None = None) -> Night:
     """Evaluate datasets again and compare them with the baseline. Returns how the night went."""
     from jobs.nights import nightly as job
 
     return job.run(spark, _configured(config, settings))
 
 
-def doctor(config: Config | str | None = None, settings: Settings | None = None) -> int:
+def doctor(config: Config | Place | None = None, settings: Settings | None = None) -> int:
     """Print what is wrong with an installation. Returns the number of problems."""
     from jobs.engines import doctor as job
 

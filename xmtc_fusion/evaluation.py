@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from fusion import __version__
 from fusion.cells import SINGLE, Cell
-from fusion.errors import unknown_name
+from fusion.errors import ConfigError, OutputError, unknown_name
 from fusion.labels import ALL
 from fusion.metrics import Metric, decisive_aspect, parse_metrics
 from fusion.statistics.significance import best_of, mean_std
@@ -137,7 +138,7 @@ class Evaluation:
             raise unknown_name("chart", wanted, drawn)
         return drawn[wanted]
 
-    def save(self, path: str, *, overwrite: bool = False) -> str:
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> str:
         """Write all tables, and the model file where fusions were tuned, to a folder that `report` and
         `xmtc-fusion report` can read."""
         from jobs.evaluation.evaluate import write
@@ -147,7 +148,7 @@ class Evaluation:
             write(self._result, folder)
         return str(path)
 
-    def report(self, path: str, *, overwrite: bool = False) -> str:
+    def report(self, path: str | PathLike[str], *, overwrite: bool = False) -> str:
         """Write the report: one page, Markdown, LaTeX, CSV and charts. Returns the path of the page."""
         from jobs.reporting import report as job
         from jobs.storage.folders import result_folder
@@ -231,9 +232,12 @@ class Tuned(Evaluation):
         found: dict[str, Any] = json.loads(self._result.model or "{}")
         return found
 
-    def save_model(self, path: str) -> str:
+    def save_model(self, path: str | PathLike[str]) -> str:
         """Write the model file alone."""
-        Path(path).write_text(self._result.model or "", encoding="utf-8")
+        try:
+            Path(path).write_text(self._result.model or "", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error}") from None
         return str(path)
 
 
@@ -283,5 +287,7 @@ def _figure_html(value: Value | None) -> str:
     return f"<b>{text}</b>" if value.bold else text
 
 
-def _output_settings(path: str, overwrite: bool) -> OutputSettings:
+def _output_settings(path: str | PathLike[str], overwrite: bool) -> OutputSettings:
+    if not path:
+        raise ConfigError("give a folder to write to")
     return OutputSettings(path=str(path), mode="overwrite" if overwrite else "error")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
+from os import PathLike
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -15,7 +16,7 @@ from jobs.datasets import guess
 from jobs.prediction import fit as fit_job
 from jobs.prediction.model import load
 from jobs.runtime.log import log
-from jobs.settings.config import Config, load_config, with_settings
+from jobs.settings.config import Config, checked_settings, load_config, with_settings
 from udfs.prediction.texts import TEXT, TEXT_ID
 from xmtc_fusion.model import Model, as_table, strings
 
@@ -31,7 +32,7 @@ def fit(
     names: Mapping[str, str] | None = None,
     retrievers: str | Iterable[str] | None = None,
     objective: str | None = None,
-    config: Config | str | None = None,
+    config: Config | str | PathLike[str] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Model:
     """Learn to label texts from texts with labels.
@@ -51,11 +52,18 @@ def fit(
             not done again, and a fusion that `tune` chose there is used.
         settings: dotted settings over it, such as `{"retrievers.static.epochs": 3}`.
     """
+    given = checked_settings(settings)
+    if texts is None and (labels is not None or (config is None and not given)):
+        raise ConfigError("nothing to learn from: give texts with labels, a table, a file, or config")
+    texts = str(texts) if isinstance(texts, PathLike) else texts
+    if names is not None and not isinstance(names, Mapping):
+        raise ConfigError(f"names are a dictionary from labels to names, and {type(names).__name__} is none")
     scratch: TemporaryDirectory[str] = TemporaryDirectory(prefix="xmtc-fusion-")
-    place, given = scratch.name, dict(settings or {})
+    place = scratch.name
     chosen: dict[str, Any] = {"output.path": f"{place}/model", "grid.engine": "local"}
     if retrievers is not None:
-        chosen["retrievers"] = retrievers if isinstance(retrievers, str) else list(retrievers)
+        of_names = isinstance(retrievers, str) or not isinstance(retrievers, Iterable)
+        chosen["retrievers"] = retrievers if of_names else list(retrievers)
     if objective is not None:
         chosen["fit.objective"] = objective
     resolved = config if isinstance(config, Config) else load_config(config)
@@ -85,12 +93,17 @@ def _columns(texts: Any, labels: Any) -> dict[str, Any]:
         return {name: table[name] for name in (TEXT_ID, TEXT) if name in table.column_names} | {
             LABELS: _label_lists(table[LABELS].to_pylist())
         }
+    if hasattr(texts, "columns"):
+        raise ConfigError("a table holds labels in a column of its own: give the table alone, or a list of texts")
     if isinstance(texts, str):
         raise ConfigError(
             f"texts are a list of strings, and {texts[:40]!r} is one; a file is given without labels or names"
         )
     if labels is None:
         raise ConfigError("texts without labels: fit(texts, labels), or a table with the columns 'text' and 'labels'")
+    for what, values in (("texts", texts), ("labels", labels)):
+        if not isinstance(values, Iterable):
+            raise InputError(f"{what}: expected a list, one entry per text; found {values!r}")
     of_text = labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
     columns = {TEXT: strings(list(texts)), LABELS: _label_lists(of_text)}
     if len(columns[TEXT]) != len(of_text):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from os import PathLike
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, overload
 
@@ -110,13 +112,15 @@ class Model:
     def explain(self, text: str, *, top: int | None = None, threshold: float | None = None) -> LabelExplanation:
         """Why a text gets its labels: which retriever ranks each where, with which score, and the nearest training
         texts that carry it. `top` and `threshold` as for `predict`."""
+        if not isinstance(text, str):
+            raise InputError(f"explain takes one text, a string; found {type(text).__name__}")
         return LabelExplanation(explain_labels(self._kept, text, self._assigning(top, threshold)))
 
     def _assigning(self, top: int | None, threshold: float | None) -> Assigning:
-        if top is not None and top < 1:
-            raise ConfigError(f"top is {top}, and a text gets at least one label")
-        if threshold is not None and not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold is {threshold}, and probabilities are from 0 to 1")
+        if top is not None and not (isinstance(top, Integral) and top >= 1):
+            raise ConfigError(f"top is {top!r}; expected a whole number of labels, at least 1")
+        if threshold is not None and not (isinstance(threshold, Real) and 0 <= threshold <= 1):
+            raise ConfigError(f"threshold is {threshold!r}; expected a probability, from 0 to 1")
         return assigning_of(self._kept, top, threshold)
 
     def _one(self, text: str, assigning: Assigning) -> list[Label]:
@@ -133,9 +137,9 @@ class Model:
             for row, by in zip(rows, found, strict=True)
         ]
 
-    def save(self, path: str, overwrite: bool = False) -> None:
+    def save(self, path: str | PathLike[str], overwrite: bool = False) -> None:
         """Write the model to a folder or a store, where `load_model` reads it."""
-        copy_model(self._kept, path, overwrite)
+        copy_model(self._kept, _folder(path), overwrite)
 
     def log_to_mlflow(self, name: str = "model", *, registered: str | None = None) -> str:
         """Log the model in the active MLflow run, or in a new one. Needs the extra [mlflow].
@@ -157,14 +161,20 @@ class Model:
         return f"Model({len(self.labels):,} labels, {names}, {self._kept.fusion.models[ALL]})"
 
 
-def load_model(path: str) -> Model:
+def load_model(path: str | PathLike[str]) -> Model:
     """A model from its folder, every file of which is compared with the manifest."""
-    return Model(load(path))
+    return Model(load(_folder(path)))
+
+
+def _folder(path: Any) -> str:
+    if not isinstance(path, str | PathLike) or not str(path):
+        raise ConfigError(f"expected the folder of a model, found {path!r}")
+    return str(path)
 
 
 def _texts(given: Any) -> pa.Table:
     """What `predict` takes as rows of text_id, text and place."""
-    if isinstance(given, list | tuple) or hasattr(given, "tolist"):
+    if isinstance(given, list | tuple) or (hasattr(given, "tolist") and np.ndim(given)):
         given = pa.table({TEXT: strings(list(given))})
     table = as_table(given, (TEXT,))
     places = pa.array(np.arange(len(table)))

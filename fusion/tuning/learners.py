@@ -64,7 +64,11 @@ def newton(add: Add, weights: Floats, penalty: Floats) -> Floats:
     loss, gradient, curvature = _sums(add, weights, penalty)
     for _ in range(MOST_STEPS):
         # A trace of the penalty keeps the equations solvable where features say the same.
-        step = np.linalg.solve(curvature + np.diag(np.full(len(weights), 1e-8 * np.trace(curvature))), gradient)
+        try:
+            step = np.linalg.solve(curvature + np.diag(np.full(len(weights), 1e-8 * np.trace(curvature))), gradient)
+        except np.linalg.LinAlgError:
+            # Where all rows are relevant, the loss goes to nothing and leaves no direction.
+            break
         promised = float(np.sum(step * gradient))
         length = 1.0
         while True:

@@ -222,6 +222,8 @@ def _guess_text(guessed: Guess, given: str | list[str] | None) -> None:
 def _guess_id(guessed: Guess, given: str | None) -> None:
     head = guessed.head
     if given:
+        if (repeated := _repeated(head.columns[given])) is not None:
+            raise InputError(f"{head.source}: column {given!r} cannot hold the ids: {repeated!r} occurs more than once")
         guessed.text_id, guessed.reasons["id"] = given, f"{given}, as you said"
         return
     ending = [name for name in head.columns if re.search(r"(^|[_\s-])id$", name, re.IGNORECASE)]
@@ -230,14 +232,19 @@ def _guess_id(guessed: Guess, given: str | None) -> None:
     ]
     for name in free:
         values = head.columns[name]
-        repeated = [value for value, count in Counter(map(str, values)).most_common(1) if count > 1]
-        if not repeated and all(isinstance(value, str | int) and str(value).strip() for value in values):
+        repeated = _repeated(values)
+        if repeated is None and all(isinstance(value, str | int) and str(value).strip() for value in values):
             guessed.text_id = name
             guessed.reasons["id"] = f"{name}, by its name; every value is different, as in {values[0]!r}"
             return
-        reason = f"{repeated[0]!r} occurs more than once" if repeated else "some values are missing"
+        reason = "some values are missing" if repeated is None else f"{repeated!r} occurs more than once"
         guessed.reasons["id"] = f"none, texts are numbered; {name} is not one, since {reason}"
     guessed.reasons.setdefault("id", "none, texts are numbered in the order of the file")
+
+
+def _repeated(values: Sequence[Any]) -> str | None:
+    """A value that occurs more than once."""
+    return next((value for value, count in Counter(map(str, values)).most_common(1) if count > 1), None)
 
 
 def _guess_language(guessed: Guess) -> None:

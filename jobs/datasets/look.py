@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from fusion.errors import InputError
@@ -115,6 +117,7 @@ def _separated(file: str, text: str, whole: bool) -> Head:
         if len(rows) > 1 and len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows[:COMPARED]):
             fitting[name] = rows
     if not fitting:
+        _check_even(file, text)
         raise InputError(
             f"{file} is neither JSON lines nor Parquet nor values separated by {', '.join(DELIMITERS)} under a line of "
             "column names. Files with one text per line, and labels in another file, are described in "
@@ -127,6 +130,18 @@ def _separated(file: str, text: str, whole: bool) -> Head:
     rows = [row for row in rows if len(row) == len(names)]
     columns = {name: [row[place] or None for row in rows] for place, name in enumerate(names)}
     return Head(file, "csv", columns, len(rows), whole and len(rows) < ROWS, delimiter)
+
+
+def _check_even(file: str, text: str) -> None:
+    """Refuse by its line what would be separated values, but for a record with more or fewer fields than most."""
+    for delimiter in DELIMITERS.values():
+        found: list[tuple[int, list[str]]] = []
+        with suppress(ValueError):
+            found.extend(islice(records(io.StringIO(text, newline="\n"), delimiter), COMPARED))
+        columns = len(found[0][1]) if found else 0
+        odd = [(line, len(row)) for line, row in found if len(row) != columns]
+        if columns > 1 and 2 * len(odd) < len(found):
+            raise InputError(f"{file} line {odd[0][0]}: {odd[0][1]} fields, and the first line names {columns} columns")
 
 
 def _rows(text: str, delimiter: str, whole: bool) -> list[list[str]]:

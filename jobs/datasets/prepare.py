@@ -191,7 +191,7 @@ def _check_fold(figures: Mapping[str, Any], settings: PrepareSettings) -> None:
     fold = figures["fold"]
     for role in (TRAIN, TEST):
         if not figures[role]:
-            few = f"too few texts (or group keys) for {settings.folds} folds; set prepare.folds lower, or"
+            few = f"too few different texts (or group keys) for {settings.folds} folds; set prepare.folds lower, or"
             reason = few if settings.split == "folds" else "too few texts; set"
             raise InputError(f"fold {fold} has no {role} texts: {reason} another prepare.seed")
     if settings.validation_share and not figures[VALIDATION]:

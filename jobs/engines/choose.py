@@ -33,6 +33,8 @@ def choose_engine(config: Config, sources: Sequence[Any], spark: SparkSession | 
     """The engine that `grid.engine` names; `auto` takes this process where nothing asks for Spark. `sources` are what
     it is to read: paths, names of catalog tables after `table:`, and DataFrames; and a catalog table that it is to
     write."""
+    if spark is not None and not hasattr(spark, "conf"):
+        raise ConfigError(f"spark: expected a session, found {spark!r}; a master is set with spark.master")
     name = config.grid.engine
     reason = why_spark(config, sources, spark)
     if name == LOCAL and (unreadable := next(filter(None, map(_not_local, sources)), None)):

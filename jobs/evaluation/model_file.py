@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 from fusion import __version__
@@ -101,6 +102,8 @@ def how(described: Mapping[str, Any]) -> str:
 
 def read_model(path: str) -> ModelFile:
     """A model file, checked."""
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a folder; give the file model.json that 'tune' wrote")
     text = read_text(path)
     if text is None:
         raise InputError(f"cannot read the model {path}: there is no such file")
@@ -118,7 +121,8 @@ def parsed_model(text: str, path: str) -> ModelFile:
         policies = Policies(*(_word(found, name, known) for name, known in POLICIES.items()))
         return ModelFile(retrievers, _word(found, "scope", Scope), policies, models, path)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is not a model file of 'tune': {error!r}") from None
+        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(f"{path} is not a model file of 'tune': {why}") from None
 
 
 def _word(found: Mapping[str, Any], name: str, known: Any) -> Any:

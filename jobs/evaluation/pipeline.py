@@ -6,8 +6,10 @@ What is done already is not done again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fusion.errors import check_all
 from jobs.datasets import prepare
 from jobs.datasets.prepared import dataset_engine
 from jobs.engines.credentials import job
@@ -41,10 +43,15 @@ def announce(config: Config, step: str) -> None:
     log(f"step {steps.index(step) + 1} of {len(steps)}: {about}")
 
 
+def check(config: Config) -> None:
+    """Refuse retrievers that cannot run here, or of which nothing can be fused, before any work is done."""
+    check_all(partial(driver.check_fused, config, _brought(config)), partial(driver.check, config))
+
+
 @job
 def run(spark: SparkSession | None, config: Config) -> Result:
     """Prepare, retrieve (and take what `inputs.candidates` brings), evaluate."""
-    driver.check(config)
+    check(config)
     needed = _needed_session(spark)
     config = with_candidates(dataset_engine(config, needed), config, announce)
     announce(config, EVALUATE)
@@ -66,8 +73,12 @@ def with_candidates(
     for line in prepare.summary(prepare.run(engine, config), config.prepare.paper).split("\n"):
         log(line)
     lists = driver.run(engine, config, lambda entry: begin(config, entry.name))
-    brought = config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
-    return evaluated(config, {**lists, **brought})
+    return evaluated(config, {**lists, **_brought(config)})
+
+
+def _brought(config: Config) -> Mapping[str, str]:
+    """The lists that are given, by retriever."""
+    return config.inputs.candidates if isinstance(config.inputs.candidates, dict) else {}
 
 
 def evaluated(config: Config, candidates: Mapping[str, str]) -> Config:

@@ -269,7 +269,7 @@ def _check_metrics(metrics: pa.Table, path: str) -> None:
         where = ", ".join(
             f"{name} {value}" for name, value in twice.slice(0, 1).to_pylist()[0].items() if name in FIGURE
         )
-        raise InputError(f"{path} holds {len(twice):,} figures twice, first: {where}")
+        raise InputError(f"{len(twice):,} figures occur twice in {path}, first: {where}")
 
 
 def _joined(parts: list[Result]) -> Result:

@@ -78,9 +78,15 @@ def check_files(spark: SparkSettings, files: Iterable[InputFile]) -> None:
     # A store is asked only where nothing else is wrong.
     missing = [file for file in local if not _exists(file.path)] or [file for file in stored if not _exists(file.path)]
     if missing:
-        lines = "".join(f"\n  {setting}: {path}" for setting, path in missing)
+        lines = "".join(f"\n  {setting}: {path}{_word(setting, path)}" for setting, path in missing)
         what = "an input file is" if len(missing) == 1 else f"{len(missing)} input files are"
         raise InputError(f"{what} missing (relative paths start at {Path.cwd()}):{lines}")
+
+
+def _word(setting: str, path: str) -> str:
+    """What else a name may be where words stand for themselves."""
+    named = setting == "inputs.label_groups" and not {".", "/"} & set(path)
+    return " (a file, or one of the words auto, pareto and none)" if named else ""
 
 
 def reads_this_machine(spark: SparkSettings) -> bool:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError
@@ -231,8 +232,9 @@ def require(columns: Mapping[str, str], source: str, wanted: Sequence[str]) -> N
         )
     for column in (column for column in wanted if column in ALLOWED):
         kind = columns[column]
-        if (element_type(kind) if column in LIST_COLUMNS else kind) not in ALLOWED[column]:
-            array = "an array of " if column in LIST_COLUMNS else ""
+        of_lists = column in LIST_COLUMNS
+        if (element_type(kind) if of_lists else kind) not in ALLOWED[column] or of_lists > kind.startswith("array<"):
+            array = "an array of " if of_lists else ""
             raise InputError(f"{source}: column {column!r} is {kind}, expected {array}{' or '.join(ALLOWED[column])}")
 
 
@@ -300,12 +302,14 @@ def runs_source(runs: Any) -> Source | dict[str, Source]:
     """All runs: one source per retriever, or one table with a column `retriever`."""
     if kind_of(runs) != "dict":
         return table_source(runs, "runs")
+    if unnamed := [name for name in runs if name is None or not str(name).strip()]:
+        raise InputError(f"runs: {unnamed[0]!r} is no name for a run; call it as in {{'bm25': ..., 'dense': ...}}")
     return {str(name): _source(run, f"run {name!r}", run_table) for name, run in runs.items()}
 
 
-def judgements_source(judgements: Any) -> Source:
+def judgements_source(judgements: Any, what: str = "judgements") -> Source:
     """Judged labels by text: a list of relevant labels, or labels with grades."""
-    return None if judgements is None else _source(judgements, "judgements", _judgement_table)
+    return None if judgements is None else _source(judgements, what, _judgement_table)
 
 
 def folds_source(folds: Any) -> Source | None:
@@ -324,13 +328,21 @@ def table_source(value: Any, name: str) -> Source:
     """A path, a table as Arrow holds it, or a Spark DataFrame."""
     kind = kind_of(value)
     if kind == "path":
+        if not str(value).strip():
+            raise InputError(f"{name}: the path is empty")
         return str(value)
     if kind == "spark" or isinstance(value, pa.Table):
         return value
-    if isinstance(value, (list, tuple, set)):
+    is_table = (
+        kind in ("pandas", "polars") or hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+    )
+    if not is_table or type(value).__name__ == "Series":
+        kind_name = type(value).__name__
+        found = "nothing (None)" if value is None else f"a{'n' * (kind_name[0] in 'aeiouAEIOU')} {kind_name}"
+        order = ". Judgements come first, then runs by name: {'bm25': ..., 'dense': ...}"
         raise InputError(
-            f"{name}: expected a dictionary, a table (pandas, polars, Arrow or Spark) or a path; found a "
-            f"{type(value).__name__}. Judgements come first, then runs by name: {{'bm25': ..., 'dense': ...}}"
+            f"{name}: expected a dictionary, a table (pandas, polars, Arrow or Spark) or a path; found {found}"
+            + order * name.startswith(("run", "judgements"))
         )
     try:
         if kind == "pandas":
@@ -367,5 +379,10 @@ def _judgement_table(judgements: Mapping[Any, Any], name: str) -> pa.Table:
 
 
 def _pairs(values: Mapping[Any, Any], name: str, key: str, value: str) -> pa.Table:
+    kinds: Any = int | np.integer if value == "fold" else str
+    for of, found in values.items():
+        if not isinstance(found, kinds | None) or isinstance(found, bool):
+            expected = "the number of a fold" if value == "fold" else "the name of a group"
+            raise InputError(f"{name}: expected {expected} for each {key.replace('_id', '')}; {of!r} has {found!r}")
     column = pa.array(list(values.values()), pa.int32() if value == "fold" else pa.string())
     return pa.table({key: id_array(values, f"{name}: {key.replace('_', ' ')}s"), value: column})

@@ -124,9 +124,8 @@ def pin(history: History, run_id: str | None, because: str) -> str:
 def _unknown(history: History, run_id: str, dataset: str | None = None) -> ConfigError:
     last = list(dict.fromkeys(row["run_id"] for row in history.runs()))[-5:]
     of = f" of {dataset}" if dataset is not None else ""
-    return ConfigError(
-        f"there is no night {run_id!r}{of} with figures in {history.place}; the last ones: {', '.join(last)}"
-    )
+    others = f"the last ones: {', '.join(last)}" if last else "there is none at all; is --work that of the nights?"
+    return ConfigError(f"there is no night {run_id!r}{of} with figures in {history.place}; {others}")
 
 
 def _section(history: History, name: str, run_id: str, title: str, line: Any) -> list[str]:

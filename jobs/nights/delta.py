@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from fusion.errors import OutputError, SetupError
+from fusion.errors import InputError, OutputError, SetupError
 from jobs.nights.tables import COLUMNS, EVENTS, KEYS, PARTITIONED, RUNS, FencedError, Holder
 from jobs.storage.folders import output_errors
 from udfs.stores.addresses import FILE, S3, in_volume, local_folder, locate
@@ -110,13 +110,17 @@ class DeltaTables:
 
     def sql(self, query: str) -> pa.Table:
         from deltalake import QueryBuilder
+        from deltalake.exceptions import DeltaError
 
         builder = QueryBuilder()
         for name in (*COLUMNS, *EVENTS):
             table = self._open(name)
             if table is not None:
                 builder = builder.register(name, table)
-        return pa.table(builder.execute(query).read_all())
+        try:
+            return pa.table(builder.execute(query).read_all())
+        except DeltaError as error:
+            raise InputError(f"the history at {self.place} cannot answer {query!r}: {error}") from None
 
     def commit(self, rows: pa.Table) -> None:
         from deltalake import write_deltalake

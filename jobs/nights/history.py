@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -44,11 +45,14 @@ class History:
 
     def __init__(
         self,
-        place: str,
+        place: str | PathLike[str],
         spark: SparkSession | None = None,
         at: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(place, str | PathLike) or not str(place):
+            raise ConfigError(f"the place of a history is a folder, an address or table:NAME, not {place!r}")
+        place = str(place)
         if settings:
             configure_storage(load_config(None, settings))
         self.storage: Storage
@@ -62,7 +66,10 @@ class History:
             return
         from jobs.nights.delta import DeltaTables
 
-        moment = None if at is None else datetime.fromisoformat(at.replace("Z", "+00:00"))
+        try:
+            moment = None if at is None else datetime.fromisoformat(at.replace("Z", "+00:00"))
+        except ValueError:
+            raise ConfigError(f"at is {at!r}; expected a time, such as 2026-03-02T06:00:00Z") from None
         self.storage = DeltaTables(place, moment)
 
     def attempts(self) -> list[Row]:

@@ -227,7 +227,7 @@ def _check_retrievers(config: Config) -> None:
     for entry in config.retrievers.entries():
         if entry.learn is not None:
             raise ConfigError(f"the retriever {entry.name} is a function of yours, which a model cannot hold yet")
-    driver.check(config)
+    check_all(partial(driver.check_fused, config), partial(driver.check, config))
 
 
 def fit_retrievers(

@@ -29,7 +29,7 @@ from jobs.runtime.log import log
 from jobs.settings.built_in import DenseSettings
 from jobs.storage.folders import ResultFolder, remove_folder
 from jobs.storage.stages import fingerprint, import_closure, run_stage
-from udfs.retrieval.encode import Encoder, find_model
+from udfs.retrieval.encode import DESCRIPTIONS, Encoder, find_model, from_hub
 from udfs.retrieval.finetune import Saving, finetune
 from udfs.retrieval.folds import VALIDATION_TEXTS
 from udfs.retrieval.retriever import Scoring
@@ -44,7 +44,7 @@ from udfs.retrieval.vectors import (
     found_share,
     train_projection,
 )
-from udfs.stores.addresses import absolute
+from udfs.stores.addresses import absolute, has_scheme
 
 DENSE, DENSE_TEXTS = "dense", "dense-texts"
 LEARNING = ("udfs.retrieval.finetune", "udfs.retrieval.vectors")
@@ -57,11 +57,13 @@ WORDS = "words.parquet"
 
 def check_dense(settings: DenseSettings) -> None:
     """Refuse what cannot run here, before any work is done."""
-    find_model(settings.model)
+    at_hub = find_model(settings.model) is None and not has_scheme(settings.model)
     packages = ["sentence_transformers", *(["faiss"] if settings.search == "hnsw" else [])]
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
         raise SetupError(f"dense retrieval needs {' and '.join(missing)}: {REMEDY}")
+    if at_hub:
+        from_hub(settings.model, DESCRIPTIONS)
 
 
 def dense_job(work: Work, name: str, settings: DenseSettings) -> Job:

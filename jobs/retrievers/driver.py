@@ -6,11 +6,11 @@ the test and validation texts of the fold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
-from fusion.errors import check_all
+from fusion.errors import ConfigError, check_all
 from jobs.datasets.prepared import open_prepared
 from jobs.engines.credentials import job
 from jobs.engines.engine import Engine
@@ -50,6 +50,16 @@ def check(config: Config) -> None:
 
     built_in = [entry for entry in config.retrievers.entries() if entry.learn is None]
     check_all(*(partial(BUILT_IN[entry.name].check, settings(entry)) for entry in built_in))
+
+
+def check_fused(config: Config, brought: Collection[str] = ()) -> None:
+    """Refuse to rank labels for a fusion of fewer than two retrievers; `brought` are those whose lists are given."""
+    names = sorted({*brought, *(entry.name for entry in config.retrievers.entries())})
+    if len(names) < 2:
+        raise ConfigError(
+            f"fusion needs two retrievers or more, and {names[0]} is the only one: name others as well, as in "
+            "--retrievers bm25,static"
+        )
 
 
 @job

@@ -261,6 +261,8 @@ class EvaluateSettings(Section):
 
     @property
     def parsed_metrics(self) -> list[Metric]:
+        if not self.metrics:
+            raise ConfigError("name at least one metric, as in ndcg@10")
         return parse_metrics(self.metrics)
 
     @property

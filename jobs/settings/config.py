@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,9 @@ class Config(Section):
 
 
 def load_config(
-    path: str | None = None, settings: Mapping[str, Any] | None = None, options: Mapping[str, str] | None = None
+    path: str | PathLike[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Config:
     """The defaults, then the file at `path`, then `settings` (dotted keys), each over the one before.
 
@@ -118,10 +121,25 @@ def load_config(
         return Config()
     layers = [layer_of({"retrievers": list(DEFAULT)}, "")]
     if path is not None:
-        layers.append(layer_of(read_settings(path), path))
-    for setting, value in (settings or {}).items():
+        if not isinstance(path, str | PathLike):
+            raise ConfigError(
+                f"a configuration is the path of a file, and {type(path).__name__} is none; settings come after it: "
+                "load_config(None, {'prepare.limit': 1000})"
+            )
+        layers.append(layer_of(read_settings(str(path)), str(path)))
+    for setting, value in checked_settings(settings).items():
         layers.append(layer_of_one(setting, value, (options or {}).get(setting, "")))
     return _checked(layers)
+
+
+def checked_settings(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Settings that are given in Python, by their dotted names."""
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping) or not all(isinstance(name, str) for name in settings):
+        # Without the values, which may be secrets.
+        raise ConfigError("settings are a dictionary with dotted names, such as {'evaluate.seed': 1}")
+    return {name: fspath(value) if isinstance(value, PathLike) else value for name, value in settings.items()}
 
 
 def overlaid(config: Config, path: str) -> Config:
@@ -131,7 +149,7 @@ def overlaid(config: Config, path: str) -> Config:
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     """A configuration with settings (dotted keys) laid over it."""
-    changes = [layer_of_one(setting, value, "") for setting, value in settings.items()]
+    changes = [layer_of_one(setting, value, "") for setting, value in checked_settings(settings).items()]
     return _checked([layer_of(config.model_dump(), ""), *changes])
 
 
@@ -197,13 +215,18 @@ def _checked(layers: Sequence[Layer]) -> Config:
         config = Config.model_validate(merged(layers))
     except ValidationError as error:
         raise _invalid(_explain(dict(item), layers) for item in error.errors()) from None
-    unknown = []
+    unknown, wrong = [], ""
     for setting, look_up in NAMES.items():
         path = setting.split(".")
         try:
             if is_set(layers, path):
                 look_up(config)
         except ConfigError as error:
+            if setting == "retrievers":
+                wrong = str(error)
+            elif str(error) == wrong:
+                # What nights watch names retrievers, too.
+                continue
             unknown.append(_line(origin_of(layers, path), f"{setting}: {error}"))
     if unknown:
         raise _invalid(unknown)
@@ -263,6 +286,8 @@ def _read(path: str) -> bytes:
     except FileNotFoundError:
         start = "" if has_scheme(path) or Path(path).is_absolute() else f" (relative paths start at {Path.cwd()})"
         raise ConfigError(f"cannot read the configuration {path}: there is no such file{start}") from None
+    except IsADirectoryError:
+        raise ConfigError(f"cannot read the configuration {path}: it is a folder; give a file in it") from None
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from None
     return content
@@ -271,7 +296,8 @@ def _read(path: str) -> bytes:
 def _settings(content: str | bytes, source: str) -> dict[str, Any]:
     values = parse_yaml(content, source)
     if not isinstance(values, dict):
-        raise ConfigError(f"{source}: expected a mapping of settings, found {type(values).__name__}")
+        found = "nothing" if values is None else "a list" if isinstance(values, list) else "a single value"
+        raise ConfigError(f"{source}: expected settings in YAML (NAME: VALUE on every line), found {found}")
     return values
 
 
@@ -284,7 +310,8 @@ def _explain(error: Mapping[str, Any], layers: Sequence[Layer]) -> str:
     if kind != "extra_forbidden":
         # A wrong password must not end in a log.
         given = "" if is_secret(name) else f" (got {error['input']!r})"
-        return _line(origin, f"{name}: {error['msg']}{given}")
+        plain = {"model_type": "expected settings below it", "tuple_type": "expected a list"}
+        return _line(origin, f"{name}: {plain.get(kind) or error['msg'].removeprefix('Value error, ')}{given}")
     near = get_close_matches(name, list(setting_names(Config)), n=1, cutoff=0.5)
     return _line(origin, f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from fusion.cells import Cell
 from fusion.errors import ConfigError, unknown_name
@@ -121,6 +121,12 @@ class NewTextsSettings(Section):
     """The registered model in MLflow (nightly.mlflow); after a night without an alarm, the model becomes a version of
     it."""
 
+    @model_validator(mode="after")
+    def _whole(self) -> NewTextsSettings:
+        if self.texts is not None and self.model is None:
+            raise ValueError("texts are labelled with a model; set nightly.predict.model as well")
+        return self
+
 
 class CheckSettings(Section):
     """What the data must be like before they are evaluated; null: not checked."""
@@ -152,6 +158,11 @@ class CheckSettings(Section):
             open_name = inputs is None and kind in PER_INPUT and colon and of_input
             if name not in known and not open_name:
                 raise unknown_name("quantity", name, known)
+        for name, (least, most) in self.bounds.items():
+            if least is not None and most is not None and least > most:
+                raise ConfigError(
+                    f"{name}: nothing is at least {least:g} and at most {most:g}; the smaller one is first"
+                )
 
 
 class CostSettings(Section):

@@ -147,6 +147,8 @@ class PrepareSettings(Section):
     @classmethod
     def _roles_by_name(cls, values: Any) -> Any:
         """In a published split, parts that are called as a role have it."""
+        if not isinstance(values, dict):
+            return values
         parts, columns = values.get("parts"), values.get("columns")
         by_column = isinstance(columns, dict) and columns.get("role")
         if values.get("split") != "published" or by_column or not isinstance(parts, list):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from fusion.cells import Cell
-from fusion.errors import unknown_name
+from fusion.errors import ConfigError, unknown_name
 from fusion.labels import ALL
 from fusion.models.strategies import NEEDS, ON_REQUEST, STRATEGIES
 from fusion.tuning.assignment import Aim, parse_aim
@@ -185,7 +185,14 @@ class TuneSettings(Section):
     @property
     def deployed(self) -> Cell | None:
         """The strategy that the model file holds; None: the best one."""
-        return None if self.deploy == AUTO else _strategy(self.deploy)
+        if self.deploy == AUTO:
+            return None
+        if (wanted := _strategy(self.deploy)) not in self.chosen:
+            tried = ", ".join(map(str, self.chosen))
+            raise ConfigError(
+                f"{wanted} is not among the strategies that are tried, {tried}; add it to tune.strategies"
+            )
+        return wanted
 
 
 def _strategy(name: str) -> Cell:

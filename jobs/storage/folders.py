@@ -303,7 +303,9 @@ def input_errors(path: str) -> Iterator[None]:
         yield
     except StoreError as error:
         raise InputError(str(error)) from None
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+    except UnicodeDecodeError:
+        raise InputError(f"cannot read {path}: it is not text in UTF-8") from None
+    except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path}: {error}") from None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import xmtc_fusion as xf
 from jobs.cli import main
 from jobs.nights.history import History
 from tests.nights import Site, Texts
@@ -59,7 +60,19 @@ def test_what_is_asked_wrongly(site: Site, capsys: pytest.CaptureFixture[str]) -
 def test_an_empty_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nightly", "status", "--work", str(tmp_path)]) == 0
     assert "no nights in" in capsys.readouterr().out
+    assert main(["nightly", "show", "never", "--work", str(tmp_path)]) == 2
+    assert "there is none at all; is --work that of the nights?" in capsys.readouterr().err
     assert not (tmp_path / "history").exists()
+
+
+def test_a_history_that_is_asked_wrongly(site: Site) -> None:
+    place = site.history().place
+    with pytest.raises(xf.ConfigError, match="at is 'yesterday'; expected a time, such as 2026-03-02T06:00:00Z"):
+        xf.History(place, at="yesterday")
+    with pytest.raises(xf.ConfigError, match="the place of a history is a folder"):
+        xf.History(None)  # type: ignore[arg-type]
+    with pytest.raises(xf.InputError, match=r"cannot answer 'SELECT x FROM nowhere'.*nowhere"):
+        xf.History(Path(place)).sql("SELECT x FROM nowhere")
 
 
 def test_an_accepted_night_is_the_baseline(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

@@ -195,6 +195,18 @@ BAD = {
     "NaN": ({"a": {"t1": {"l1": float("nan")}}, "b": {"t1": {"l1": 1.0}}}, "run 'a'.*NaN.*\n.*text_id t1"),
     "columns": ({"a": pd.DataFrame({"q": ["t1"]}), "b": {"t1": {"l1": 1.0}}}, "run 'a': missing columns 'text_id'"),
     "a list": ({"a": [1, 2], "b": {"t1": {"l1": 1.0}}}, "run 'a': expected a dictionary, a table .* found a list"),
+    "None": (None, r"runs: expected a dictionary, .* found nothing \(None\)"),
+    "a run that is None": ({"a": None, "b": {"t1": {"l1": 1.0}}}, r"run 'a': expected .* found nothing \(None\)"),
+    "numpy": ({"a": np.zeros((2, 2)), "b": {"t1": {"l1": 1.0}}}, "run 'a': expected a dictionary, .* found a ndarray"),
+    "a series": ({"a": pd.Series([1.0]), "b": {"t1": {"l1": 1.0}}}, "run 'a': expected .* found a Series"),
+    "no name": ({"": {"t1": {"l1": 1.0}}, "b": {"t1": {"l1": 1.0}}}, "runs: '' is no name for a run"),
+    "words for lists": (
+        {
+            "a": pd.DataFrame({"text_id": ["t1"], "label_ids": ["l1 l2"], "scores": [[1.0, 2.0]]}),
+            "b": {"t1": {"l1": 1.0}},
+        },
+        "run 'a': column 'label_ids' is string, expected an array of int",
+    ),
 }
 
 
@@ -213,6 +225,54 @@ def test_bad_judgements_are_refused() -> None:
         xf.evaluate("table:somewhere", runs, engine="local")
     with pytest.raises(xf.InputError, match="does not exist"):
         xf.evaluate("no/such/file.parquet", runs)
+    with pytest.raises(xf.InputError, match="judgements: the path is empty"):
+        xf.evaluate("", runs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"folds": {"t1": "a"}}, "folds: expected the number of a fold for each text; 't1' has 'a'"),
+        ({"folds": {0: ["t1"]}}, r"folds: expected the number of a fold for each text; 0 has \['t1'\]"),
+        ({"folds": {"t1": 0.5}}, "'t1' has 0.5"),
+        ({"folds": [0]}, "folds: expected a dictionary, .*; found a list$"),
+        ({"label_groups": {"head": ["l1"]}}, r"label groups: expected the name of a group .*; 'head' has \['l1'\]"),
+        ({"label_groups": None}, r"label groups: expected .*; found nothing \(None\)$"),
+        ({"training": 3}, "training: expected a dictionary"),
+        ({"cells": 5}, "grid.cells: Input should be a valid list"),
+        ({"metrics": []}, "evaluate.metrics: name at least one metric"),
+        ({"settings": ["evaluate.seed=1"]}, "settings are a dictionary with dotted names"),
+        ({"settings": "evaluate.seed=1"}, "settings are a dictionary with dotted names"),
+        ({"settings": {1: 1}}, "settings are a dictionary with dotted names"),
+        ({"config": {"evaluate.seed": 1}}, "a configuration is the path of a file, and dict is none"),
+        ({"spark": "local"}, "spark: expected a session, found 'local'"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    runs = {"a": {"t1": {"l1": 1.0}}, "b": {"t1": {"l1": 1.0}}}
+    with pytest.raises(xf.XmtcError, match=message):
+        xf.evaluate({"t1": ["l1"]}, runs, **arguments)
+
+
+def test_one_cell_is_named_as_several_are(runs: Runs, judgements: dict[str, list[str]], tmp_path: Path) -> None:
+    """A name on its own, and a path as pathlib has it."""
+    listed = xf.evaluate(judgements, runs, metrics="ndcg@5", cells=["max+combsum", "rrf"]).metrics
+    assert xf.evaluate(judgements, runs, metrics="ndcg@5", cells="max+combsum,rrf").metrics == listed
+    place = tmp_path / "mine.yaml"
+    place.write_text("grid: {cells: [max+combsum, rrf]}\n")
+    result = xf.evaluate(judgements, runs, metrics="ndcg@5", config=place)
+    assert result.metrics == listed
+    result.save(tmp_path / "out")
+    assert xf.report(tmp_path / "out", tmp_path / "report") == f"{tmp_path}/report/index.html"
+    assert xf.load_config(None, {"work.path": tmp_path}).work.path == str(tmp_path)
+    with pytest.raises(xf.ConfigError, match="give a folder to write to"):
+        result.save("")
+    for wrong in (None, [], result):
+        with pytest.raises(xf.ConfigError, match="results: expected the folder of an evaluation"):
+            xf.report(wrong, tmp_path / "other")  # type: ignore[arg-type]
+    for wrong in (None, 5, []):
+        with pytest.raises(xf.ConfigError, match="names no cell"):
+            xf.fuse(runs, wrong)  # type: ignore[arg-type]
 
 
 def test_large_files_go_to_spark(runs: Runs, judgements: dict[str, list[str]], tmp_path: Path) -> None:

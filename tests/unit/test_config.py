@@ -128,7 +128,7 @@ def test_broken_yaml(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"(?s)broken\.yaml is not valid YAML.*line 2"):
         load_config(str(file))
     file.write_text("- a list")
-    with pytest.raises(ConfigError, match="expected a mapping"):
+    with pytest.raises(ConfigError, match="expected settings in YAML"):
         load_config(str(file))
     with pytest.raises(ConfigError, match="cannot read the configuration"):
         load_config(str(tmp_path / "gone.yaml"))

@@ -139,6 +139,8 @@ def test_what_the_user_says_counts(tmp_path) -> None:
     )
     section, _ = made(write_csv(tmp_path / "t.csv", table), text="note,text", labels="kind", text_id="nr")
     assert section["columns"] == {"text_id": "nr", "text": ["note", "text"], "labels": "kind"}
+    with pytest.raises(InputError, match="column 'tags' cannot hold the ids: 'x' occurs more than once"):
+        made(tmp_path / "t.csv", text_id="tags")
     with pytest.raises(ConfigError, match=r"t.csv has no column 'knd' \(labels\); it has id, text, note, tags"):
         made(tmp_path / "t.csv", labels="knd")
 
@@ -162,6 +164,7 @@ def test_what_the_user_says_counts(tmp_path) -> None:
         ('{"text": "a", "text": "b", "labels": ["x"]}\n', "line 1: the key 'text' occurs 2 times"),
         (f'{{"text": {"[" * 100_000}', "line 1: JSON with too many lists"),
         ("only one\ncolumn\n", "neither JSON lines nor Parquet nor values separated by"),
+        ("id,text,labels\n1,a,x\n2,b\n3,c,y\n", "t.txt line 3: 2 fields, and the first line names 3 columns"),
         ("text,text\na,b\n", "line 1 must name the columns, each once"),
         ("", "is empty"),
     ],

@@ -97,6 +97,93 @@ def test_one_run_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 2 and "found only a. Give --run NAME=PATH for each" in message
 
 
+def test_runs_in_two_ways(capsys: pytest.CaptureFixture[str]) -> None:
+    code, message = said(capsys, "evaluate", *RUNS, "--candidates", "all.parquet", "--qrels", "q.txt")
+    assert code == 2 and "--candidates holds the lists of all retrievers, --run those of one" in message
+
+
+@pytest.mark.parametrize("job", ["run", "fit"])
+def test_a_retriever_alone_ranks_nothing(capsys: pytest.CaptureFixture[str], job: str, desk: Path) -> None:
+    (desk / "texts.csv").write_text("text,labels\na b,x\nc d,y\n")
+    (desk / "mine.yaml").write_text("prepare: {format: csv, parts: [{name: all, texts: texts.csv}]}\n")
+    code, message = said(capsys, job, "--config", "mine.yaml", "--retrievers", "bm25,bm25", "--output", "out")
+    assert code == 2 and "and bm25 is the only one: name others as well" in message
+    assert not (desk / "work" / "unnamed" / "prepared").exists()
+
+
+@pytest.mark.parametrize("retriever", ["static", "dense"])
+def test_a_model_that_is_nowhere(
+    capsys: pytest.CaptureFixture[str], desk: Path, retriever: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    (desk / "texts.csv").write_text("text,labels\na b,x\nc d,y\n")
+    (desk / "mine.yaml").write_text("prepare: {format: csv, parts: [{name: all, texts: texts.csv}]}\n")
+    model = ["--retrievers", f"bm25,{retriever}", "--set", f"retrievers.{retriever}.model=nomodel"]
+    code, message = said(capsys, "run", "--config", "mine.yaml", *model)
+    assert code == 3 and "the model nomodel is no folder here" in message and "its hub name" in message
+    assert not (desk / "work" / "unnamed" / "prepared").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        ("{}", "is not a model file of 'tune': it has no 'format'"),
+        ('{"format": 1}', "is not a model file of 'tune': it has no 'label_groups'"),
+        ("\xff", "it is not text in UTF-8"),
+        (None, "is a folder; give the file model.json that 'tune' wrote"),
+    ],
+)
+def test_no_model_of_tune(capsys: pytest.CaptureFixture[str], desk: Path, content: str | None, hint: str) -> None:
+    if content is None:
+        (desk / "model.json").mkdir()
+    else:
+        (desk / "model.json").write_text(content, encoding="latin-1")
+    code, message = said(capsys, "fuse", *RUNS, "--model", "model.json", "--output", "out")
+    assert code == 3 and f"model.json{': ' * content.startswith(chr(255)) if content else ' '}" in message
+    assert hint in message and "KeyError" not in message and "Errno" not in message
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--metrics", ""], "--metrics: evaluate.metrics: name at least one metric, as in ndcg@10"),
+        (["--set", "prepare=3"], "--set prepare: prepare: expected settings below it (got 3)"),
+        (["--set", "grid="], "--set grid: grid: expected settings below it (got None)"),
+        (["--set", "retrievers=3"], "retrievers: name at least one retriever, as in [bm25, static]"),
+        (["--set", "nightly.checks.bounds={texts: 9}"], "nightly.checks.bounds.texts: expected a list (got 9)"),
+        (["--set", "nightly.checks.bounds={texts: [9, 2]}"], "texts: nothing is at least 9 and at most 2"),
+        (["--set", "nightly.predict.texts=new.jsonl"], "set nightly.predict.model as well"),
+        (["--set", "tune={strategies: [tuned+cell], deploy: learned+bands}"], "learned+bands is not among the strat"),
+    ],
+)
+def test_settings_that_make_no_sense(capsys: pytest.CaptureFixture[str], words: list[str], hint: str) -> None:
+    code, message = said(capsys, "evaluate", *RUNS, "--qrels", "q.txt", *words)
+    assert code == 2 and hint in message, message
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [("", "nothing"), ("# all of it is a comment\n", "nothing"), ("- a\n", "a list"), ("a", "a s")],
+)
+def test_files_without_settings(capsys: pytest.CaptureFixture[str], content: str, found: str) -> None:
+    Path("mine.yaml").write_text(content)
+    code, message = said(capsys, "config", "--config", "mine.yaml")
+    assert code == 2 and f"mine.yaml: expected settings in YAML (NAME: VALUE on every line), found {found}" in message
+    code, message = said(capsys, "config", "--config", ".")
+    assert code == 2 and "cannot read the configuration .: it is a folder; give a file in it" in message
+
+
+def test_a_word_for_label_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    code, message = said(capsys, "evaluate", *RUNS, "--qrels", "q.txt", "--label-groups", "paretto")
+    assert code == 3 and "paretto (a file, or one of the words auto, pareto and none)" in message
+
+
+def test_too_little_to_learn_from(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where every candidate is relevant, there is nothing that a regression could tell apart."""
+    code, message = said(capsys, "tune", *RUNS, "--qrels", "q.txt", "--strategies", "learned+logistic")
+    assert code == 0, message
+
+
 def test_a_missing_file_is_no_catalog_table(capsys: pytest.CaptureFixture[str]) -> None:
     """A name with a dot may be a table; one that ends as files do is a file, and costs no Spark session."""
     code, message = said(capsys, "evaluate", *RUNS, "--qrels", "q.txt", "--label-groups", "labels.csv")

@@ -135,16 +135,33 @@ def test_tables_keep_their_ids(model) -> None:
         model.predict(pa.table({"text_id": ["a", None], "text": ["x", "y"]}))
     with pytest.raises(InputError, match="'text' holds int64, and texts are strings"):
         model.predict(pa.table({"text": [1]}))
-    with pytest.raises(ConfigError, match="top is 0"):
-        model.predict(QUESTION, top=0)
-    with pytest.raises(ConfigError, match=r"threshold is 1\.5"):
-        model.predict(QUESTION, threshold=1.5)
+    for top in (0, 2.5, "3"):
+        with pytest.raises(ConfigError, match=f"top is {top!r}; expected a whole number of labels"):
+            model.predict(QUESTION, top=top)
+    for threshold in (1.5, "0.5"):
+        with pytest.raises(ConfigError, match=f"threshold is {threshold!r}; expected a probability"):
+            model.predict(QUESTION, threshold=threshold)
 
 
 @pytest.mark.parametrize("texts", [[1], ["\ud800"], "\ud800", np.array([1.5])])
 def test_what_is_no_text_is_refused(model, texts: Any) -> None:
     with pytest.raises(InputError, match="texts are strings"):
         model.predict(texts)
+
+
+def test_one_text_is_a_string(model) -> None:
+    with pytest.raises(InputError, match="explain takes one text, a string; found list"):
+        model.explain([QUESTION])
+    with pytest.raises(InputError, match="expected a string, a list of strings or a table, found ndarray"):
+        model.predict(np.array(QUESTION))
+
+
+def test_folders_of_pathlib(model, folder, tmp_path) -> None:
+    model.save(tmp_path / "copy")
+    assert xf.load_model(tmp_path / "copy").predict(QUESTION) == xf.load_model(folder).predict(QUESTION)
+    for wrong in (None, "", 5):
+        with pytest.raises(ConfigError, match="expected the folder of a model"):
+            xf.load_model(wrong)
 
 
 @pytest.mark.parametrize("kind", [tuple, np.array, pa.array])
@@ -335,6 +352,10 @@ def test_ids_of_texts_are_found_again() -> None:
         ((["a", "b"], [["x"]]), "2 texts and 1 lists of labels"),
         ((["a", "b"],), "texts without labels: fit"),
         (([], []), "there are no texts to learn from"),
+        ((), "nothing to learn from: give texts with labels"),
+        ((None, [["x"]]), "nothing to learn from: give texts with labels"),
+        ((["a", "b"], 5), "labels: expected a list, one entry per text; found 5"),
+        ((pd.DataFrame({"text": ["a"], "labels": [["x"]]}), [["x"]]), "a table holds labels in a column of its own"),
         (("abc", [["x"], ["y"], ["z"]]), "texts are a list of strings, and 'abc' is one"),
         ((["a", "b"], ["x", "y"]), r"labels\[0\] is 'x', and each text has a list of labels"),
         ((["a", "b"], [["x"], 3]), r"labels\[1\] is 3, and each text has"),
@@ -344,8 +365,9 @@ def test_ids_of_texts_are_found_again() -> None:
         ((pa.table({"text": ["a"], "tags": [["x"]]}),), "the table has no column 'labels'; it has text, tags"),
         ((pa.table({"text": ["a"], "labels": ["x"]}),), r"labels\[0\] is 'x'"),
         ((pd.DataFrame({"text": ["a", "b"], "labels": [["x"], [1]]}),), "the table cannot be read"),
+        ((Path("nowhere.jsonl"),), "cannot read nowhere.jsonl: it does not exist"),
         (("nowhere.jsonl",), "cannot read nowhere.jsonl: it does not exist"),
-        ((["a"] * 20, [["x"]] * 20), "fold . has no .* texts: too few texts"),
+        ((["a"] * 20, [["x"]] * 20), "fold . has no .* texts: too few different texts"),
         (([f"same {n}" for n in range(40)], [["x"]] * 40), "every label, has the same vector"),
     ],
 )

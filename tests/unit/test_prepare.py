@@ -197,7 +197,11 @@ def test_duplicates_and_limit(engine: Engine[Any], tmp_path: Path) -> None:
         ),
         ([{"text": "x", "labels": ["a"]}] * 2, {"columns": {"text_id": "n"}}, r"2 of the texts .*line 1: the key 'n'"),
         ([{"text": "x", "labels": ["a"], "n": 7}] * 2, {"columns": {"text_id": "n"}}, "1 text ids occur more .* 7;"),
-        ([{"text": "x", "labels": ["a"]}], {}, "fold . has no (train|test) texts: too few texts .or group keys. for 5"),
+        (
+            [{"text": "x", "labels": ["a"]}],
+            {},
+            "fold . has no (train|test) texts: too few different texts .or group keys. for 5",
+        ),
         ([{"text": "x", "labels": ["a"]}], {"split": "hash"}, "fold 0 has no (train|test) texts: too few texts; set a"),
         (
             [{"text": "x", "labels": ["a"]}, {"text": "y", "labels": ["b"]}],

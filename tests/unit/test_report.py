@@ -97,7 +97,7 @@ Damage = Callable[[bytes], bytes]
         (True, "config.yaml", lambda content: content[:2000], "of another size than written: config.yaml"),
         (True, "run.json", lambda content: content[:20], "of another size than written: run.json"),
         (False, "config.yaml", lambda content: content + b"log: {", "config.yaml is not valid YAML, line "),
-        (False, "config.yaml", lambda content: b"", "config.yaml: expected a mapping of settings"),
+        (False, "config.yaml", lambda content: b"", "config.yaml: expected settings in YAML"),
         (False, "run.json", lambda content: content[:20], "run.json is cut short or damaged"),
         (False, "run.json", lambda content: b"[]", "run.json is damaged: expected a JSON object"),
         (False, "run.json", lambda content: b"\xff", "run.json: "),

@@ -20,7 +20,7 @@ from fusion.errors import InputError
 from fusion.retrieval.bags import Bags, counted
 from fusion.retrieval.contrastive import dense_package
 from fusion.types import Singles
-from udfs.retrieval.encode import find_model
+from udfs.retrieval.encode import find_model, from_hub
 from udfs.retrieval.words import bag_columns, bags_schema
 from udfs.stores.cache import readable_folder
 
@@ -49,10 +49,7 @@ def start_folder(start: StaticStart) -> Path:
     if "://" in start.model:
         return readable_folder(start.model, start.fingerprint)
     folder = find_model(start.model)
-    if folder is None:
-        hub = dense_package("huggingface_hub")
-        folder = Path(hub.snapshot_download(start.model, allow_patterns=[TOKENIZER, WEIGHTS]))
-    return folder
+    return from_hub(start.model, [TOKENIZER, WEIGHTS]) if folder is None else folder
 
 
 @lru_cache(maxsize=1)
