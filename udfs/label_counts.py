@@ -129,18 +129,3 @@ def has_grades() -> Step:
         yield pa.RecordBatch.from_pydict({"graded": [graded]}, schema)
 
     return Step(run, schema, adds_up=True)
-
-
-def accented_labels() -> Step:
-    """The labels in lists that are strings with other characters than ASCII."""
-    schema = pa.schema([("label_id", pa.string())])
-
-    def run(batches: Batches) -> Batches:
-        found = pa.array([], pa.string())
-        for batch in batches:
-            labels = pc.list_flatten(batch["label_ids"])
-            accented = labels.filter(pc.invert(pc.string_is_ascii(labels)))
-            found = pa.concat_arrays([found, accented]).unique() if len(accented) else found
-        yield pa.RecordBatch.from_arrays([found], schema=schema)
-
-    return Step(run, schema, adds_up=True)
