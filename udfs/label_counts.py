@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.lists import NO_FOLD, is_judgement
-from udfs.steps import Batches, Step, whole_keys
-from udfs.texts import is_low, text_starts
+from udfs.lists import JUDGEMENT, NO_FOLD
+from udfs.steps import Batches, Step, key_starts, whole_keys
+from udfs.texts import is_low
 
 ROLES = ("test", "validation", "train")
 """What a text may be to a fold; rows without a list have the place of theirs as their code."""
@@ -67,9 +67,9 @@ def _added(tables: Sequence[pa.Table]) -> pa.Table:
 
 def _of_texts(table: pa.Table, lowest: float | None, schema: pa.Schema) -> pa.Table:
     code = table["list"].to_numpy()
-    starts = text_starts(table["text_id"])
+    starts = key_starts(table, ["text_id"])
     number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(code))))
-    judged = is_judgement(code)
+    judged = code <= JUDGEMENT
     rows = table.filter(pa.array(judged))
     fold = pc.fill_null(rows["fold"], NO_FOLD).to_numpy()
     text, labels = number[judged], rows["label_ids"].combine_chunks()

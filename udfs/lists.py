@@ -19,18 +19,14 @@ from udfs.steps import Batches, Step
 
 JUDGEMENT = -1
 """The list code of the rows that hold a text's relevant labels. Where the number of its words is known, the band that
-this falls into (fusion/statistics/watchers.py) is told by a code below: JUDGEMENT - 1 - band."""
+this falls into (fusion/statistics/watchers.py) is told by a code below: JUDGEMENT - 1 - band. Codes up to JUDGEMENT are
+those of judgements, and no others."""
 
 IN_FOLD, NOT_TESTED = 0, 1
 """What rows without a list say of a text, behind `Layout.marks`: that the fold of the row has it, and that a run has it
 as a validation text."""
 NO_FOLD = -1
 """The fold of rows whose text says in which folds it is."""
-
-
-def is_judgement(codes: Array) -> Array:
-    """Which list codes are those of judgements."""
-    return np.asarray(codes <= JUDGEMENT)
 
 
 @dataclass(frozen=True)
