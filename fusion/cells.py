@@ -27,8 +27,9 @@ class Cell(NamedTuple):
     @property
     def subset(self) -> tuple[str, ...]:
         """The retrievers that the cell is fixed to; none: it takes all."""
-        before, *after = names.split(self.normalization, ":")
-        return names.parse_subset(before) if after else ()
+        if ":" not in self.normalization:
+            return ()
+        return names.parse_subset(names.split(self.normalization, ":")[0])
 
     @property
     def scaling(self) -> str:

@@ -107,6 +107,7 @@ class Algorithm:
     functions: tuple[str, ...] = ()
     """The functions that take the values of the parameters."""
     weights: dict[str, float]
+    standard: bool
 
     @property
     def usage(self) -> str:

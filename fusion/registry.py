@@ -6,7 +6,7 @@ An entry lives in one file with its formula, its citation and what it reads. Imp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -65,6 +65,7 @@ class Named(Protocol):
 
 
 Entry = TypeVar("Entry", bound=Named)
+Chosen = TypeVar("Chosen", bound=Algorithm)
 
 
 class Registry(Generic[Entry]):
@@ -208,13 +209,6 @@ class MetricEntry:
     """When to use it, in a sentence or two."""
     cutoffs: tuple[int, ...] = ()
     """Of a mean over cut-offs, these; its name is that of the metric with their range: `recall@5:50:5`."""
-
-
-@dataclass(frozen=True)
-class TextMetric(MetricEntry):
-    """A mean over texts. `worth` says what the hits of each text are worth; see fusion/worth.py."""
-
-    worth: Callable[[int, JudgedTexts], Worth] = field(kw_only=True)
     gain: Gain = "one"
     """What a hit counts: one, a gain that follows from its grade, or the inverse propensity of its label."""
     ideal: bool = True
@@ -226,6 +220,13 @@ class TextMetric(MetricEntry):
     """Whether the figure is a ratio of sums over texts instead of the mean of the texts' ratios."""
     nonrelevant: bool = False
     """Whether it looks at labels that are judged and not relevant."""
+
+
+@dataclass(frozen=True)
+class TextMetric(MetricEntry):
+    """A mean over texts. `worth` says what the hits of each text are worth; see fusion/worth.py."""
+
+    worth: Callable[[int, JudgedTexts], Worth] = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -248,8 +249,23 @@ class MetricRegistry(Registry[TextMetric | LabelMetric]):
         return [replace(self._entries[metric], name=name, cutoffs=tuple(range(start, stop + 1, step)))]
 
 
-NORMALIZATIONS: Registry[Normalization] = Registry("normalization")
-FUSIONS: Registry[Fusion] = Registry("fusion")
+class AlgorithmRegistry(Registry[Chosen]):
+    """Normalisations or fusions by name, and by the words that stand for several of them."""
+
+    def chosen(self, names: str | Iterable[str]) -> list[Chosen]:
+        """The entries behind names, in the order given and without repetitions. `all` stands for the paper's,
+        `everything` for all that need no training, and a name may list values of a parameter."""
+        families = {
+            "all": [entry for entry in self if entry.standard],
+            "everything": [entry for entry in self if not entry.parameters.trained],
+        }
+        wanted = [names] if isinstance(names, str) else names
+        entries = [entry for word in wanted for entry in families.get(word) or self.expanded(word)]
+        return list({entry.name: entry for entry in entries}.values())
+
+
+NORMALIZATIONS: AlgorithmRegistry[Normalization] = AlgorithmRegistry("normalization")
+FUSIONS: AlgorithmRegistry[Fusion] = AlgorithmRegistry("fusion")
 METRICS = MetricRegistry("metric")
 
 
@@ -366,12 +382,3 @@ def label_metric(
         return entry
 
     return register
-
-
-def choose(registry: Registry[Entry], names: str | Iterable[str], families: Mapping[str, Iterable[str]]) -> list[Entry]:
-    """The entries behind names, in the order given and without repetitions. Families are words such as `all` that stand
-    for several names, and a name may list values of a parameter."""
-    wanted = [names] if isinstance(names, str) else list(names)
-    expanded = [name for word in wanted for name in families.get(word, [word])]
-    chosen = {entry.name: entry for name in expanded for entry in registry.expanded(name)}
-    return list(chosen.values())

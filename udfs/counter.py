@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,7 @@ from fusion.statistics.signs import blocks_of, text_fingerprints
 from fusion.statistics.tally import Tally
 from fusion.types import Array, Ints
 from udfs.examples import merged, to_bytes
-from udfs.judged import FurtherSums, ViewFigures, relevant_only, report_large_gains, tie_order
+from udfs.judged import FurtherSums, ViewFigures, report_large_gains, tie_order
 from udfs.plan import LABELS, Details, EvaluationPlan, LabelCounter, sums_over_labels
 from udfs.problems import Problems
 from udfs.steps import Step, key_starts, whole_keys
@@ -72,7 +73,8 @@ def count_hits(evaluation: EvaluationPlan) -> Work:
         counter = Counter(evaluation, problems)
         for batch in batches:
             counter.add(batch)
-            yield from counter.packed_labels(at_least=ENTRIES)
+            if counter.labels is not None and counter.labels.entries >= ENTRIES and not problems:
+                yield from _label_rows(counter.labels)
         yield from counter.packed()
 
     return run
@@ -106,7 +108,7 @@ def add_counts(table: pa.Table) -> pa.Table:
         total[places] += counts
     if part.startswith(LABELS):
         return pa.Table.from_batches([_packed_row(fold, part, b"", sums_over_labels(part, total), problems)])
-    return pa.Table.from_batches([_row(fold, part, *_packed(total), problems)])
+    return pa.Table.from_batches([_row(fold, part, total, problems)])
 
 
 def unpacked(table: pa.Table) -> Iterator[tuple[Ints, Ints]]:
@@ -116,12 +118,6 @@ def unpacked(table: pa.Table) -> Iterator[tuple[Ints, Ints]]:
         yield numbers_from_bytes(where) if where else np.arange(len(counts)), counts
 
 
-def _packed(numbers: Ints) -> tuple[Ints, Ints]:
-    """The numbers that are not zero, and where; without places, all of them, if that is shorter."""
-    places = np.flatnonzero(numbers)
-    return (places[:0], numbers) if 2 * len(places) > len(numbers) else (places, numbers[places])
-
-
 class Counter:
     """Adds up the hits of many batches, fold by fold."""
 
@@ -129,20 +125,20 @@ class Counter:
         self.evaluation = evaluation
         self.grid = evaluation.grid
         self.problems = problems
-        self.tallies: dict[int, Tally] = {}
-        self.examples = evaluation.new_examples()
-        self.lengths = evaluation.new_lengths()
+        self.tallies: dict[int, Tally] = defaultdict(evaluation.new_tally)
+        self.examples = None if evaluation.details is None else evaluation.new_examples()
+        self.lengths = {} if evaluation.details is None else evaluation.new_lengths()
         self.labels = None if evaluation.labels is None else LabelCounter(evaluation.labels, evaluation.layout)
 
     def add(self, batch: Batch) -> None:
         """Count the texts of a batch and, in every view, their hits, labels, figures and details."""
         evaluation = self.evaluation
         self._count_input(batch)
-        best = evaluation.best_labels()
+        best = None if evaluation.labels is None else evaluation.best_labels(evaluation.labels)
         further_sums = None
         if evaluation.further_metrics:
             report_large_gains(batch, evaluation, self.problems)
-            further_sums = FurtherSums(batch, evaluation, [self._tally(int(fold)) for fold in np.unique(batch.fold)])
+            further_sums = FurtherSums(batch, evaluation, [self.tallies[int(fold)] for fold in np.unique(batch.fold)])
         hits = judged_hits(batch, evaluation, self.grid, self.problems, best)
         if self.problems:
             return
@@ -155,7 +151,7 @@ class Counter:
             relevant = batch.texts.relevant_counts(groups, view)
             counted = batch.judged if view == ALL else batch.judged & (relevant > 0)
             numbers = [relevant_all, relevant]
-            relevant_hits = relevant_only(hits[v], evaluation.rules)
+            relevant_hits = hits[v].relevant(evaluation.rules.threshold)
             self._add_hits(v, batch, relevant_hits, counted, numbers)
             if best is not None and self.labels is not None:
                 self.labels.add(batch, view, best, counted)
@@ -172,7 +168,7 @@ class Counter:
     def _add_hits(self, view: int, batch: Batch, hits: Hits, counted: Array, relevant: list[Ints]) -> None:
         """Hits of relevant labels by rank, and the texts that count, each in its fold."""
         for fold in np.unique(batch.fold):
-            tally = self._tally(int(fold))
+            tally = self.tallies[int(fold)]
             here = counted & (batch.fold == fold)
             tally.add_queries(view, *(numbers[here] for numbers in relevant))
             mine = here[hits.text]
@@ -214,27 +210,22 @@ class Counter:
 
     def packed(self) -> Iterator[pa.RecordBatch]:
         if self.problems:
-            yield _row(NO_FOLD, HITS, *_NOTHING, self.problems)
+            yield _packed_row(NO_FOLD, HITS, b"", b"", self.problems)
             return
         for fold, tally in self.tallies.items():
-            yield _row(fold, HITS, *_packed(tally.counts))
-        yield from self.packed_labels()
+            yield _row(fold, HITS, tally.counts)
+        if self.labels is not None:
+            yield from _label_rows(self.labels)
         if self.evaluation.details is not None:
-            yield _row(NO_FOLD, COVERAGE, *_packed(self.coverage.counts))
+            yield _row(NO_FOLD, COVERAGE, self.coverage.counts)
             for part, counts in self.sums.packed():
-                yield _row(NO_FOLD, part, *_packed(counts))
+                yield _row(NO_FOLD, part, counts)
             for view, lengths in self.lengths.items():
-                yield _row(NO_FOLD, LENGTHS + view, *_packed(lengths.packed()))
+                yield _row(NO_FOLD, LENGTHS + view, lengths.packed())
         if self.examples is not None:
             keep = np.array([self.examples.keep], np.int64).tobytes()
             for kept in self.examples.packed():
                 yield _packed_row(NO_FOLD, EXAMPLES, keep, kept)
-
-    def packed_labels(self, at_least: int = 0) -> Iterator[pa.RecordBatch]:
-        """The counts of labels so far, which then start again; nothing as long as they are few."""
-        if self.labels is not None and self.labels.entries >= at_least and not self.problems:
-            for fold, part, places, counts in self.labels.packed():
-                yield _row(fold, part, places, counts)
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -243,11 +234,6 @@ class Counter:
     @cached_property
     def sums(self) -> PairedSums:
         return self.evaluation.new_sums()
-
-    def _tally(self, fold: int) -> Tally:
-        if fold not in self.tallies:
-            self.tallies[fold] = self.evaluation.new_tally()
-        return self.tallies[fold]
 
     def _count_input(self, batch: Batch) -> None:
         texts = batch.texts
@@ -262,7 +248,7 @@ class Counter:
         for fold in np.unique(batch.fold):
             here = batch.fold == fold
             judged = here & batch.judged
-            self._tally(int(fold)).input_counts[:] += [
+            self.tallies[int(fold)].input_counts[:] += [
                 judged.sum(),
                 (judged & missing.all(axis=1)).sum(),
                 (here & ~batch.judged).sum(),
@@ -298,7 +284,8 @@ def judged_hits(
     batch: Batch, evaluation: EvaluationPlan, grid: Grid, problems: Problems, best: BestLabels | None = None
 ) -> list[Hits]:
     """The hits of a batch. Texts without judgements have no relevant labels, hence no hits."""
-    groups, ties = evaluation.layout.group_names, tie_order(batch, evaluation.rules)
+    groups, rules = evaluation.layout.group_names, evaluation.rules
+    ties = None if rules.ties == "ascending" else tie_order(batch, rules)
     hits, repeated = find_hits(batch.texts, grid, evaluation.views, groups, evaluation.scope, ties, best)
     if len(repeated):
         report_repeated(batch, repeated, evaluation.layout, problems)
@@ -313,11 +300,18 @@ def id_keys(ids: pa.Array) -> Ints:
     return np.frombuffer(b"".join(digests), np.int64)
 
 
-_NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64))
+def _label_rows(labels: LabelCounter) -> Iterator[pa.RecordBatch]:
+    """The counts of labels so far, which then start again."""
+    for fold, part, places, counts in labels.packed():
+        yield _packed_row(fold, part, numbers_to_bytes(places), numbers_to_bytes(counts))
 
 
-def _row(fold: int, part: str, places: Ints, counts: Ints, problems: Problems | None = None) -> pa.RecordBatch:
-    return _packed_row(fold, part, numbers_to_bytes(places), numbers_to_bytes(counts), problems)
+def _row(fold: int, part: str, counts: Ints, problems: Problems | None = None) -> pa.RecordBatch:
+    """The counts that are not zero, and where; without places, all of them, if that is shorter."""
+    places = np.flatnonzero(counts)
+    if 2 * len(places) > len(counts):
+        return _packed_row(fold, part, b"", numbers_to_bytes(counts), problems)
+    return _packed_row(fold, part, numbers_to_bytes(places), numbers_to_bytes(counts[places]), problems)
 
 
 def _packed_row(fold: int, part: str, places: bytes, counts: bytes, problems: Problems | None = None) -> pa.RecordBatch:

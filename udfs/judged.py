@@ -17,7 +17,7 @@ from fusion.grid.hits import Hits, TieOrder, count_listed
 from fusion.kernel.texts import Scope
 from fusion.labels import ALL
 from fusion.metrics import Metric
-from fusion.registry import METRICS, Gain, TextMetric
+from fusion.registry import METRICS, Gain
 from fusion.statistics.paired import TEXTS_AT_A_TIME
 from fusion.statistics.tally import Tally
 from fusion.statistics.text_figures import TextFigures, ViewTexts
@@ -26,8 +26,8 @@ from fusion.worth import Gains, Rules, sorted_gains
 from udfs.lists import Layout
 from udfs.plan import Propensities
 from udfs.problems import Problem, Problems
-from udfs.steps import Batches, Step, whole_keys
-from udfs.texts import Batch, is_low, text_starts
+from udfs.steps import Batches, Step, key_starts, whole_keys
+from udfs.texts import Batch, is_low
 
 LARGEST_GAIN = 1e300
 """Any number of gains up to this one has a sum."""
@@ -127,10 +127,8 @@ class FurtherSums:
             tally.ideal_sums[view, ideals, metrics] += figures.ideal_sums(counted_here)
 
 
-def tie_order(batch: Batch, rules: Rules) -> TieOrder | None:
-    """How the rules order equal scores; None for the order that holds everywhere else."""
-    if rules.ties == "ascending":
-        return None
+def tie_order(batch: Batch, rules: Rules) -> TieOrder:
+    """How the rules order equal scores, where that is not by ascending label id."""
     if rules.ties != "descending":
         return TieOrder(rules.ties)
     labels = np.unique(batch.texts.label)
@@ -145,24 +143,19 @@ def tie_order(batch: Batch, rules: Rules) -> TieOrder | None:
     return TieOrder(rules.ties, key)
 
 
-def relevant_only(hits: Hits, rules: Rules) -> Hits:
-    """The hits whose grade makes them relevant."""
-    return hits if hits.grade is None else hits.where(hits.grade >= rules.threshold)
-
-
 def view_texts(
     batch: Batch, evaluation: Evaluated, hits: Hits, relevant: Sequence[Ints], of_batch: BatchGains
 ) -> ViewTexts:
     """The texts of a batch in one view as metrics see them. `hits` are those of the view."""
     entries = [METRICS[metric.name] for metric in evaluation.further_metrics]
-    kinds = {entry.gain for entry in entries if isinstance(entry, TextMetric)}
+    kinds = {entry.gain for entry in entries}
     group = None if hits.view == ALL else evaluation.layout.group_names.index(hits.view)
     gains: dict[Gain, Sequence[Gains]] = {}
     hit_gains: dict[Gain, Floats] = {}
     nonrelevant, numbers = None, None
     if hits.grade is not None:
         hits, others, others_number = _graded(batch, evaluation.rules, hits, group)
-        if any(isinstance(entry, TextMetric) and entry.nonrelevant for entry in entries):
+        if any(entry.nonrelevant for entry in entries):
             nonrelevant, numbers = others, others_number
         assert hits.grade is not None
         hit_gains["one"] = (hits.grade >= evaluation.rules.threshold).astype(np.float64)
@@ -264,7 +257,7 @@ def judgement_digests(lowest: float | None) -> Step:
 
     def run(batches: Batches) -> Batches:
         for table in whole_keys(batches, ["text_id"]):
-            starts = [*text_starts(table["text_id"]).tolist(), len(table)]
+            starts = [*key_starts(table, ["text_id"]).tolist(), len(table)]
             labels = table["label_ids"].cast(pa.list_(pa.string())).to_pylist()
             grades = table["scores"].to_pylist()
             digests, numbers = [], []

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.lists import NO_FOLD, is_judgement
-from udfs.steps import Batches, Step, whole_keys
-from udfs.texts import is_low, text_starts
+from udfs.lists import JUDGEMENT, NO_FOLD
+from udfs.steps import Batches, Step, key_starts, whole_keys
+from udfs.texts import is_low
 
 ROLES = ("test", "validation", "train")
 """What a text may be to a fold; rows without a list have the place of theirs as their code."""
@@ -67,9 +67,9 @@ def _added(tables: Sequence[pa.Table]) -> pa.Table:
 
 def _of_texts(table: pa.Table, lowest: float | None, schema: pa.Schema) -> pa.Table:
     code = table["list"].to_numpy()
-    starts = text_starts(table["text_id"])
+    starts = key_starts(table, ["text_id"])
     number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(code))))
-    judged = is_judgement(code)
+    judged = code <= JUDGEMENT
     rows = table.filter(pa.array(judged))
     fold = pc.fill_null(rows["fold"], NO_FOLD).to_numpy()
     text, labels = number[judged], rows["label_ids"].combine_chunks()
@@ -127,20 +127,5 @@ def has_grades() -> Step:
             grades = pc.list_flatten(batch["grades"]).cast(pa.float64())
             graded |= not pc.all(pc.is_in(grades, value_set=pa.array([0.0, 1.0])), min_count=0).as_py()
         yield pa.RecordBatch.from_pydict({"graded": [graded]}, schema)
-
-    return Step(run, schema, adds_up=True)
-
-
-def accented_labels() -> Step:
-    """The labels in lists that are strings with other characters than ASCII."""
-    schema = pa.schema([("label_id", pa.string())])
-
-    def run(batches: Batches) -> Batches:
-        found = pa.array([], pa.string())
-        for batch in batches:
-            labels = pc.list_flatten(batch["label_ids"])
-            accented = labels.filter(pc.invert(pc.string_is_ascii(labels)))
-            found = pa.concat_arrays([found, accented]).unique() if len(accented) else found
-        yield pa.RecordBatch.from_arrays([found], schema=schema)
 
     return Step(run, schema, adds_up=True)

@@ -10,25 +10,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.types import Array, Floats, Int32s, Ints
-from udfs.lists import IN_FOLD, JUDGEMENT, NO_FOLD, NOT_TESTED, Layout, is_judgement, number_labels
+from udfs.lists import IN_FOLD, JUDGEMENT, NO_FOLD, NOT_TESTED, Layout, number_labels
 from udfs.problems import Problem, Problems
 
 LIST_ROW = ("text_id", "fold", "list", "label_ids", "scores")
 """The columns of a list row."""
 
 
+@dataclass
 class Rows:
     """List rows, for reporting what is wrong with some of them."""
 
-    def __init__(self, text_id: pa.Array, code: Array, layout: Layout, problems: Problems) -> None:
-        self.text_id = text_id
-        self.code = code
-        self.layout = layout
-        self.problems = problems
+    text_id: pa.Array
+    code: Array
+    layout: Layout
+    problems: Problems
+    bad: bool = False
+    """Whether any of them was reported."""
 
     @property
     def is_judgement(self) -> Array:
-        return is_judgement(self.code)
+        return np.asarray(self.code <= JUDGEMENT)
 
     @property
     def groups_source(self) -> str:
@@ -37,6 +39,7 @@ class Rows:
     def report(self, bad: Array, column: str, what: str, detail: Callable[[int], str] = lambda row: "") -> None:
         """Report rows; `detail` says more about one of them, such as which of its labels is meant."""
         where = np.flatnonzero(bad)
+        self.bad |= len(where) > 0
         for code in np.unique(self.code[where]):
             same = where[self.code[where] == code]
             source, retriever, group = self.layout.describe(int(code))
@@ -65,26 +68,24 @@ class Marks:
     kind: Ints
 
     @classmethod
-    def of(cls, number: Ints, fold: Int32s, code: Array, layout: Layout) -> Marks:
-        mark = code >= layout.marks
-        return cls(number[mark], fold[mark], code[mark].astype(np.int64) - layout.marks)
-
-    def counted(self, number: Ints, fold: Int32s, code: Array, layout: Layout) -> Array:
-        """The rows with lists of texts that are read: of those in a fold and, where runs say which texts have a role,
-        of those that have it. A text with rows of another role only does not have it; one without rows is tested."""
+    def apart(cls, number: Ints, fold: Int32s, code: Array, layout: Layout) -> tuple[Marks, Array]:
+        """Of all rows, those without a list, and which others are read: those of texts in a fold and, where runs say
+        which texts have a role, of those that have it. A text with rows of another role only does not have it; one
+        without rows is tested."""
         lists, texts = code < layout.marks, int(number[-1]) + 1
+        marks = cls(number[~lists], fold[~lists], code[~lists].astype(np.int64) - layout.marks)
         inside = np.zeros(texts, np.bool_)
-        inside[self.text[self.kind == IN_FOLD]] = True
+        inside[marks.text[marks.kind == IN_FOLD]] = True
         counted: Array = lists & ((fold != NO_FOLD) | inside[number])
         if layout.form.naming_roles:
             named = np.zeros(texts, np.bool_)
             named[number[lists & np.isin(_retrievers(code, layout), list(layout.form.naming_roles))]] = True
             if layout.form.role == "test":
                 apart = np.zeros(texts, np.bool_)
-                apart[self.text[self.kind == NOT_TESTED]] = True
+                apart[marks.text[marks.kind == NOT_TESTED]] = True
                 named |= ~apart
             counted &= named[number]
-        return counted
+        return marks, counted
 
     def placed(self, number: Ints, fold: Int32s) -> tuple[Ints, Int32s]:
         """List rows in their folds, as row numbers with folds: a row without a fold of its own is in all of its
@@ -106,7 +107,7 @@ class Marks:
 def _retrievers(code: Array, layout: Layout) -> Array:
     """The retriever of each list, or JUDGEMENT."""
     of_whole = np.where(code >= layout.whole, code - layout.whole, code // len(layout.slots))
-    return np.where(is_judgement(code), JUDGEMENT, of_whole)
+    return np.where(code <= JUDGEMENT, JUDGEMENT, of_whole)
 
 
 @dataclass(frozen=True)
@@ -151,11 +152,11 @@ def list_arrays(
     lengths = pc.fill_null(pc.list_value_length(labels), -1).to_numpy()
     score_lengths = pc.fill_null(pc.list_value_length(scores), -1).to_numpy()
     # Judgements without grades.
-    bare = is_judgement(code) & (score_lengths < 0)
+    bare = (code <= JUDGEMENT) & (score_lengths < 0)
     rows.report(lengths < 0, "label_ids", "null instead of a list")
     ragged = (lengths != score_lengths) & (lengths >= 0) & ~bare
     rows.report(ragged, "scores", "label_ids and scores of unequal length")
-    if rows.problems:
+    if rows.bad:
         return None
     offset = np.concatenate(([0], np.cumsum(lengths)))
     flat = labels.flatten()

@@ -15,21 +15,18 @@ import pyarrow.compute as pc
 from fusion.labels import ALL
 from fusion.retrieval.ranked import Ranked
 from fusion.types import Array, Int32s, Ints
+from udfs.steps import Batches, Step
 
 JUDGEMENT = -1
 """The list code of the rows that hold a text's relevant labels. Where the number of its words is known, the band that
-this falls into (fusion/statistics/watchers.py) is told by a code below: JUDGEMENT - 1 - band."""
+this falls into (fusion/statistics/watchers.py) is told by a code below: JUDGEMENT - 1 - band. Codes up to JUDGEMENT are
+those of judgements, and no others."""
 
 IN_FOLD, NOT_TESTED = 0, 1
 """What rows without a list say of a text, behind `Layout.marks`: that the fold of the row has it, and that a run has it
 as a validation text."""
 NO_FOLD = -1
 """The fold of rows whose text says in which folds it is."""
-
-
-def is_judgement(codes: Array) -> Array:
-    """Which list codes are those of judgements."""
-    return np.asarray(codes <= JUDGEMENT)
 
 
 @dataclass(frozen=True)
@@ -207,6 +204,21 @@ def id_order(name: str) -> tuple[bool, int, str]:
     whole = name.isascii() and name.isdecimal() and (name == "0" or name[0] != "0")
     # Without leading zeros, the shorter number is the lower one, and of two of one length the lower string.
     return (not whole, len(name) if whole else 0, name)
+
+
+def accented_labels() -> Step:
+    """The labels in lists that are strings with other characters than ASCII."""
+    schema = pa.schema([("label_id", pa.string())])
+
+    def run(batches: Batches) -> Batches:
+        found = pa.array([], pa.string())
+        for batch in batches:
+            labels = pc.list_flatten(batch["label_ids"])
+            accented = labels.filter(pc.invert(pc.string_is_ascii(labels)))
+            found = pa.concat_arrays([found, accented]).unique() if len(accented) else found
+        yield pa.RecordBatch.from_arrays([found], schema=schema)
+
+    return Step(run, schema, adds_up=True)
 
 
 def in_two_forms(names: Iterable[str]) -> list[list[str]]:

@@ -282,7 +282,8 @@ class EvaluationPlan:
 
     def new_examples(self) -> ExampleTexts | None:
         """None where no examples are kept."""
-        if self.details is None or not self.details.examples or not text_metrics(self.metrics):
+        assert self.details is not None
+        if not self.details.examples or not text_metrics(self.metrics):
             return None
         columns, retrievers = len(self.grid.columns), len(self.layout.retrievers)
         of = (columns, retrievers, decisive(self.metrics), self.details.examples)
@@ -296,16 +297,14 @@ class EvaluationPlan:
 
     def new_lengths(self) -> dict[str, LengthSums]:
         """By view, what is added up by the length of texts."""
-        if self.details is None or self.decisive is None:
+        if self.decisive is None:
             return {}
         columns, retrievers = len(self.grid.columns), len(self.layout.retrievers)
         return {view: LengthSums(columns, retrievers, UNIT) for view in self.views}
 
-    def best_labels(self) -> BestLabels | None:
-        """What gathers the labels that chosen cells list; None where no metric asks for them."""
-        if self.labels is None:
-            return None
-        return BestLabels([self.columns[cell] for cell in self.labels.cells], max(self.labels.cutoffs))
+    def best_labels(self, labels: LabelPlan) -> BestLabels:
+        """What gathers the labels that chosen cells list."""
+        return BestLabels([self.columns[cell] for cell in labels.cells], max(labels.cutoffs))
 
     @property
     def _width(self) -> int:

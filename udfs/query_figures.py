@@ -15,7 +15,7 @@ from fusion.statistics.tally import IDEALS, hit_weights
 from fusion.statistics.text_figures import TextFigures
 from fusion.types import Array, Floats, Ints
 from udfs.counter import judged_hits
-from udfs.judged import BatchGains, relevant_only, view_texts
+from udfs.judged import BatchGains, view_texts
 from udfs.plan import EvaluationPlan
 from udfs.problems import Problems
 from udfs.texts import Batch, Work
@@ -76,7 +76,7 @@ def _figures(
         nowhere = np.zeros((1, len(further.parts), hits.ranks.shape[1]), np.int64)
         values = further.of(counted, np.zeros(len(batch.texts), np.int64), nowhere)
         known = {(metric, IDEALS[i]): values[a] for a, (metric, i) in enumerate(further.aspects)}
-    relevant_hits = relevant_only(hits, evaluation.rules)
+    relevant_hits = hits.relevant(evaluation.rules.threshold)
     ranks = np.where(relevant_hits.ranks > evaluation.k, 0, relevant_hits.ranks)
     figures = {}
     for name, (metric, ideal) in figure_names(evaluation).items():

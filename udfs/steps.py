@@ -60,13 +60,14 @@ _listeners: list[Callable[[float], object]] = []
 
 
 @contextmanager
-def while_wanted(abandoned: threading.Event) -> Iterator[None]:
-    """Within the block, `advanced` ends the work of this thread as soon as the event is set."""
-    _here.abandoned = abandoned
+def while_wanted(abandoned: threading.Event | None) -> Iterator[None]:
+    """Within the block, `advanced` ends the work of this thread as soon as the event, if there is one, is set."""
+    before = _here.abandoned
+    _here.abandoned = abandoned or before
     try:
         yield
     finally:
-        _here.abandoned = None
+        _here.abandoned = before
 
 
 @contextmanager

@@ -9,16 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fusion.kernel import ranking
 from fusion.kernel.pools import Relevant
-from fusion.kernel.ranking import REPEATED, UNSORTED, check_lists, divide_lists, list_order
+from fusion.kernel.ranking import REPEATED, UNSORTED
 from fusion.kernel.texts import Judged, TextBlock
 from fusion.labels import ALL
 from fusion.statistics.watchers import UNKNOWN
 from fusion.types import Array, Floats, Int32s, Ints
 from udfs.list_arrays import LIST_ROW, ListArrays, Marks, Rows, list_arrays
-from udfs.lists import IN_FOLD, JUDGEMENT, NO_FOLD, Layout, is_judgement
+from udfs.lists import IN_FOLD, JUDGEMENT, NO_FOLD, Layout
 from udfs.problems import REPEATED_LABEL, ListProblems, Problem, Problems
-from udfs.steps import Batches, Step, whole_keys
+from udfs.steps import Batches, Step, key_starts, whole_keys
 
 
 @dataclass
@@ -45,21 +46,27 @@ Work = Callable[[Iterator[Batch], Problems], Iterator[pa.RecordBatch]]
 """What is done with the texts: batches in, rows out. Problems go into the rows, as text in the column `problems`."""
 
 
-def text_starts(text_id: pa.ChunkedArray) -> Ints:
-    """The rows at which another text begins."""
-    ids = text_id.combine_chunks() if isinstance(text_id, pa.ChunkedArray) else text_id
-    if not len(ids):
-        return np.empty(0, np.int64)
-    change = pc.fill_null(pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1)), True)
-    return np.concatenate(([0], np.flatnonzero(change.to_numpy(zero_copy_only=False)) + 1))
-
-
 def read_texts(table: pa.Table, layout: Layout, problems: Problems) -> Batch | None:
     """List rows of whole texts as arrays. None if a row cannot be used; `problems` then says which."""
-    of_table = Problems()
-    batch = _read_texts(table, layout, of_table)
-    problems.update(of_table)
-    return batch
+    columns = {name: table[name].combine_chunks() for name in LIST_ROW}
+    text_id, code = columns["text_id"], columns["list"].to_numpy()
+    fold = pc.fill_null(columns["fold"], NO_FOLD).to_numpy()
+    rows = Rows(text_id, code, layout, problems)
+    rows.report(text_id.is_null().to_numpy(zero_copy_only=False), "text_id", "null id")
+    if rows.bad or not len(code):
+        return None
+    starts = key_starts(table, ["text_id"])
+    number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(code))))
+    marks, counted = Marks.apart(number, fold, code, layout)
+    if not counted.any():
+        return None
+    if not counted.all():
+        columns = {name: values.filter(pa.array(counted)) for name, values in columns.items()}
+        code, fold, number = code[counted], fold[counted], number[counted]
+        rows = Rows(columns["text_id"], code, layout, problems)
+    lists = list_arrays(columns, number, fold, code, rows)
+    ids = text_id.take(pa.array(starts))
+    return None if lists is None else assemble(lists, marks, ids, layout, problems)
 
 
 def texts_step(work: Work, layout: Layout, schema: pa.Schema, adds_up: bool = True) -> Step:
@@ -73,29 +80,6 @@ def texts_step(work: Work, layout: Layout, schema: pa.Schema, adds_up: bool = Tr
     return Step(run, schema, adds_up=adds_up)
 
 
-def _read_texts(table: pa.Table, layout: Layout, problems: Problems) -> Batch | None:
-    columns = {name: table[name].combine_chunks() for name in LIST_ROW}
-    text_id, code = columns["text_id"], columns["list"].to_numpy()
-    fold = pc.fill_null(columns["fold"], NO_FOLD).to_numpy()
-    rows = Rows(text_id, code, layout, problems)
-    rows.report(text_id.is_null().to_numpy(zero_copy_only=False), "text_id", "null id")
-    if problems or not len(code):
-        return None
-    starts = text_starts(text_id)
-    number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(code))))
-    marks = Marks.of(number, fold, code, layout)
-    counted = marks.counted(number, fold, code, layout)
-    if not counted.any():
-        return None
-    if not counted.all():
-        columns = {name: values.filter(pa.array(counted)) for name, values in columns.items()}
-        code, fold, number = code[counted], fold[counted], number[counted]
-        rows = Rows(columns["text_id"], code, layout, problems)
-    lists = list_arrays(columns, number, fold, code, rows)
-    ids = text_id.take(pa.array(starts))
-    return None if lists is None else assemble(lists, marks, ids, layout, problems)
-
-
 def assemble(lists: ListArrays, marks: Marks, text_id: pa.Array, layout: Layout, problems: Problems) -> Batch | None:
     """Check the lists, sort them where needed, and lay them out by text, retriever and slot. `text_id`: by number."""
     rows = Rows(text_id.take(pa.array(lists.number)), lists.code, layout, problems)
@@ -103,7 +87,10 @@ def assemble(lists: ListArrays, marks: Marks, text_id: pa.Array, layout: Layout,
     if sorted_lists is None:
         return None
     lists, group, grade = sorted_lists
-    lists, group, grade = _without_low_grades(lists, group, grade, layout)
+    if layout.form.lowest is not None:
+        lists, group, grade = _without_low_grades(lists, group, grade, layout.form.lowest)
+    if layout.relevant_from is None:
+        grade = np.empty(0)
     if layout.slots != (ALL,):
         lists, group, grade = _divided(lists, group, grade, layout)
 
@@ -112,20 +99,22 @@ def assemble(lists: ListArrays, marks: Marks, text_id: pa.Array, layout: Layout,
     code = lists.code[row]
     key = lists.number[row].astype(np.int64) << 32 | fold.astype(np.int64)
     queries, first, query = np.unique(key, return_index=True, return_inverse=True)
-    slot = np.where(is_judgement(code), layout.whole, code)
+    slot = np.where(code <= JUDGEMENT, layout.whole, code)
     place = np.full((len(queries), layout.whole + 1), -1, np.int64)
     place[query, slot] = row
     overwritten = place[query, slot] != row
     rows = Rows(text_id.take(pa.array(lists.number[row])), code, layout, problems)
     rows.report(overwritten, "text_id", "two rows for one text, retriever and label group (of one fold)")
-    _report_repeated_folds(marks, text_id, layout, problems)
-    if problems:
+    repeated = len(marks.text) > 0 and _report_repeated_folds(marks, text_id, layout, problems)
+    if rows.bad or repeated:
         return None
 
     begin, end = np.append(lists.offset[:-1], 0), np.append(lists.offset[1:], 0)
     shape = (len(queries), len(layout.retrievers), len(layout.slots))
     judged = Judged(Relevant(begin[place[:, -1]], end[place[:, -1]], lists.label), group, grade)
-    relevant, relevant_group = _relevant(judged, layout.relevant_from)
+    relevant, relevant_group = judged.labels, judged.group
+    if layout.relevant_from is not None:
+        relevant, relevant_group = _relevant(judged, layout.relevant_from)
     texts = TextBlock(
         slots=layout.slots,
         start=begin[place[:, :-1]].reshape(shape),
@@ -139,8 +128,11 @@ def assemble(lists: ListArrays, marks: Marks, text_id: pa.Array, layout: Layout,
         judged=None if layout.relevant_from is None else judged,
         fold=fold[first],
     )
-    about = fold[first], place[:, -1] >= 0, lists.decode, _lengths(lists.code, place[:, -1])
-    return Batch(texts, text_id.take(pa.array(lists.number[row[first]])), *about)
+    judgement = place[:, -1]
+    # Their codes say how many words the texts have.
+    length = np.where(judgement >= 0, JUDGEMENT - 1 - lists.code[judgement].astype(np.int64), UNKNOWN)
+    ids = text_id.take(pa.array(lists.number[row[first]]))
+    return Batch(texts, ids, fold[first], judgement >= 0, lists.decode, length)
 
 
 def _sorted(lists: ListArrays, rows: Rows) -> tuple[ListArrays, Array, Floats] | None:
@@ -152,22 +144,26 @@ def _sorted(lists: ListArrays, rows: Rows) -> tuple[ListArrays, Array, Floats] |
     stated = np.array([names.index(slot) if slot in names else -1 for slot in layout.slots], np.int8)
     divided = (lists.code >= 0) & (lists.code < layout.whole)
     expected = np.where(divided, stated[lists.code % len(layout.slots)], np.int8(-1))
-    grade, score = _grades_apart(lists.score, rows, offset)
-    lists = replace(lists, score=score)
-    flags = check_lists(offset, lists.label, score, group, expected)
+    grade, score = np.empty(0), lists.score
+    if layout.relevant_from is not None or layout.form.lowest is not None:
+        # Judged labels are sorted by id, not by grade. Grades that are no numbers stay, so that they are reported.
+        of_judgement = np.repeat(rows.is_judgement, np.diff(offset))
+        grade, score = score, np.where(of_judgement & np.isfinite(score), 0.0, score)
+        lists = replace(lists, score=score)
+    flags = ranking.check_lists(offset, lists.label, score, group, expected)
     if not flags.any():
         return lists, group, grade
     if ((flags != 0) & (flags != UNSORTED)).any():
         ListProblems(rows, offset, lists.label, score, lists.decode).report(flags, group, expected)
     if (flags & UNSORTED).any():
-        order = list_order(offset, (flags & UNSORTED) > 0, lists.label, score)
+        order = ranking.list_order(offset, (flags & UNSORTED) > 0, lists.label, score)
         lists = lists.entries(order, offset)
         group = group[order] if len(group) else group
         grade = grade[order] if len(grade) else grade
-        flags = check_lists(offset, lists.label, lists.score, group, expected)
+        flags = ranking.check_lists(offset, lists.label, lists.score, group, expected)
     if (flags & REPEATED).any():
         ListProblems(rows, offset, lists.label, lists.score, lists.decode).report_repeated(flags)
-    return None if rows.problems else (lists, group, grade)
+    return None if rows.bad else (lists, group, grade)
 
 
 def is_low(grade: Floats, lowest: float) -> Array:
@@ -176,16 +172,14 @@ def is_low(grade: Floats, lowest: float) -> Array:
 
 
 def _without_low_grades(
-    lists: ListArrays, group: Array, grade: Floats, layout: Layout
+    lists: ListArrays, group: Array, grade: Floats, lowest: float
 ) -> tuple[ListArrays, Array, Floats]:
-    """Without judged labels of low grades, and without grades where nothing depends on them."""
-    lowest = layout.form.lowest
-    if lowest is not None:
-        mask = ~(np.repeat(is_judgement(lists.code), np.diff(lists.offset)) & is_low(grade, lowest))
-        if not mask.all():
-            lists = lists.entries(mask, np.append(0, np.cumsum(mask))[lists.offset])
-            group, grade = group[mask] if len(group) else group, grade[mask]
-    return lists, group, grade if layout.relevant_from is not None else np.empty(0)
+    """Without judged labels of lower grades."""
+    mask = ~(np.repeat(lists.code <= JUDGEMENT, np.diff(lists.offset)) & is_low(grade, lowest))
+    if mask.all():
+        return lists, group, grade
+    lists = lists.entries(mask, np.append(0, np.cumsum(mask))[lists.offset])
+    return lists, group[mask] if len(group) else group, grade[mask]
 
 
 def _divided(lists: ListArrays, group: Array, grade: Floats, layout: Layout) -> tuple[ListArrays, Array, Floats]:
@@ -194,7 +188,7 @@ def _divided(lists: ListArrays, group: Array, grade: Floats, layout: Layout) -> 
     if not whole.any():
         return lists, group, grade
     groups = len(layout.slots)
-    offset, order = divide_lists(lists.offset, whole, group, groups)
+    offset, order = ranking.divide_lists(lists.offset, whole, group, groups)
     row = np.repeat(np.arange(len(whole)), np.where(whole, groups, 1))
     within = np.arange(len(row)) - np.flatnonzero(np.append(True, row[1:] != row[:-1]))[row]
     code = np.where(whole[row], (lists.code[row] - layout.whole) * groups + within, lists.code[row])
@@ -202,33 +196,18 @@ def _divided(lists: ListArrays, group: Array, grade: Floats, layout: Layout) -> 
     return lists, group[order], grade[order] if len(grade) else grade
 
 
-def _report_repeated_folds(marks: Marks, text_id: pa.Array, layout: Layout, problems: Problems) -> None:
-    """Report texts that a fold has more than once."""
+def _report_repeated_folds(marks: Marks, text_id: pa.Array, layout: Layout, problems: Problems) -> bool:
+    """Report texts that a fold has more than once; whether there are any."""
     inside = marks.kind == IN_FOLD
     pairs, times = np.unique(np.stack([marks.text[inside], marks.fold[inside]]), axis=1, return_counts=True)
     for text, fold in pairs[:, times > 1].T.tolist():
         what = f"a {layout.form.role} text of a fold more than once"
         problems.add(Problem(what, layout.form.folds, "text_id", str(text_id[text].as_py()), detail=f"fold {fold}"))
+    return bool((times > 1).any())
 
 
-def _lengths(code: Array, judgement: Ints) -> Ints:
-    """The band of each text by its number of words, from the code of its judgement, if it has one."""
-    return np.where(judgement >= 0, JUDGEMENT - 1 - code[judgement].astype(np.int64), UNKNOWN)
-
-
-def _grades_apart(score: Floats, rows: Rows, offset: Ints) -> tuple[Floats, Floats]:
-    """The grades, where judgements have some as scores, and the scores with zeros instead: judged labels are then
-    sorted by id. Grades that are no numbers stay, so that they are reported."""
-    if rows.layout.relevant_from is None and rows.layout.form.lowest is None:
-        return np.empty(0), score
-    of_judgement = np.repeat(rows.is_judgement, np.diff(offset))
-    return score, np.where(of_judgement & np.isfinite(score), 0.0, score)
-
-
-def _relevant(judged: Judged, relevant_from: float | None) -> tuple[Relevant, Array]:
-    """The judged labels whose grade makes them relevant, and their groups; all of them, where there are no grades."""
-    if relevant_from is None:
-        return judged.labels, judged.group
+def _relevant(judged: Judged, relevant_from: float) -> tuple[Relevant, Array]:
+    """The judged labels whose grade makes them relevant, and their groups."""
     (start, stop, label), group, grade = judged
     size = stop - start
     entry = np.repeat(stop - np.cumsum(size), size) + np.arange(size.sum())

@@ -25,8 +25,8 @@ from udfs.list_arrays import ListArrays, Marks, Rows
 from udfs.lists import JUDGEMENT, NO_FOLD, Layout, number_labels
 from udfs.plan import Ranking
 from udfs.problems import Problems
-from udfs.steps import spark_schema
-from udfs.texts import Batch, Work, assemble, text_starts
+from udfs.steps import key_starts, spark_schema
+from udfs.texts import Batch, Work, assemble
 
 TEXTS_PER_BUCKET = 1000
 LIST = ["bucket", "text_id", "fold", "list"]
@@ -243,10 +243,9 @@ def _read_bucket(bucket: pa.Table, layout: Layout, normalized: list[str], proble
     rows.report(rows.text_id.is_null().to_numpy(zero_copy_only=False), "text_id", "null id")
     if problems:
         return None
-    starts = text_starts(rows.text_id)
+    starts = key_starts(pa.table({"text_id": rows.text_id}), ["text_id"])
     number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(first))))
-    marks = Marks.of(number, fold[first], code[first], layout)
-    counted = marks.counted(number, fold[first], code[first], layout)
+    marks, counted = Marks.apart(number, fold[first], code[first], layout)
     listed &= np.repeat(counted, np.diff(np.append(first, len(code))))
     rows.report(np.logical_or.reduceat(no_label & listed, first), "label_ids", "null id, or fewer labels than scores")
     rows.report(np.logical_or.reduceat(no_score & listed, first), "scores", "null score, or fewer scores than labels")

@@ -18,7 +18,16 @@ from fusion.labels import ALL
 from fusion.models.strategies import DEPLOYED
 from jobs.engines.choose import choose_engine
 from jobs.evaluation import evaluate as evaluate_job
-from jobs.inputs.sources import Kind, Sources, folds_source, groups_source, judgements_source, kind_of, runs_source
+from jobs.inputs.sources import (
+    Kind,
+    Sources,
+    fold_table,
+    group_table,
+    judgement_table,
+    kind_of,
+    runs_source,
+    source_of,
+)
 from jobs.inputs.tables import InputTables
 from jobs.settings.config import Config, checked_settings, load_config, with_settings
 from xmtc_fusion.evaluation import Evaluation, Explanation, Tuned
@@ -111,11 +120,11 @@ def _sources_of(config: Config, judgements: Any, runs: Any, label_groups: Any, f
     """What users hold in memory, or name, as the sources of a job."""
     return Sources(
         candidates=runs_source(runs),
-        judgements=judgements_source(judgements),
-        label_groups=groups_source(label_groups),
-        folds=folds_source(folds),
+        judgements=None if judgements is None else source_of(judgements, "judgements", judgement_table),
+        label_groups=source_of(label_groups, "label groups", group_table),
+        folds=None if folds is None else source_of(folds, "folds", fold_table),
         head_share=config.inputs.head_share,
-        training=judgements_source(training, "training"),
+        training=None if training is None else source_of(training, "training", judgement_table),
         distances=config.inputs.distances,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, groupby
+from itertools import combinations, groupby, product
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from fusion.kernel.candidates import DEFAULT, Candidates, Policies
 from fusion.kernel.pools import Pools
 from fusion.models.models import ChosenCell
 from fusion.models.strategies import ChosenScores, Strategy
-from fusion.registry import FUSIONS, NORMALIZATIONS, Fusion, Normalization, choose
+from fusion.registry import FUSIONS, NORMALIZATIONS, Normalization
 from fusion.types import Array, Floats
 
 UNREAD = "none"
@@ -61,22 +61,25 @@ class Grid:
         chosen = [cell for strategy in self.strategies.values() for cell in strategy.cells]
         column_of = {cell: self._column(cell) for cell in dict.fromkeys([*fixed, *chosen])}
         order = NORMALIZATIONS.names()
-        # By lists and normalisation, so that what the cells of one share is computed once.
-        self.columns = sorted(
+        # By lists and normalisation, whatever its parameters, so that what the cells of one share is computed once.
+        self._fixed = sorted(
             dict.fromkeys(column_of.values()),
             key=lambda column: (
                 column.lists,
-                order.index(names.parse_call(column.normalization).name) if column.normalization else -1,
+                order.index(column.normalization.partition("(")[0]) if column.normalization else -1,
                 column.normalization or "",
             ),
         )
+        """The columns that are the same in all folds and views."""
+        self.columns = [*self._fixed, *(Column(*cell, ()) for cell in self.strategies)]
+        fusions = dict.fromkeys(column.fusion for column in self._fixed)
+        self.trained = [name for name in fusions if FUSIONS[name].parameters.trained]
+        """The fusions that have to learn first."""
         self._names_retrievers = any(cell.subset or FUSIONS[cell.fusion].weights for cell in column_of)
-        place = {column: number for number, column in enumerate(self.columns)}
+        place = {column: number for number, column in enumerate(self._fixed)}
         self._place_of = {cell: place[column] for cell, column in column_of.items()}
         self.column_of = {cell: self._place_of[cell] for cell in fixed}
-        for cell in self.strategies:
-            self.column_of[cell] = len(self.columns)
-            self.columns.append(Column(*cell, ()))
+        self.column_of |= {cell: number for number, cell in enumerate(self.strategies, start=len(self._fixed))}
 
     @classmethod
     def of(cls, normalizations: str | Iterable[str], fusions: str | Iterable[str]) -> Grid:
@@ -91,12 +94,8 @@ class Grid:
                 raise unknown_name(f"retriever (in the cell {cell})", name, self.retrievers)
         lists = tuple(sorted(map(self.retrievers.index, subset))) if self.retrievers else ()
         every = len(lists) == len(self.retrievers)
-        return Column(None if fusion.reads == "ranks" else cell.scaling, cell.fusion, () if every else lists)
-
-    @property
-    def _fixed(self) -> list[Column]:
-        """The columns that are the same in all folds and views."""
-        return self.columns[: len(self.columns) - len(self.strategies)]
+        scaling = cell.scaling if subset else cell.normalization
+        return Column(None if fusion.reads == "ranks" else scaling, cell.fusion, () if every else lists)
 
     def lists_of(self, view: str, fold: int) -> list[tuple[int, ...]]:
         """By column, the retrievers whose lists are fused, by number; none: all of them. What a strategy chose may
@@ -106,12 +105,6 @@ class Grid:
             self.columns[self._place_of[model.cell]].lists if isinstance(model, ChosenCell) else () for model in models
         ]
         return [*(column.lists for column in self._fixed), *chosen]
-
-    @property
-    def trained(self) -> list[str]:
-        """The fusions that have to learn first."""
-        fusions = dict.fromkeys(column.fusion for column in self._fixed)
-        return [name for name in fusions if FUSIONS[name].parameters.trained]
 
     @property
     def normalizations(self) -> list[Normalization]:
@@ -152,53 +145,42 @@ class Grid:
     ) -> Iterator[tuple[int, Array]]:
         """The scores of some of the columns that are the same in all folds and views."""
         columns = ((number, self.columns[number]) for number in numbers)
-        for lists, numbered in groupby(columns, key=lambda item: item[1].lists):
-            if not lists:
-                yield from self._scores(pools, normalized, range(len(pools.position)), numbered, precision)
-                continue
-            some, inside = pools.of_lists(lists)
-            known = {name: values[list(lists)][:, inside] for name, values in normalized.items()}
-            for column, scores in self._scores(some, known, lists, numbered, precision):
+        for some, numbered in groupby(columns, key=lambda item: item[1].lists):
+            lists = some or range(len(pools.position))
+            retrievers = [self.retrievers[number] if self.retrievers else str(number) for number in lists]
+            of_lists, inside = pools.of_lists(some) if some else (pools, None)
+            candidates = Candidates(of_lists, policies=self.policies)
+            name: str | None = None
+            for number, column in numbered:
+                if column.normalization != name:
+                    assert column.normalization is not None
+                    name = column.normalization
+                    known = normalized.get(name)
+                    if known is not None and inside is not None:
+                        known = known[list(lists)][:, inside]
+                    candidates = Candidates(of_lists, NORMALIZATIONS[name], known, self.policies)
+                fusion = FUSIONS[column.fusion]
+                learned = self.learned[pools.view].of_lists(lists) if fusion.parameters.trained else None
+                scores = fusion.kernel(candidates, **fusion.arguments(retrievers, learned)).astype(precision)
+                if inside is None:
+                    yield number, scores
+                    continue
                 fused = np.full(pools.position.shape[1], np.nan, precision)
                 fused[inside] = scores
-                yield column, fused
-
-    def _scores(
-        self,
-        pools: Pools,
-        normalized: Mapping[str, Floats],
-        lists: Sequence[int],
-        columns: Iterable[tuple[int, Column]],
-        precision: type[np.floating],
-    ) -> Iterator[tuple[int, Array]]:
-        """The scores of columns that fuse the same lists."""
-        retrievers = [self.retrievers[number] if self.retrievers else str(number) for number in lists]
-        candidates = Candidates(pools, policies=self.policies)
-        name: str | None = None
-        for number, column in columns:
-            if column.normalization != name:
-                assert column.normalization is not None
-                name = column.normalization
-                candidates = Candidates(pools, NORMALIZATIONS[name], normalized.get(name), self.policies)
-            fusion = FUSIONS[column.fusion]
-            learned = self.learned[pools.view].of_lists(lists) if fusion.parameters.trained else None
-            yield number, fusion.kernel(candidates, **fusion.arguments(retrievers, learned)).astype(precision)
+                yield number, fused
 
 
 def cross(normalizations: str | Iterable[str], fusions: str | Iterable[str]) -> list[Cell]:
     """All combinations of the named algorithms."""
-    return [
-        Cell(normalization.name, fusion.name)
-        for normalization in chosen_normalizations(normalizations)
-        for fusion in chosen_fusions(fusions)
-    ]
+    pairs = product(NORMALIZATIONS.chosen(normalizations), FUSIONS.chosen(fusions))
+    return [Cell(normalization.name, fusion.name) for normalization, fusion in pairs]
 
 
 def parse_cells(text: str) -> list[Cell]:
     """The cells that a name stands for: several if it lists several values of a parameter."""
     subset, normalization, fusion = names.parse_cell(text)
     alone = not normalization
-    if alone and (fusion in NORMALIZATIONS or any(entry.reads == "scores" for entry in chosen_fusions(fusion))):
+    if alone and (fusion in NORMALIZATIONS or any(entry.reads == "scores" for entry in FUSIONS.chosen(fusion))):
         raise ConfigError(f"cell {text!r}: expected NORMALIZATION+FUSION, as in 'zmuv+combmnz'")
     cells = cross(normalization or UNREAD, fusion)
     return [cell.within(subset) for cell in cells] if subset else cells
@@ -210,21 +192,3 @@ def all_subsets(cells: Iterable[Cell], retrievers: Sequence[str]) -> list[Cell]:
     subsets = [subset for size in range(2, len(retrievers)) for subset in combinations(retrievers, size)]
     over_all = list(cells)
     return over_all + [cell.within(subset) for subset in subsets for cell in over_all if not cell.subset]
-
-
-def chosen_normalizations(chosen: str | Iterable[str]) -> list[Normalization]:
-    """By names; `all` stands for the paper's, `everything` for all there are."""
-    families = {
-        "all": [entry.name for entry in NORMALIZATIONS if entry.standard],
-        "everything": NORMALIZATIONS.names(),
-    }
-    return choose(NORMALIZATIONS, chosen, families)
-
-
-def chosen_fusions(chosen: str | Iterable[str]) -> list[Fusion]:
-    """By names; `all` stands for the paper's, `everything` for all that need no training."""
-    families = {
-        "all": [entry.name for entry in FUSIONS if entry.standard],
-        "everything": [entry.name for entry in FUSIONS if not entry.parameters.trained],
-    }
-    return choose(FUSIONS, chosen, families)

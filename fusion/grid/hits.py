@@ -11,10 +11,10 @@ import numpy as np
 
 from fusion.compiled import compiled
 from fusion.grid.grid import Grid
-from fusion.kernel.ranking import quicksort_ranks, ranks_by_key, relevant_ranks, tied_ranks
+from fusion.kernel import ranking
 from fusion.kernel.texts import PoolView, Scope, TextBlock, pool_views, small_numbers
 from fusion.labels import ALL
-from fusion.types import Array, Floats, Int32s, Ints, Singles
+from fusion.types import Array, Floats, Int32s, Ints
 from fusion.worth import Ties
 
 
@@ -36,6 +36,10 @@ class Hits(NamedTuple):
         columns: list[Any] = [None if values is None else values[chosen] for values in self[1:]]
         return Hits(self.view, *columns)
 
+    def relevant(self, threshold: float) -> Hits:
+        """The hits whose grade makes them relevant; all of them, where there are no grades."""
+        return self if self.grade is None else self.where(self.grade >= threshold)
+
     def within(self, depth: int) -> Hits:
         """The hits that some column has among its first `depth`."""
         return self.where(_reach(self.ranks, depth))
@@ -47,6 +51,10 @@ class TieOrder(NamedTuple):
     ties: Ties
     key: Callable[[Int32s], Int32s] | None = None
     """From labels to numbers; of equal scores the one with the greater number comes first (ties `descending`)."""
+
+    def keys(self, labels: Int32s) -> Int32s | None:
+        """The numbers of some labels; None where nothing is ordered by them."""
+        return None if self.key is None else self.key(labels)
 
 
 class Ranked(Protocol):
@@ -86,7 +94,8 @@ def find_hits(
             _rank(grid, shared, tables, tie_order, pools.source + first, best)
             ranked[tuple(pool_view.view for pool_view in shared)].append(pools.source + first)
             for pool_view, table in zip(shared, tables, strict=True):
-                label, text = pools.label[pool_view.relevant_candidate], pool_view.relevant_source + first
+                label = pools.label[pool_view.relevant_candidate]
+                text = np.repeat(pools.source, np.diff(pool_view.relevant_offset)) + first
                 grade = None if texts.judged is None else texts.grades_of(text, label)
                 tied = table[1] if expected else None
                 hits_of[pool_view.view].append(Hits(pool_view.view, text, label, table[0], tied, grade))
@@ -156,13 +165,20 @@ def _rank(
 ) -> None:
     """Fill in the ranks [0, relevant candidate, column]; [1] gets the number of candidates that share a score, where
     the expected value is wanted."""
-    key = _keys(shared, order)
+    key = None if order is None else order.keys(shared[0].pools.label)
     for scored in _scored(grid, shared, order):
         for pool_view, table in zip(shared, tables, strict=True):
+            scores = pool_view.take(scored.scores)
+            places = (pool_view.offset, pool_view.relevant, pool_view.relevant_offset)
             if order is None:
-                table[0, :, scored.column] = _ranks(pool_view, scored.scores)
+                table[0, :, scored.column] = ranking.relevant_ranks(scores, *places)
+            elif order.ties == "expected":
+                table[:, :, scored.column] = ranking.tied_ranks(scores, *places)
+            elif order.ties == "ranx":
+                table[0, :, scored.column] = ranking.quicksort_ranks(scores, *places)
             else:
-                table[:, :, scored.column] = _ranks_with_ties(pool_view, scored.scores, order.ties, key)
+                assert key is not None
+                table[0, :, scored.column] = ranking.ranks_by_key(scores, pool_view.take(key), *places)
             if best is not None and scored.column in best.columns:
                 _show(best, pool_view, text, scored, key)
 
@@ -185,7 +201,7 @@ def _show_rest(
     """Show `best` some of the texts; only its columns are computed."""
     for first, block in texts.some(rest).blocks():
         for shared in views_of(block):
-            key = _keys(shared, order)
+            key = None if order is None else order.keys(shared[0].pools.label)
             text = rest[shared[0].pools.source + first]
             for scored in _scored(grid, shared, order, best.columns):
                 for pool_view in shared:
@@ -197,26 +213,6 @@ def _show(best: Ranked, pool_view: PoolView, text: Ints, scored: _Scored, key: I
         best.add_list(pool_view, text, scored.column, scored.position)
     else:
         best.add(pool_view, text, scored.column, scored.scores, key)
-
-
-def _keys(shared: Sequence[PoolView], order: TieOrder | None) -> Int32s | None:
-    """What orders equal scores of the candidates, if not their label ids."""
-    return None if order is None or order.key is None else order.key(shared[0].pools.label)
-
-
-def _ranks(pool_view: PoolView, scores: Singles) -> Int32s:
-    return relevant_ranks(pool_view.take(scores), pool_view.offset, pool_view.relevant, pool_view.relevant_offset)
-
-
-def _ranks_with_ties(pool_view: PoolView, scores: Array, ties: Ties, key: Int32s | None) -> Int32s:
-    """The ranks [1, candidate]; for the expected value, also the number of candidates that share the score."""
-    places = (pool_view.offset, pool_view.relevant, pool_view.relevant_offset)
-    if ties == "expected":
-        return np.stack(tied_ranks(pool_view.take(scores), *places))
-    if ties == "ranx":
-        return quicksort_ranks(pool_view.take(scores), *places)[None]
-    assert key is not None
-    return ranks_by_key(pool_view.take(scores), pool_view.take(key), *places)[None]
 
 
 def count_listed(texts: TextBlock, grid: Grid, view: str, groups: tuple[str, ...], scope: Scope) -> Int32s:

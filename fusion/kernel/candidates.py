@@ -54,75 +54,49 @@ class Candidates:
         self._normalization = normalization
         self._values = values
         self._policies = policies
+        self._places: tuple[Ints, Array, Ints] = (pools.offset, pools.position, pools.size)
+        # Whether a list has a score for the candidates that it lacks.
+        self._imputes = normalization is not None and (normalization.imputed is not None or policies.missing != "skip")
+        # Whether labels of equal score share a rank.
+        self._shares_ranks = policies.tied == "mean_rank"
 
     @cached_property
     def _scaling(self) -> tuple[Floats, Floats, Floats, Floats, bool]:
         """What turns the value of a candidate in a list into its score: value, shift, scale, score if missing."""
-        shape = self.pools.statistics.size.shape
-        values = self._normalized_values
-        if values is None:
-            value, shift, scale = self._affine
-        else:
-            value, shift, scale = values, np.zeros(shape), np.ones(shape)
-        return value, shift, scale, self._imputed(value, shift, scale), self._imputes
-
-    @cached_property
-    def _affine(self) -> tuple[Floats, Floats, Floats]:
-        """Value, shift and scale, as the normalisation has them."""
-        normalization = self._required
-        value = self.pools.score if normalization.reads == "scores" else self.pools.position.astype(np.float64)
-        shift, scale = (
-            np.ascontiguousarray(np.broadcast_to(np.asarray(figure, np.float64), self.pools.statistics.size.shape))
-            for figure in normalization.affine(self.pools.statistics)
-        )
-        return value, shift, scale
-
-    @cached_property
-    def _normalized_values(self) -> Floats | None:
-        """The scores themselves, where shift and scale do not suffice."""
-        normalization, constant = self._required, self._policies.constant
-        special = constant != "formula" and normalization.by_spread
-        values = self._values
-        if values is None and (normalization.shape is not None or special):
-            nothing = np.zeros(self.pools.statistics.size.shape)
-            values = np.nan_to_num(_matrix(*self._places, *self._affine, nothing, False))
+        normalization, statistics = self._normalization, self.pools.statistics
+        if normalization is None:
+            raise ValueError("a fusion that reads ranks asked for scores")
+        nothing = np.zeros(statistics.size.shape)
+        value, shift, scale = self._values, nothing, nothing + 1
+        flattens = normalization.by_spread and self._policies.constant != "formula"
+        if value is None:
+            value = self.pools.score if normalization.reads == "scores" else self.pools.position.astype(np.float64)
+            shift, scale = (
+                np.ascontiguousarray(np.broadcast_to(np.asarray(figure, np.float64), nothing.shape))
+                for figure in normalization.affine(statistics)
+            )
+            if normalization.shape is not None or flattens:
+                value = np.nan_to_num(_matrix(*self._places, value, shift, scale, nothing, False))
+                shift, scale = nothing, nothing + 1
             if normalization.shape is not None:
                 # The sum over a list without results is 0; nobody reads what is divided by it.
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    values = normalization.shape(values, MatrixArithmetic(self.pools))
-        if special and values is not None:
-            statistics = self.pools.statistics
+                    value = normalization.shape(value, MatrixArithmetic(self.pools))
+        if flattens:
             flat = np.repeat((statistics.low == statistics.high).T, np.diff(self.pools.offset), axis=1)
-            values = np.where(flat, CONSTANTS[constant], values)
-        return values
+            value = np.where(flat, CONSTANTS[self._policies.constant], value)
+        missing = self._imputed(normalization, value, shift, scale) if self._imputes else nothing
+        return value, shift, scale, missing, self._imputes
 
-    @property
-    def _required(self) -> Normalization:
-        if self._normalization is None:
-            raise ValueError("a fusion that reads ranks asked for scores")
-        return self._normalization
-
-    @property
-    def _imputes(self) -> bool:
-        """Whether a list has a score for the candidates that it lacks."""
-        if self._normalization is None:
-            return False
-        return self._normalization.imputed is not None or self._policies.missing != "skip"
-
-    def _imputed(self, value: Floats, shift: Floats, scale: Floats) -> Floats:
+    def _imputed(self, normalization: Normalization, value: Floats, shift: Floats, scale: Floats) -> Floats:
         """The score of the candidates that a list lacks (pools x lists)."""
-        imputed = self._required.imputed
-        if imputed is not None:
+        if normalization.imputed is not None:
             # Some lists of many may make a pool without candidates.
             with np.errstate(divide="ignore", invalid="ignore"):
-                return np.ascontiguousarray(imputed(self.pools.statistics), dtype=np.float64)
+                return np.ascontiguousarray(normalization.imputed(self.pools.statistics), dtype=np.float64)
         if self._policies.missing == "minimum":
-            return _last(*self._places, value, shift, scale)
+            return np.asarray(_last(*self._places, value, shift, scale))
         return np.zeros(shift.shape)
-
-    @property
-    def _places(self) -> tuple[Ints, Array, Ints]:
-        return self.pools.offset, self.pools.position, self.pools.size
 
     @cached_property
     def _combined(self) -> tuple[Floats, Floats, Floats]:
@@ -162,11 +136,6 @@ class Candidates:
         if self._shares_ranks:
             return self.total_by_rank(lambda rank: 1.0 / (rank * rank))
         return self.pools.inverse_squares
-
-    @property
-    def _shares_ranks(self) -> bool:
-        """Whether labels of equal score share a rank."""
-        return self._policies.tied == "mean_rank"
 
     @property
     def place(self) -> Array:

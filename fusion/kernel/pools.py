@@ -69,6 +69,8 @@ class Pools:
     score: Floats
     position: Int32s
     """The 0-based place of a candidate in a list, -1 if it is not there."""
+    size: Ints
+    """The number of results of every list (pools x lists)."""
     statistics: ListStatistics
     relevant: Ints
     """Candidates that are relevant, pool after pool."""
@@ -113,11 +115,6 @@ class Pools:
     def _ties(self) -> tuple[Floats, Int32s]:
         return _tied_positions(self.offset, self.position, self.score, self.size)
 
-    @cached_property
-    def size(self) -> Ints:
-        """The number of results of every list (pools x lists)."""
-        return self.statistics.size.astype(np.int64)
-
     @property
     def folds(self) -> Array:
         """The fold of each pool; 0 where it is not known."""
@@ -134,6 +131,7 @@ class Pools:
             group=self.group[candidates],
             score=score,
             position=position,
+            size=self.size[:, list(lists)],
             statistics=self.statistics.of_lists(list(lists), np.diff(offset).astype(np.float64)),
             relevant=nothing,
             relevant_offset=np.zeros(len(offset), np.int64),
@@ -236,6 +234,7 @@ def merge_lists(lists: Lists, relevant: Relevant, keep_all: bool) -> Pools:
         group=group,
         score=score,
         position=position,
+        size=size.astype(np.int64),
         statistics=statistics,
         relevant=relevant_candidates,
         relevant_offset=relevant_offset,

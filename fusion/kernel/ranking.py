@@ -8,28 +8,6 @@ from fusion.compiled import compiled
 from fusion.types import Array, Floats, Int32s, Ints, Singles
 
 
-def relevant_ranks(fused: Singles, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
-    """The 1-based rank of every relevant candidate in its pool, 0 where it has no score (NaN). Nothing is sorted: those
-    above it are counted."""
-    return _relevant_ranks(fused, offset, relevant, relevant_offset)
-
-
-def ranks_by_key(scores: Array, key: Int32s, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
-    """The same, where of equal scores the one with the greater key comes first. Here and below, a candidate without a
-    score (NaN) has rank 0."""
-    return _ranks_by_key(scores, key, offset, relevant, relevant_offset)
-
-
-def tied_ranks(scores: Array, offset: Ints, relevant: Ints, relevant_offset: Ints) -> tuple[Int32s, Int32s]:
-    """The best rank that the ties of every relevant candidate allow, and how many candidates share its score."""
-    return _tied_ranks(scores, offset, relevant, relevant_offset)
-
-
-def quicksort_ranks(scores: Array, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
-    """The ranks that numba's quicksort gives, which is what ranx sorts with: equal scores in no particular order."""
-    return _quicksort_ranks(scores, offset, relevant, relevant_offset)
-
-
 def top(fused: Singles, offset: Ints, n: int) -> tuple[Ints, Ints]:
     """The first n candidates of every pool that have a score, best first, and where each pool's begin."""
     scored = ~np.isnan(fused)
@@ -40,13 +18,9 @@ def top(fused: Singles, offset: Ints, n: int) -> tuple[Ints, Ints]:
     return place[chosen], begin
 
 
+@compiled
 def list_order(offset: Ints, unsorted: Array, label: Int32s, score: Floats) -> Ints:
     """The order that puts the entries of unsorted lists best first and leaves the other lists alone."""
-    return _list_order(offset, unsorted, label, score)
-
-
-@compiled
-def _list_order(offset, unsorted, label, score):  # type: ignore[no-untyped-def]
     order = np.arange(label.size)
     for row in range(offset.size - 1):
         if unsorted[row]:
@@ -57,15 +31,10 @@ def _list_order(offset, unsorted, label, score):  # type: ignore[no-untyped-def]
     return order
 
 
+@compiled
 def divide_lists(offset: Ints, divided: Array, group: Array, groups: int) -> tuple[Ints, Ints]:
     """Some lists divided by the group of their entries: each becomes as many lists as there are groups. The offsets of
     the new lists, and the order of the entries in them."""
-    new_offset, order = _divide_lists(offset, divided, group, groups)
-    return new_offset, order
-
-
-@compiled
-def _divide_lists(offset, divided, group, groups):  # type: ignore[no-untyped-def]
     rows = offset.size - 1
     new_offset = np.zeros(1 + rows + (groups - 1) * np.count_nonzero(divided), np.int64)
     order = np.arange(group.size)
@@ -94,7 +63,9 @@ def _divide_lists(offset, divided, group, groups):  # type: ignore[no-untyped-de
 
 
 @compiled
-def _relevant_ranks(fused, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
+def relevant_ranks(fused: Singles, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
+    """The 1-based rank of every relevant candidate in its pool, 0 where it has no score (NaN). Nothing is sorted: those
+    above it are counted."""
     ranks = np.empty(relevant.size, np.int32)
     for p in range(offset.size - 1):
         pool = fused[offset[p] : offset[p + 1]]
@@ -117,7 +88,9 @@ def _relevant_ranks(fused, offset, relevant, relevant_offset):  # type: ignore[n
 
 
 @compiled
-def _ranks_by_key(scores, key, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
+def ranks_by_key(scores: Array, key: Int32s, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
+    """The same, where of equal scores the one with the greater key comes first. Here and below, a candidate without a
+    score (NaN) has rank 0."""
     ranks = np.empty(relevant.size, np.int32)
     for p in range(offset.size - 1):
         for j in range(relevant_offset[p], relevant_offset[p + 1]):
@@ -130,7 +103,8 @@ def _ranks_by_key(scores, key, offset, relevant, relevant_offset):  # type: igno
 
 
 @compiled
-def _tied_ranks(scores, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
+def tied_ranks(scores: Array, offset: Ints, relevant: Ints, relevant_offset: Ints) -> tuple[Int32s, Int32s]:
+    """The best rank that the ties of every relevant candidate allow, and how many candidates share its score."""
     ranks = np.empty(relevant.size, np.int32)
     tied = np.empty(relevant.size, np.int32)
     for p in range(offset.size - 1):
@@ -146,7 +120,8 @@ def _tied_ranks(scores, offset, relevant, relevant_offset):  # type: ignore[no-u
 
 
 @compiled
-def _quicksort_ranks(scores, offset, relevant, relevant_offset):  # type: ignore[no-untyped-def]
+def quicksort_ranks(scores: Array, offset: Ints, relevant: Ints, relevant_offset: Ints) -> Int32s:
+    """The ranks that numba's quicksort gives, which is what ranx sorts with: equal scores in no particular order."""
     ranks = np.empty(relevant.size, np.int32)
     rank_of = np.zeros(scores.size, np.int32)
     for p in range(offset.size - 1):
@@ -179,13 +154,9 @@ LARGEST = 1e150
 """Scores beyond it have squares, and sums of squares, that no double holds."""
 
 
+@compiled
 def check_lists(offset: Ints, label: Int32s, score: Floats, group: Array, expected: Array) -> Array:
     """What is wrong with each list, as flags; label repetitions are seen only between equal scores."""
-    return _check_lists(offset, label, score, group, expected)
-
-
-@compiled
-def _check_lists(offset, label, score, group, expected):  # type: ignore[no-untyped-def]
     flags = np.zeros(offset.size - 1, np.uint8)
     for row in range(offset.size - 1):
         seen = 0

@@ -74,10 +74,10 @@ class TextBlock:
         """The texts in text blocks, each with the index of its first one."""
         entries = np.cumsum((self.stop - self.start).sum(axis=(1, 2)))
         first = 0
-        while first < len(self):
+        while first < len(entries):
             done = entries[first - 1] if first else 0
             last = int(np.searchsorted(entries, done + ENTRIES_PER_BLOCK))
-            last = min(max(last, first + 1), first + TEXTS_PER_BLOCK, len(self))
+            last = min(max(last, first + 1), first + TEXTS_PER_BLOCK, len(entries))
             yield first, self.some(slice(first, last))
             first = last
 
@@ -174,11 +174,6 @@ class PoolView(NamedTuple):
     def relevant_candidate(self) -> Ints:
         return self.relevant if self.member is None else self.member[self.relevant]
 
-    @property
-    def relevant_source(self) -> Ints:
-        """The text of every relevant candidate."""
-        return np.repeat(self.pools.source, np.diff(self.relevant_offset))
-
 
 def pool_views(
     texts: TextBlock, views: tuple[str, ...], groups: tuple[str, ...], scope: Scope, keep_all: bool
@@ -188,16 +183,18 @@ def pool_views(
     Scope `group` fuses the lists of each label group on their own; `joint` fuses all candidates of a text
     and then looks at each group's part of the result. All labels together are one list per retriever in both.
     """
-    if scope == "group":
-        for view in views:
-            pools, normalized = _merged_pools(texts, view, keep_all)
-            yield [_whole(view, pools, normalized)]
-    else:
-        pools, normalized = _merged_pools(texts, ALL, keep_all)
-        yield [
-            _whole(view, pools, normalized) if view == ALL else _part(view, pools, normalized, groups.index(view))
-            for view in views
-        ]
+    for merged, seen in [(view, (view,)) for view in views] if scope == "group" else [(ALL, views)]:
+        pools, normalized = _merged_pools(texts, merged, keep_all)
+        whole = PoolView(
+            view=merged,
+            pools=pools,
+            normalized=normalized,
+            member=None,
+            offset=pools.offset,
+            relevant=pools.relevant,
+            relevant_offset=pools.relevant_offset,
+        )
+        yield [whole if view == merged else _part(whole, view, groups.index(view)) for view in seen]
 
 
 def _merged_pools(texts: TextBlock, view: str, keep_all: bool) -> tuple[Pools, dict[str, Floats]]:
@@ -214,27 +211,15 @@ def _merged_pools(texts: TextBlock, view: str, keep_all: bool) -> tuple[Pools, d
     return pools, {name: values[entry] for name, values in texts.normalized.items()}
 
 
-def _whole(view: str, pools: Pools, normalized: dict[str, Floats]) -> PoolView:
-    return PoolView(
-        view=view,
-        pools=pools,
-        normalized=normalized,
-        member=None,
-        offset=pools.offset,
-        relevant=pools.relevant,
-        relevant_offset=pools.relevant_offset,
-    )
-
-
-def _part(view: str, pools: Pools, normalized: dict[str, Floats], group: int) -> PoolView:
+def _part(whole: PoolView, view: str, group: int) -> PoolView:
+    """What a label group has of the pools of all labels."""
+    pools = whole.pools
     inside = pools.group == group
     before = np.concatenate(([0], np.cumsum(inside)))
     hit = inside[pools.relevant]
     hits_before = np.concatenate(([0], np.cumsum(hit)))
-    return PoolView(
+    return whole._replace(
         view=view,
-        pools=pools,
-        normalized=normalized,
         member=np.flatnonzero(inside),
         offset=before[pools.offset],
         relevant=before[pools.relevant[hit]],

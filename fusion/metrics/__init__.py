@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from fusion.errors import ConfigError, unknown_name
 from fusion.labels import ALL
@@ -141,12 +141,12 @@ def metric_names() -> dict[str, str]:
 def parse_metrics(names: str | Iterable[str]) -> list[Metric]:
     """`ndcg@10,map`, or a list of such names."""
     words = names.split(",") if isinstance(names, str) else [word for name in names for word in name.split(",")]
-    return list(dict.fromkeys(_parse(word.strip()) for word in words))
-
-
-def _parse(word: str) -> Metric:
-    typed, at, cut = word.partition("@")
     known = metric_names()
+    return list(dict.fromkeys(_parse(word.strip(), known) for word in words))
+
+
+def _parse(word: str, known: Mapping[str, str]) -> Metric:
+    typed, at, cut = word.partition("@")
     name = known.get(typed.strip().lower().replace("_", "-"))
     if name is None:
         raise unknown_name("metric", typed, known)
@@ -198,6 +198,6 @@ def label_metrics(metrics: Iterable[Metric]) -> list[Metric]:
 def is_tabled(metric: Metric, rules: Rules) -> bool:
     """Whether counts of hits by rank and number of relevant labels say all about a metric."""
     entry = METRICS[metric.name]
-    if not isinstance(entry, TextMetric) or not entry.capped or rules.ties == "expected":
+    if not entry.capped or rules.ties == "expected":
         return False
     return 0 < metric.deepest <= LARGEST_TABLE and not (entry.gain == "grade" and rules.graded)

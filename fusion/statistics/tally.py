@@ -135,8 +135,7 @@ def ideals_of(metric: Metric, view: str) -> tuple[str, ...]:
 
 def is_pooled(metric: Metric) -> bool:
     """Whether the figure is a ratio of sums over texts."""
-    entry = METRICS[metric.name]
-    return isinstance(entry, TextMetric) and entry.pooled
+    return METRICS[metric.name].pooled
 
 
 def hit_weights(metric: Metric, k: int) -> Floats:

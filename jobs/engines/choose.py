@@ -39,10 +39,15 @@ def choose_engine(config: Config, sources: Sequence[Any], spark: SparkSession | 
     reason = why_spark(config, sources, spark)
     if name == LOCAL and (unreadable := next(filter(None, map(_not_local, sources)), None)):
         raise ConfigError(f"grid.engine is local, but {unreadable}: use arrays, windows or auto")
-    if name == LOCAL or (name == "auto" and reason is None):
-        log(
-            f"engine: local, in this process, since {_why_here(config, sources)}" if name == "auto" else "engine: local"
-        )
+    if name == LOCAL:
+        log("engine: local")
+        return LocalEngine()
+    if name == "auto" and reason is None:
+        why = "the inputs are in memory"
+        if sources:
+            limit = f"{config.grid.local_limit:,} (grid.local_limit)"
+            why = f"the inputs have {_megabytes(sources):,.1f} MB, at most {limit}"
+        log(f"engine: local, in this process, since {why}")
         return LocalEngine()
     from jobs.engines.session import get_session
     from jobs.engines.spark import SparkEngine
@@ -53,12 +58,6 @@ def choose_engine(config: Config, sources: Sequence[Any], spark: SparkSession | 
     return SparkEngine(on_spark, config.spark.partitions, "windows" if name == "windows" else "arrays")
 
 
-def _why_here(config: Config, sources: Sequence[Any]) -> str:
-    if not _places(sources):
-        return "the inputs are in memory"
-    return f"the inputs have {_megabytes(sources):,.1f} MB, at most {config.grid.local_limit:,} (grid.local_limit)"
-
-
 def why_spark(config: Config, sources: Sequence[Any], spark: SparkSession | None) -> str | None:
     """Why Spark does the work if nobody says what should; None if this process can do it."""
     if spark is not None:
@@ -66,9 +65,11 @@ def why_spark(config: Config, sources: Sequence[Any], spark: SparkSession | None
     for setting in ("master", "remote"):
         if getattr(config.spark, setting) is not None:
             return f"spark.{setting} is set"
-    places = _places(sources)
+    if not sources:
+        return None
+    stored = any(isinstance(source, str) for source in sources)
     for variable, reason in SUBMITTED.items():
-        if places and variable in os.environ:
+        if stored and variable in os.environ:
             return reason
     elsewhere = next(filter(None, map(_elsewhere, sources)), None)
     if elsewhere is not None:
@@ -79,13 +80,8 @@ def why_spark(config: Config, sources: Sequence[Any], spark: SparkSession | None
     return f"the inputs have {size:,.0f} MB, more than {limit:,} (grid.local_limit)"
 
 
-def _places(sources: Sequence[Any]) -> list[str]:
-    """The sources that are not in memory."""
-    return [source for source in sources if isinstance(source, str)]
-
-
 def _megabytes(sources: Sequence[Any]) -> float:
-    return sum(map(_size, _places(sources))) / 1e6
+    return sum(_size(source) for source in sources if isinstance(source, str)) / 1e6
 
 
 def _not_local(source: Any) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from threading import Event, Lock
 from typing import Any, NoReturn
 
@@ -47,9 +47,6 @@ class LocalRows:
     schema: pa.Schema
     stream: Callable[[], Batches]
 
-    def table(self) -> pa.Table:
-        return pa.Table.from_batches(self.stream(), self.schema)
-
     def kept(self) -> LocalRows:
         """The same rows, which are computed once and then held in memory."""
         held: list[pa.Table] = []
@@ -58,7 +55,7 @@ class LocalRows:
         def stream() -> Batches:
             with lock:
                 if not held:
-                    held.append(self.table())
+                    held.append(pa.Table.from_batches(self.stream(), self.schema))
             return iter(held[0].to_batches())
 
         return LocalRows(self.schema, stream)
@@ -85,7 +82,9 @@ class LocalEngine:
             table = plain_types(source if columns is None else source.select(list(columns)))
             return LocalRows(table.schema, lambda: iter(table.to_batches()))
         if isinstance(source, LocalRows):
-            names = source.schema.names if columns is None else list(columns)
+            if columns is None:
+                return source
+            names = list(columns)
             return LocalRows(_fields(source.schema, names), lambda: (batch.select(names) for batch in source.stream()))
         if not isinstance(source, str) or source.startswith("table:"):
             what = source if isinstance(source, str) else f"a {type(source).__name__}"
@@ -114,8 +113,7 @@ class LocalEngine:
         if not columns:
             number = sum(batch.num_rows for batch in rows.stream())
             return pa.table({"rows": pa.array([number if most is None else min(most, number)], pa.int64())})
-        held = pa.Table.from_batches((batch.select(columns) for batch in rows.stream()), _fields(rows.schema, columns))
-        counted = held.group_by(list(columns)).aggregate([([], "count_all")])
+        counted = self.collect(self.read(rows, columns)).group_by(list(columns)).aggregate([([], "count_all")])
         return counted.rename_columns([*columns, "rows"])
 
     def map(self, rows: LocalRows, step: Step, done: Done | None = None) -> LocalRows:
@@ -125,7 +123,7 @@ class LocalEngine:
         shares = self.workers if step.adds_up else None
 
         def stream() -> Batches:
-            table = rows.table()
+            table = self.collect(rows)
             with stage_progress(len(table), "rows") as heard:
                 yield from self._run(step, _by_key(table, keys, order, self.workers, shares), heard)
 
@@ -147,10 +145,10 @@ class LocalEngine:
         return rows.schema
 
     def collect(self, rows: LocalRows) -> pa.Table:
-        return rows.table()
+        return pa.Table.from_batches(rows.stream(), rows.schema)
 
     def held(self, rows: LocalRows) -> pa.Table:
-        return rows.table()
+        return self.collect(rows)
 
     def write(
         self, rows: LocalRows, folder: str, by: Sequence[str] = (), order: Sequence[str] = (), aside: str | None = None
@@ -184,19 +182,18 @@ class LocalEngine:
 
     def _run(self, step: Step, parts: Batches, done: Done | None = None) -> Batches:
         """The rows that a step makes of each part, in the order of the parts."""
-        call = _Call(step)
         if self.workers > 1 and not step.in_python:
             abandoned = Event()
             # The threads are those of this pool: sums must not depend on how many more a library would start.
             with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
                 try:
-                    yield from _in_order(pool, _InThread(call, abandoned, done), parts, self.workers)
+                    yield from _in_order(pool, _Call(step, abandoned, done), parts, self.workers)
                 except BaseException:
                     # The pool waits for its threads, which nothing can stop but themselves.
                     abandoned.set()
                     raise
             return
-        begin = time.monotonic()
+        begin, call = time.monotonic(), _Call(step)
         for part in parts:
             yield from call(part)
             if done is not None:
@@ -215,25 +212,16 @@ class LocalEngine:
 
 @dataclass(frozen=True)
 class _Call:
-    """A step applied to one part, in a form that can be sent to another process."""
+    """A step applied to one part. In a thread, it says how far it is, and ends early if it is abandoned; with nothing
+    but the step, it can be sent to another process."""
 
     step: Step
-
-    def __call__(self, part: pa.RecordBatch, done: Done | None = None) -> list[pa.RecordBatch]:
-        return list(self.step(_sliced([part], ROWS_AT_ONCE, done)))
-
-
-@dataclass(frozen=True)
-class _InThread:
-    """A call that says how far it is, and ends early if it is abandoned."""
-
-    call: _Call
-    abandoned: Event
-    done: Done | None
+    abandoned: Event | None = None
+    done: Done | None = None
 
     def __call__(self, part: pa.RecordBatch) -> list[pa.RecordBatch]:
         with while_wanted(self.abandoned):
-            return self.call(part, self.done)
+            return list(self.step.run(_sliced([part], ROWS_AT_ONCE, self.done)))
 
 
 def _processes(workers: int) -> Any:
@@ -258,20 +246,17 @@ def _in_order(
 ) -> Batches:
     """Results in the order of the parts, with a few parts on the way at any time."""
     waiting: deque[tuple[int, Future[list[pa.RecordBatch]]]] = deque()
-
-    def first() -> Batches:
-        rows, future = waiting.popleft()
-        yield from future.result()
-        if done is not None:
-            done(rows)
-
+    parts = iter(parts)
     try:
-        for part in parts:
-            waiting.append((part.num_rows, pool.submit(call, part)))
-            if len(waiting) > 2 * workers:
-                yield from first()
-        while waiting:
-            yield from first()
+        while True:
+            for part in islice(parts, 2 * workers + 1 - len(waiting)):
+                waiting.append((part.num_rows, pool.submit(call, part)))
+            if not waiting:
+                return
+            rows, future = waiting.popleft()
+            yield from future.result()
+            if done is not None:
+                done(rows)
     finally:
         for _, future in waiting:
             future.cancel()

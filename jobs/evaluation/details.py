@@ -1,4 +1,4 @@
-"""The tables of an evaluation: the metrics, what the retrievers' lists hold, and how labels fare by their frequency."""
+"""The tables next to the metrics: what the retrievers' lists hold, and how labels fare by their frequency."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fusion.labels import ALL
-from fusion.metrics import is_tabled, label_metrics, text_metrics
+from fusion.metrics import is_tabled
 from fusion.statistics.coverage import UNSEEN, Coverage
-from fusion.statistics.label_counts import label_values
 from fusion.statistics.paired import PairedSums
 from fusion.statistics.significance import holm, sign_change_p, wilson_interval
-from fusion.statistics.tally import IDEALS, Figures, Tally, mean_of
+from fusion.statistics.tally import IDEALS
 from fusion.statistics.watchers import OUTCOMES, LengthSums
 from jobs.evaluation.comparisons import block_sums, block_texts, comparisons, pairs, text_lengths, text_sizes
 from jobs.evaluation.examples import chosen_cells
@@ -26,52 +25,11 @@ from jobs.evaluation.schemas import (
     BAND_TESTS_SCHEMA,
     BANDS_SCHEMA,
     LABELS_SCHEMA,
-    METRICS_SCHEMA,
     table_of,
 )
 from jobs.inputs.labels import Frequencies, label_names
 from jobs.inputs.tables import InputTables
-from udfs.plan import LABELS, EvaluationPlan, part_name
-
-
-def metric_table(tallies: Mapping[int, Tally], packed: pa.Table, evaluation: EvaluationPlan) -> pa.Table:
-    """One row per figure: by fold, then by cell."""
-    table: dict[str, list[Any]] = {name: [] for name in METRICS_SCHEMA.names}
-    about: list[Figures] = []
-    labels = packed.filter(pc.starts_with(packed["part"], LABELS))
-    label_cells = set() if evaluation.labels is None else set(evaluation.labels.cells)
-    for fold, tally in tallies.items():
-        of_texts = list(tally.figures(text_metrics(evaluation.metrics)))
-        of_both = of_texts
-        if evaluation.labels is not None:
-            of_both = of_texts + list(_label_figures(labels.filter(pc.equal(labels["fold"], fold)), tally, evaluation))
-        for cell, column in evaluation.columns.items():
-            figures = of_both if cell in label_cells else of_texts
-            table["normalization"] += [cell.normalization] * len(figures)
-            table["fusion"] += [cell.fusion] * len(figures)
-            table["value"] += [of_aspect.values[column] for of_aspect in figures]
-            about += figures
-        table["fold"] += [fold] * (len(about) - len(table["fold"]))
-    for n, name in enumerate(Figures._fields[:-1]):
-        table[name] = [of_aspect[n] for of_aspect in about]
-    return pa.table(table, METRICS_SCHEMA)
-
-
-def _label_figures(packed: pa.Table, tally: Tally, evaluation: EvaluationPlan) -> Iterator[Figures]:
-    """The figures per label of one fold; it does not matter which labels make an ideal ranking."""
-    assert evaluation.labels is not None
-    values = {
-        part: label_values(np.frombuffer(sums, np.float64).tolist(), evaluation.labels.cutoffs)
-        for part, sums in zip(packed["part"].to_pylist(), packed["counts"].to_pylist(), strict=True)
-    }
-    cutoffs = len(evaluation.labels.cutoffs)
-    for v, view in enumerate(evaluation.views):
-        queries = int(tally.queries[v, 0].sum())
-        width = 1 + max(evaluation.columns.values())
-        of_columns = [values.get(part_name(view, column, cutoffs), {}) for column in range(width)]
-        for metric in label_metrics(evaluation.metrics):
-            of_metric = [mean_of(map(values_of.get, metric.parts)) for values_of in of_columns]
-            yield Figures(view, metric.name, metric.k, IDEALS[0], queries, of_metric)
+from udfs.plan import EvaluationPlan
 
 
 def detail_tables(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,19 +16,20 @@ from fusion import __version__
 from fusion.cells import SINGLE
 from fusion.errors import InputError
 from fusion.labels import ALL
-from fusion.metrics import label_metrics
+from fusion.metrics import label_metrics, text_metrics
 from fusion.statistics.coverage import UNSEEN, Coverage
+from fusion.statistics.label_counts import label_values
 from fusion.statistics.paired import PairedSums
-from fusion.statistics.tally import Tally
+from fusion.statistics.tally import IDEALS, Figures, Tally, mean_of
 from fusion.statistics.watchers import LengthSums
 from jobs.engines.choose import choose_engine
 from jobs.engines.credentials import job
 from jobs.evaluation.comparisons import additions
-from jobs.evaluation.details import detail_tables, label_changes, metric_table
+from jobs.evaluation.details import detail_tables, label_changes
 from jobs.evaluation.examples import example_table
-from jobs.evaluation.plan import count, needs_nonrelevant, plan_evaluation
+from jobs.evaluation.plan import count, plan_evaluation
 from jobs.evaluation.result import Result, provenance
-from jobs.evaluation.schemas import MODEL_FILE, NOT_AS_CSV, QUERY_METRICS, RUN_FILE
+from jobs.evaluation.schemas import METRICS_SCHEMA, MODEL_FILE, NOT_AS_CSV, QUERY_METRICS, RUN_FILE
 from jobs.inputs.labels import Frequencies
 from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.sources import Sources
@@ -38,9 +40,8 @@ from jobs.storage.folders import ResultFolder, check_output, result_folder, stag
 from udfs.counter import COVERAGE, EXAMPLES, HITS, LENGTHS, NO_FOLD, count_hits, unpacked
 from udfs.evidence import leaving_out
 from udfs.examples import from_bytes
-from udfs.plan import JUDGED, UNSEEN_PAIRS, WITHOUT_CANDIDATES, EvaluationPlan, count_keys
+from udfs.plan import JUDGED, LABELS, UNSEEN_PAIRS, WITHOUT_CANDIDATES, EvaluationPlan, count_keys, part_name
 from udfs.query_figures import query_figures, query_schema
-from udfs.texts import Work
 from udfs.tuning import NOTHING_TUNED, Tuning, prepared
 
 if TYPE_CHECKING:
@@ -86,23 +87,20 @@ def evaluated(tables: InputTables[Any], config: Config, tuning: Tuning = NOTHING
 def counted(tables: InputTables[Any], config: Config, tuning: Tuning = NOTHING_TUNED) -> Result:
     """The figures alone."""
     settings = config.evaluate
-    nonrelevant = any(map(needs_nonrelevant, settings.parsed_metrics))
-    by_label = settings.details or bool(label_metrics(settings.parsed_metrics))
-    lists = load_lists(tables, True, settings.relevant_from, nonrelevant, count_labels=by_label)
-    plan = plan_evaluation(tables, config, lists, tuning)
-    share = config.grid.train_share if plan.grid.trained else 0.0
-
-    def on_texts(work: Work) -> Work:
-        """The work on the texts that are evaluated, with what tuned cells need to know of them."""
-        if tuning is not NOTHING_TUNED:
-            work = prepared(work, tuning.parting, tuning.train_texts)
-        return leaving_out(work, share) if share else work
-
-    counts = count(lists, plan, on_texts(count_hits(plan)))
+    metrics = settings.parsed_metrics
+    by_label = settings.details or bool(label_metrics(metrics))
+    lists = load_lists(tables, True, settings.relevant_from, metrics, count_labels=by_label)
+    plan = plan_evaluation(tables, config, lists, metrics, tuning)
+    works = [count_hits(plan), *([query_figures(plan)] if settings.per_query else [])]
+    if tuning is not NOTHING_TUNED:
+        works = [prepared(work, tuning.parting, tuning.train_texts) for work in works]
+    if config.grid.train_share and plan.grid.trained:
+        works = [leaving_out(work, config.grid.train_share) for work in works]
+    counts = count(lists, plan, works[0])
     result = result_of(counts, plan, tables, config, lists)
     if settings.per_query:
         schema = query_schema(plan, lists.types.text)
-        queries = lists.through(plan, on_texts(query_figures(plan)), schema, adds_up=False)
+        queries = lists.through(plan, works[1], schema, adds_up=False)
         result.queries = tables.engine.held(queries)
     return result
 
@@ -112,9 +110,8 @@ def result_of(
 ) -> Result:
     """The tables that follow from the counts."""
     tallies = tallies_of(packed, plan)
-    input_counts = _input_counts(tallies, plan)
-    _check_judged(input_counts, lists.judgements_source)
-    metrics = metric_table(tallies, packed, plan)
+    input_counts = _input_counts(tallies, plan, lists.judgements_source)
+    metrics = _metric_table(tallies, packed, plan)
     _warn_of_useless_runs(metrics)
     details = {}
     if plan.details is not None and lists.frequencies is not None:
@@ -126,8 +123,10 @@ def result_of(
     return Result(config, metrics, input_counts, details, engine=tables.engine.name)
 
 
-def _check_judged(input_counts: Mapping[str, int], judgements: str) -> None:
-    """Refuse judgements without a text that could be evaluated."""
+def _input_counts(tallies: Mapping[int, Tally], evaluation: EvaluationPlan, judgements: str) -> dict[str, int]:
+    """The counts about the input, over all folds; there must be a text that could be evaluated."""
+    keys = count_keys(evaluation.layout.retrievers)
+    input_counts = {key: int(sum(tally.input_counts[n] for tally in tallies.values())) for n, key in enumerate(keys)}
     judged = input_counts[JUDGED]
     if not judged:
         raise InputError(f"{judgements}: no judged text to evaluate; do its ids match those of the folds?")
@@ -136,6 +135,47 @@ def _check_judged(input_counts: Mapping[str, int], judgements: str) -> None:
             f"{judgements}: none of its {judged:,} texts has candidates in any run; do the text ids of judgements and "
             "runs match?"
         )
+    return input_counts
+
+
+def _metric_table(tallies: Mapping[int, Tally], packed: pa.Table, evaluation: EvaluationPlan) -> pa.Table:
+    """One row per figure: by fold, then by cell."""
+    table: dict[str, list[Any]] = {name: [] for name in METRICS_SCHEMA.names}
+    about: list[Figures] = []
+    labels = packed.filter(pc.starts_with(packed["part"], LABELS))
+    label_cells = set() if evaluation.labels is None else set(evaluation.labels.cells)
+    for fold, tally in tallies.items():
+        of_texts = list(tally.figures(text_metrics(evaluation.metrics)))
+        of_both = of_texts
+        if evaluation.labels is not None:
+            of_both = of_texts + list(_label_figures(labels.filter(pc.equal(labels["fold"], fold)), tally, evaluation))
+        for cell, column in evaluation.columns.items():
+            figures = of_both if cell in label_cells else of_texts
+            table["normalization"] += [cell.normalization] * len(figures)
+            table["fusion"] += [cell.fusion] * len(figures)
+            table["value"] += [of_aspect.values[column] for of_aspect in figures]
+            about += figures
+        table["fold"] += [fold] * (len(about) - len(table["fold"]))
+    for n, name in enumerate(Figures._fields[:-1]):
+        table[name] = [of_aspect[n] for of_aspect in about]
+    return pa.table(table, METRICS_SCHEMA)
+
+
+def _label_figures(packed: pa.Table, tally: Tally, evaluation: EvaluationPlan) -> Iterator[Figures]:
+    """The figures per label of one fold; it does not matter which labels make an ideal ranking."""
+    assert evaluation.labels is not None
+    values = {
+        part: label_values(np.frombuffer(sums, np.float64).tolist(), evaluation.labels.cutoffs)
+        for part, sums in zip(packed["part"].to_pylist(), packed["counts"].to_pylist(), strict=True)
+    }
+    cutoffs = len(evaluation.labels.cutoffs)
+    for v, view in enumerate(evaluation.views):
+        queries = int(tally.queries[v, 0].sum())
+        width = 1 + max(evaluation.columns.values())
+        of_columns = [values.get(part_name(view, column, cutoffs), {}) for column in range(width)]
+        for metric in label_metrics(evaluation.metrics):
+            of_metric = [mean_of(map(values_of.get, metric.parts)) for values_of in of_columns]
+            yield Figures(view, metric.name, metric.k, IDEALS[0], queries, of_metric)
 
 
 def write(result: Result, folder: ResultFolder) -> None:
@@ -174,14 +214,6 @@ def tallies_of(packed: pa.Table, evaluation: EvaluationPlan) -> dict[int, Tally]
         tallies[fold] = evaluation.new_tally()
         tallies[fold].unpack(places, counts)
     return tallies
-
-
-def _input_counts(tallies: Mapping[int, Tally], evaluation: EvaluationPlan) -> dict[str, int]:
-    """The counts about the input, over all folds."""
-    return {
-        key: int(sum(tally.input_counts[n] for tally in tallies.values()))
-        for n, key in enumerate(count_keys(evaluation.layout.retrievers))
-    }
 
 
 def _unseen_pairs(coverage: Coverage, evaluation: EvaluationPlan) -> dict[str, int]:

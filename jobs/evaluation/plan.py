@@ -14,7 +14,7 @@ from fusion.grid.trained import Learned
 from fusion.labels import ALL
 from fusion.metrics import Metric, label_metrics, metric_parts, text_metrics
 from fusion.names import split
-from fusion.registry import FUSIONS, METRICS, TextMetric
+from fusion.registry import FUSIONS
 from jobs.inputs.labels import Frequencies, training_propensities, unseen_labels
 from jobs.inputs.lists import ListRows, load_lists
 from jobs.inputs.roles import runs_with_validation, tested_folds
@@ -38,17 +38,21 @@ MOST_COMPARED = 512
 
 
 def plan_evaluation(
-    tables: InputTables[Any], config: Config, lists: ListRows[Any], tuning: Tuning = NOTHING_TUNED
+    tables: InputTables[Any],
+    config: Config,
+    lists: ListRows[Any],
+    metrics: Sequence[Metric],
+    tuning: Tuning = NOTHING_TUNED,
 ) -> EvaluationPlan:
     """Everything that the workers must know to count."""
     settings, layout = config.evaluate, lists.layout.of_read
-    _check_names(layout.retrievers)
-    metrics = settings.parsed_metrics
-    fixed = config.grid.grid(layout.retrievers)
-    grid = Grid(fixed.cells, layout.retrievers, fixed.policies, strategies=tuning.strategies)
+    for name in layout.retrievers:
+        if name in FUSIONS.names():
+            raise ConfigError(f"a retriever cannot be called {name!r}: that is a fusion")
+    grid = config.grid.grid(layout.retrievers, tuning.strategies)
     views = chosen_views(settings.label_groups, layout.views)
     learned = learned_of(tables, config, grid, layout, views)
-    propensities = training_propensities(tables, settings)
+    propensities = training_propensities(tables, settings, metrics)
     if settings.details:
         _check_comparable(grid)
     labels, details = None, None
@@ -122,18 +126,6 @@ def label_plan(
     singles = [Cell(SINGLE, name) for name in retrievers]
     cutoffs = tuple(sorted({part.k for part in metric_parts(of_labels)}))
     return LabelPlan(LabelIndex(frequencies.ids), tuple(chosen), (*chosen, *singles), cutoffs)
-
-
-def needs_nonrelevant(metric: Metric) -> bool:
-    """Whether a metric looks at labels that are judged and not relevant."""
-    entry = METRICS[metric.name]
-    return isinstance(entry, TextMetric) and entry.nonrelevant
-
-
-def _check_names(retrievers: Sequence[str]) -> None:
-    for name in retrievers:
-        if name in FUSIONS.names():
-            raise ConfigError(f"a retriever cannot be called {name!r}: that is a fusion")
 
 
 def _check_comparable(grid: Grid) -> None:

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from fusion.errors import ConfigError, InputError
 from fusion.labels import HEAD, TAIL, inverse_propensities, pareto_groups
-from fusion.registry import METRICS, TextMetric
+from fusion.metrics import Metric
+from fusion.registry import METRICS
 from fusion.statistics.watchers import FEWEST_WORDS
 from fusion.types import Ints
 from jobs.engines.engine import Rows
@@ -188,10 +189,11 @@ class Training(NamedTuple):
     frequencies: Frequencies
 
 
-def training_propensities(tables: InputTables[Rows], settings: EvaluateSettings) -> Propensities | None:
+def training_propensities(
+    tables: InputTables[Rows], settings: EvaluateSettings, metrics: Iterable[Metric]
+) -> Propensities | None:
     """The inverse propensities of all labels in every fold; None where no metric asks for them."""
-    entries = [METRICS[metric.name] for metric in settings.parsed_metrics]
-    asking = [entry.name for entry in entries if isinstance(entry, TextMetric) and entry.gain == "propensity"]
+    asking = [metric.name for metric in metrics if METRICS[metric.name].gain == "propensity"]
     if not asking:
         return None
     training = _training(tables, settings.relevant_from)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from fusion.errors import ConfigError, InputError, unknown_name
 from fusion.labels import ALL
+from fusion.metrics import Metric
+from fusion.registry import METRICS
 from jobs.engines.engine import Engine, Rows
 from jobs.engines.errors import step_errors
 from jobs.engines.local import LocalEngine
@@ -31,9 +33,17 @@ from jobs.inputs.tables import InputTable, InputTables
 from jobs.runtime.log import log
 from jobs.storage.workspace import TEST, VALIDATION, check_lineage
 from udfs.columns import Among, Column, Columns, Constant, Place, Single, Taken, Value
-from udfs.label_counts import accented_labels
 from udfs.label_counts import has_grades as graded_step
-from udfs.lists import IN_FOLD, JUDGEMENT, NOT_TESTED, InputForm, Layout, forms_warning, in_two_forms
+from udfs.lists import (
+    IN_FOLD,
+    JUDGEMENT,
+    NOT_TESTED,
+    InputForm,
+    Layout,
+    accented_labels,
+    forms_warning,
+    in_two_forms,
+)
 from udfs.plan import Ranking
 from udfs.texts import Work, texts_step
 
@@ -55,29 +65,13 @@ class Run(Generic[Rows]):
     has_validation: bool
     """Whether the table has rows of validation texts."""
 
-    @property
-    def source(self) -> str:
-        return self.table.name
 
-    @property
-    def names_roles(self) -> bool:
-        return ROLE in self.table.kinds
-
-
-@dataclass(frozen=True)
-class Selection(Generic[Rows]):
+class Selection(NamedTuple):
     """Rows of a table as list rows."""
 
-    table: InputTable[Rows]
+    table: InputTable[Any]
     columns: Columns
     where: tuple[Among, ...] = ()
-
-    def rows(self, engine: Engine[Rows], texts: Sequence[str] | None) -> Rows:
-        """All, or those of some texts."""
-        where = self.where
-        if texts is not None:
-            where = (Among("text_id", typed_ids(self.table.kinds["text_id"], texts)), *where)
-        return engine.select(self.table.rows, self.columns, where)
 
 
 @dataclass(frozen=True)
@@ -120,14 +114,14 @@ def load_lists(
     tables: InputTables[Rows],
     judged: bool,
     relevant_from: float = 1,
-    nonrelevant: bool = False,
+    metrics: Sequence[Metric] = (),
     role: str = TEST,
     count_labels: bool = False,
 ) -> ListRows[Rows]:
     """The candidates of all retrievers for the texts with some role and, if `judged`, the labels of these texts.
 
-    Labels come with their grades where there are any but 0 and 1, or if also those below the grade `relevant_from` are
-    wanted (`nonrelevant`). With `count_labels` their frequencies are counted.
+    Labels come with their grades where there are any but 0 and 1, or if `metrics` also look at those below the grade
+    `relevant_from`. With `count_labels` their frequencies are counted.
     """
     sources, engine = tables.sources, tables.engine
     sources.require(judged)
@@ -137,7 +131,8 @@ def load_lists(
     with ThreadPoolExecutor(1) as pool:
         # On Spark other small jobs run meanwhile.
         counting = _counting(pool, tables, relevant_from) if count_labels else None
-        graded = judgements is not None and judged and _is_graded(tables, judgements, relevant_from, nonrelevant)
+        nonrelevant = any(METRICS[metric.name].nonrelevant for metric in metrics)
+        graded, lowest = _grades(tables, judged, relevant_from, nonrelevant)
         runs = _runs(tables, role)
         folds = read_folds(tables)
         grouped = any(run.groups is not None for run in runs.values())
@@ -151,7 +146,6 @@ def load_lists(
     if types.label == pa.string() and role == TEST:
         _warn_of_forms(tables, runs.values(), judgements)
     form = _form(tables, runs, folds, layout, role)
-    lowest = _lowest(judgements, relevant_from, graded, nonrelevant)
     layout = replace(layout, relevant_from=relevant_from if graded else None, form=replace(form, lowest=lowest))
     selections = _selections(runs, folds, layout, types)
     if judgements is not None and judged:
@@ -159,7 +153,11 @@ def load_lists(
         selections.append(Selection(judgements, judgement_rows(judgements, types, fold, lowest is not None)))
 
     def rows_of(texts: Sequence[str] | None) -> Rows:
-        return engine.union(*(selection.rows(engine, texts) for selection in selections))
+        selected = []
+        for table, columns, where in selections:
+            of_texts = () if texts is None else (Among("text_id", typed_ids(table.kinds["text_id"], texts)),)
+            selected.append(engine.select(table.rows, columns, (*of_texts, *where)))
+        return engine.union(*selected)
 
     judged_by = source_name(sources.judgements, "judgements")
     return ListRows(engine, layout, types, rows_of, judged_by, frequencies)
@@ -180,7 +178,7 @@ def _form(
     in_pieces = {number for number, run in numbered if run.table.fragments or (whole and run.groups is not None)}
     if judgements is not None and judgements.fragments:
         in_pieces.add(JUDGEMENT)
-    naming = {number for number, run in numbered if run.names_roles}
+    naming = {number for number, run in numbered if ROLE in run.table.kinds}
     by_runs = folds is None and any(run.has_validation for run in runs.values())
     return InputForm(
         fragments=frozenset(in_pieces),
@@ -194,7 +192,7 @@ def _form(
 
 def _selections(
     runs: Mapping[str, Run[Rows]], folds: Folds[Rows] | None, layout: Layout, types: RowTypes
-) -> list[Selection[Rows]]:
+) -> list[Selection]:
     """The rows of all runs, and those that say which texts are in which folds, or have which role."""
     selections = []
     for number, run in enumerate(runs.values()):
@@ -206,7 +204,7 @@ def _selections(
         if layout.slots != (ALL,) and run.groups is not None:
             code = Place("label_group", layout.slots, number * len(layout.slots))
         selections.append(Selection(run.table, run_columns(run.table, types, fold, code), run.where))
-        if layout.form.naming_roles and run.names_roles and layout.form.role == TEST:
+        if number in layout.form.naming_roles and layout.form.role == TEST:
             mark = types.columns(
                 Taken("text_id"), Constant(FOLD), Constant(layout.marks + NOT_TESTED), Constant(None), Constant(None)
             )
@@ -220,29 +218,24 @@ def _selections(
     return selections
 
 
-def _lowest(judgements: InputTable[Any] | None, relevant_from: float, graded: bool, nonrelevant: bool) -> float | None:
-    """The lowest grade of judged labels that are read; None where there are no grades."""
+def _grades(
+    tables: InputTables[Any], judged: bool, relevant_from: float, nonrelevant: bool
+) -> tuple[bool, float | None]:
+    """Whether figures need the grades of judged labels, and the lowest grade that is read; None where there are no
+    grades."""
+    engine, judgements = tables.engine, tables.judgements
     if judgements is None or not has_grades(judgements):
-        return None
+        return False, None
+    graded = judged and (nonrelevant or relevant_from > 1)
+    if judged and not graded:
+        lists = "grades" in judgements.kinds
+        kind = engine.schema(judgements.rows).field("grades" if lists else "grade").type
+        grades = Column(Taken("grades"), kind) if lists else Column(Single("grade"), pa.list_(kind))
+        rows = engine.select(judgements.rows, {"grades": grades})
+        graded = any(engine.collect(engine.map(rows, graded_step()))["graded"].to_pylist())
     if not graded:
-        return relevant_from
-    return -np.inf if nonrelevant else ABOVE_ZERO
-
-
-def _is_graded(
-    tables: InputTables[Rows], judgements: InputTable[Rows], relevant_from: float, nonrelevant: bool
-) -> bool:
-    """Whether figures need the grades of judged labels."""
-    if not has_grades(judgements):
-        return False
-    if nonrelevant or relevant_from > 1:
-        return True
-    engine = tables.engine
-    lists = "grades" in judgements.kinds
-    kind = engine.schema(judgements.rows).field("grades" if lists else "grade").type
-    grades = {"grades": (Taken("grades"), kind) if lists else (Single("grade"), pa.list_(kind))}
-    rows = engine.select(judgements.rows, {name: Column(*column) for name, column in grades.items()})
-    return any(engine.collect(engine.map(rows, graded_step()))["graded"].to_pylist())
+        return False, relevant_from
+    return True, -np.inf if nonrelevant else ABOVE_ZERO
 
 
 def _runs(tables: InputTables[Rows], role: str, fewest: int = 2) -> dict[str, Run[Rows]]:
@@ -321,25 +314,19 @@ def _run(tables: InputTables[Rows], table: InputTable[Rows], role: str) -> tuple
 def _warn_of_forms(tables: InputTables[Rows], runs: Iterable[Run[Rows]], judgements: InputTable[Rows] | None) -> None:
     """Warn of labels in several Unicode forms. Where no judged label has an accent, figures cannot depend on it, and
     the candidates, which are many, are not looked through."""
-    source_of = {} if judgements is None else dict.fromkeys(_accented(tables, judgements), judgements.name)
-    if judgements is None or source_of:
-        for run in runs:
-            source_of = {**dict.fromkeys(_accented(tables, run.table, run.where), run.source), **source_of}
+    engine, source_of = tables.engine, dict[str, str]()
+    looked_through = [(run.table, run.where) for run in runs]
+    for table, where in looked_through if judgements is None else [(judgements, ()), *looked_through]:
+        lists = "label_ids" in table.kinds
+        if "string" in table.kinds["label_ids" if lists else "label_id"]:
+            labels = Column(Taken("label_ids") if lists else Single("label_id"), pa.list_(pa.string()))
+            rows = engine.select(table.rows, {"label_ids": labels}, where)
+            found = engine.collect(engine.map(rows, accented_labels()))["label_id"].unique().to_pylist()
+            source_of = {**dict.fromkeys(found, table.name), **source_of}
+        if table is judgements and not source_of:
+            return
     for same in in_two_forms(source_of)[:SHOWN_FORMS]:
         log(forms_warning(same, source_of))
-
-
-def _accented(tables: InputTables[Rows], table: InputTable[Rows], where: Sequence[Among] = ()) -> list[str]:
-    """The labels of candidates or judgements that are strings with other characters than ASCII."""
-    lists = "label_ids" in table.kinds
-    if "string" not in table.kinds["label_ids" if lists else "label_id"]:
-        return []
-    labels = Column(Taken("label_ids") if lists else Single("label_id"), pa.list_(pa.string()))
-    rows = tables.engine.select(table.rows, {"label_ids": labels}, where)
-    found: list[str] = (
-        tables.engine.collect(tables.engine.map(rows, accented_labels()))["label_id"].unique().to_pylist()
-    )
-    return found
 
 
 def _layout(tables: InputTables[Rows], runs: Mapping[str, Run[Rows]], frequencies: Frequencies | None) -> Layout:
@@ -354,8 +341,8 @@ def _layout(tables: InputTables[Rows], runs: Mapping[str, Run[Rows]], frequencie
             unknown = sorted(str(group) for group in (run.groups or frozenset()) - set(slots))
             if unknown:
                 names = f"{', '.join(map(repr, unknown))}; known: {', '.join(slots)}"
-                raise InputError(f"{run.source}: column 'label_group' holds {names}")
+                raise InputError(f"{run.table.name}: column 'label_group' holds {names}")
             if run.groups is None and groups is None:
                 raise ConfigError("some candidates have a label_group and others do not: set inputs.label_groups")
     judged_by = source_name(tables.sources.judgements or "", "judgements")
-    return Layout(tuple(runs), slots, groups, tuple(run.source for run in runs.values()), judged_by)
+    return Layout(tuple(runs), slots, groups, tuple(run.table.name for run in runs.values()), judged_by)

@@ -300,37 +300,22 @@ def kind_of(value: Any) -> Kind:
 
 def runs_source(runs: Any) -> Source | dict[str, Source]:
     """All runs: one source per retriever, or one table with a column `retriever`."""
-    if kind_of(runs) != "dict":
-        return table_source(runs, "runs")
+    if not isinstance(runs, Mapping):
+        return source_of(runs, "runs", run_table)
     if unnamed := [name for name in runs if name is None or not str(name).strip()]:
         raise InputError(f"runs: {unnamed[0]!r} is no name for a run; call it as in {{'bm25': ..., 'dense': ...}}")
-    return {str(name): _source(run, f"run {name!r}", run_table) for name, run in runs.items()}
+    return {str(name): source_of(run, f"run {name!r}", run_table) for name, run in runs.items()}
 
 
-def judgements_source(judgements: Any, what: str = "judgements") -> Source:
-    """Judged labels by text: a list of relevant labels, or labels with grades."""
-    return None if judgements is None else _source(judgements, what, _judgement_table)
-
-
-def folds_source(folds: Any) -> Source | None:
-    """The fold of each text."""
-    return (
-        None if folds is None else _source(folds, "folds", lambda folds, name: _pairs(folds, name, "text_id", "fold"))
-    )
-
-
-def groups_source(groups: Any) -> Source:
-    """The group of each label, or one of the words auto, pareto and none."""
-    return _source(groups, "label groups", lambda groups, name: _pairs(groups, name, "label_id", "label_group"))
-
-
-def table_source(value: Any, name: str) -> Source:
-    """A path, a table as Arrow holds it, or a Spark DataFrame."""
+def source_of(value: Any, name: str, of_mapping: Callable[[Mapping[Any, Any], str], pa.Table]) -> Source:
+    """A path, a table as Arrow holds it, or a Spark DataFrame; of a dictionary, the table that it stands for."""
     kind = kind_of(value)
     if kind == "path":
         if not str(value).strip():
             raise InputError(f"{name}: the path is empty")
         return str(value)
+    if kind == "dict":
+        return of_mapping(value, name)
     if kind == "spark" or isinstance(value, pa.Table):
         return value
     is_table = (
@@ -354,11 +339,8 @@ def table_source(value: Any, name: str) -> Source:
         raise InputError(f"{name}: a {type(value).__name__} is not a table that Arrow can read: {error}") from None
 
 
-def _source(value: Any, name: str, of_mapping: Callable[[Mapping[Any, Any], str], pa.Table]) -> Source:
-    return of_mapping(value, name) if kind_of(value) == "dict" else table_source(value, name)
-
-
-def _judgement_table(judgements: Mapping[Any, Any], name: str) -> pa.Table:
+def judgement_table(judgements: Mapping[Any, Any], name: str) -> pa.Table:
+    """Judged labels by text: a list of relevant labels, or labels with grades."""
     for text, labels in judgements.items():
         if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
             raise InputError(f"{name}: expected a list of labels for text {text!r}; found {labels!r}")
@@ -378,11 +360,21 @@ def _judgement_table(judgements: Mapping[Any, Any], name: str) -> pa.Table:
     return table.append_column("grades", pa.ListArray.from_arrays(lists.offsets, grades))
 
 
-def _pairs(values: Mapping[Any, Any], name: str, key: str, value: str) -> pa.Table:
-    kinds: Any = int | np.integer if value == "fold" else str
-    for of, found in values.items():
-        if not isinstance(found, kinds | None) or isinstance(found, bool):
-            expected = "the number of a fold" if value == "fold" else "the name of a group"
-            raise InputError(f"{name}: expected {expected} for each {key.replace('_id', '')}; {of!r} has {found!r}")
-    column = pa.array(list(values.values()), pa.int32() if value == "fold" else pa.string())
-    return pa.table({key: id_array(values, f"{name}: {key.replace('_', ' ')}s"), value: column})
+def fold_table(folds: Mapping[Any, Any], name: str) -> pa.Table:
+    """The fold of each text."""
+    _check_values(folds, int | np.integer, f"{name}: expected the number of a fold for each text")
+    numbers = pa.array(list(folds.values()), pa.int32())
+    return pa.table({"text_id": id_array(folds, f"{name}: text ids"), "fold": numbers})
+
+
+def group_table(groups: Mapping[Any, Any], name: str) -> pa.Table:
+    """The group of each label."""
+    _check_values(groups, str, f"{name}: expected the name of a group for each label")
+    names = pa.array(list(groups.values()), pa.string())
+    return pa.table({"label_id": id_array(groups, f"{name}: label ids"), "label_group": names})
+
+
+def _check_values(values: Mapping[Any, Any], kinds: Any, expected: str) -> None:
+    for key, value in values.items():
+        if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+            raise InputError(f"{expected}; {key!r} has {value!r}")

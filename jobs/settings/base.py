@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
@@ -28,6 +28,7 @@ from fusion.grid.grid import Grid, all_subsets, cross, parse_cells
 from fusion.kernel.candidates import Constant, Missing, Policies, Tied
 from fusion.labels import PROPENSITY_MODELS
 from fusion.metrics import Metric, parse_metrics
+from fusion.models.strategies import Strategy
 from fusion.names import split
 from fusion.worth import GradeGain, Rules, Ties
 
@@ -205,10 +206,10 @@ class GridSettings(Section):
             return cross(self.normalizations, self.fusions)
         return [cell for name in self.cells for cell in parse_cells(name)]
 
-    def grid(self, retrievers: Sequence[str]) -> Grid:
-        """The grid over the lists of some retrievers."""
+    def grid(self, retrievers: Sequence[str], strategies: Mapping[Cell, Strategy] | None = None) -> Grid:
+        """The grid over the lists of some retrievers, with what was tuned and learned."""
         cells = all_subsets(self.chosen, retrievers) if self.subsets == "all" else self.chosen
-        return Grid(cells, retrievers, self.policies)
+        return Grid(cells, retrievers, self.policies, strategies=strategies)
 
 
 class EvaluateSettings(Section):

@@ -14,8 +14,9 @@ import yaml
 from pydantic import BaseModel, ValidationError, field_validator
 
 from fusion.errors import ConfigError, SetupError, unknown_name
-from fusion.grid.grid import Grid, chosen_fusions, chosen_normalizations
+from fusion.grid.grid import Grid
 from fusion.labels import ALL, HEAD, TAIL
+from fusion.registry import FUSIONS, NORMALIZATIONS
 from jobs.settings.base import (
     EvaluateSettings,
     FuseSettings,
@@ -188,8 +189,8 @@ def _check_watched_groups(config: Config) -> None:
 
 NAMES: dict[str, Callable[[Config], object]] = {
     "retrievers": lambda config: config.retrievers.entries(),
-    "grid.normalizations": lambda config: chosen_normalizations(config.grid.normalizations),
-    "grid.fusions": lambda config: chosen_fusions(config.grid.fusions),
+    "grid.normalizations": lambda config: NORMALIZATIONS.chosen(config.grid.normalizations),
+    "grid.fusions": lambda config: FUSIONS.chosen(config.grid.fusions),
     "grid.cells": lambda config: config.grid.cells and config.grid.chosen,
     "explain.cell": lambda config: config.explain.chosen,
     "evaluate.metrics": lambda config: config.evaluate.parsed_metrics,

@@ -15,7 +15,7 @@ from fusion.models.models import Model
 from fusion.models.strategies import Strategy
 from fusion.registry import FUSIONS
 from jobs.evaluation.model_file import model_json
-from jobs.evaluation.plan import chosen_views, needs_nonrelevant
+from jobs.evaluation.plan import chosen_views
 from jobs.inputs.labels import training_propensities, training_texts
 from jobs.inputs.lists import load_lists
 from jobs.inputs.roles import tested_folds
@@ -81,8 +81,7 @@ class Tuner:
     @classmethod
     def of(cls, tables: InputTables[Any], config: Config) -> Tuner:
         settings, goal = config.tune, config.tune.goal
-        nonrelevant = any(map(needs_nonrelevant, goal.metrics))
-        validation = load_validation(tables, config.evaluate, settings, nonrelevant)
+        validation = load_validation(tables, config.evaluate, settings, goal.metrics)
         layout = validation.lists.layout.of_read
         joint = config.grid.scope == "joint"
         views = (ALL,) if joint else chosen_views(config.evaluate.label_groups, layout.views)
@@ -95,7 +94,7 @@ class Tuner:
             config.grid.scope,
             goal.metrics,
             rules=measured.rules._replace(graded=layout.relevant_from is not None),
-            propensities=training_propensities(tables, measured),
+            propensities=training_propensities(tables, measured, goal.metrics),
             policies=grid.policies,
         )
         _check_folds(tables, validation)
@@ -220,8 +219,7 @@ class Tuner:
     def _test_figures(self, strategies: Mapping[Cell, Strategy], curve: Mapping[Cell, Strategy]) -> TestFigures:
         """The objective on test texts, which nothing depends on: of fixed cells, strategies and the learning curve."""
         evaluate = self.config.evaluate
-        nonrelevant = any(map(needs_nonrelevant, self.evaluation.metrics))
-        lists = load_lists(self.tables, True, evaluate.relevant_from, nonrelevant)
+        lists = load_lists(self.tables, True, evaluate.relevant_from, self.evaluation.metrics)
         fixed = [cell for cell in self.config.grid.grid(lists.layout.retrievers).cells if _is_plain(cell)]
         evaluation = replace(self.evaluation, cells=tuple(fixed), strategies={**strategies, **curve})
         parting = self.validation.test_parting

@@ -10,6 +10,7 @@ import numpy as np
 
 from fusion.cells import ANY_FOLD, Cell
 from fusion.errors import InputError
+from fusion.metrics import Metric
 from fusion.statistics.tally import Tally
 from fusion.tuning.search import Objective
 from fusion.types import Ints
@@ -80,12 +81,12 @@ class Validation:
 
 
 def load_validation(
-    tables: InputTables[Any], evaluate: EvaluateSettings, tune: TuneSettings, nonrelevant: bool
+    tables: InputTables[Any], evaluate: EvaluateSettings, tune: TuneSettings, metrics: Sequence[Metric] = ()
 ) -> Validation:
     """Validation texts where the input tells them; otherwise all judged texts, for cross-fitting."""
     kind = _kind(tables)
     role = VALIDATION if kind == "roles" else TEST
-    lists = load_lists(tables, True, evaluate.relevant_from, nonrelevant, role)
+    lists = load_lists(tables, True, evaluate.relevant_from, metrics, role)
     parting = Parting(tune.seed, tune.parts if kind == "parts" else 0)
     work = judged_places(parting)
     found = tables.engine.collect(lists.through(Training(lists.layout, ()), work, PLACES_SCHEMA))

@@ -9,7 +9,7 @@ import pytest
 
 from fusion import FUSIONS, NORMALIZATIONS
 from fusion.cells import Cell
-from fusion.grid.grid import Grid, chosen_fusions, chosen_normalizations, parse_cells
+from fusion.grid.grid import Grid, parse_cells
 from fusion.grid.hits import find_hits
 from fusion.kernel.arithmetic import LARGEST, MatrixArithmetic
 from fusion.kernel.candidates import Policies
@@ -128,7 +128,7 @@ def test_unsorted_lists_are_sorted_and_others_left_alone() -> None:
 
 def test_rank_methods_are_one_column() -> None:
     for chosen in ("all", "everything"):
-        normalizations, fusions = chosen_normalizations(chosen), chosen_fusions(chosen)
+        normalizations, fusions = NORMALIZATIONS.chosen(chosen), FUSIONS.chosen(chosen)
         by_scores = [entry for entry in fusions if entry.reads == "scores"]
         grid = Grid.of(chosen, chosen)
         assert len(grid.cells) == len(normalizations) * len(fusions)

@@ -139,6 +139,6 @@ def everything(place: Path, data: dict[str, Any]) -> tuple[Any, ...]:
     fusion = tuned(config, "learned+logistic")
     kept = fold_model(config, fusion, str(place / "model"), data)
     train_texts = training_texts(tables_of(config), None)
-    lists = load_validation(tables_of(config), config.evaluate, config.tune, False).lists
+    lists = load_validation(tables_of(config), config.evaluate, config.tune).lists
     candidates = validation_candidates(lists, parsed_model(fusion, "fusion.json"), train_texts)
     return kept.fingerprint, calibrated(candidates, parse_aim("f1"))
