@@ -89,7 +89,7 @@ class Coverage(Counts):
         of these texts, and their numbers of relevant labels: all, and of the view."""
         name = self.views[view]
         mine = [s for s, slot in enumerate(slots) if slot == name or (name == ALL and ALL not in slots)]
-        shared = counted @ common[:, mine].sum(axis=1).reshape(len(common), -1)
+        shared = np.tensordot(counted, common[:, mine].sum(axis=1), 1)
         self.common[view] += shared.reshape(self.common.shape[1:])
         self.listed[view] = np.diagonal(self.common[view])
         self.texts[view] += int(counted.sum())

@@ -105,6 +105,17 @@ def test_a_share_of_the_texts_is_set_apart() -> None:
     assert {row["fusion"]: row["value"] for row in plain.metrics.to_pylist()}.items() <= figures.items()
 
 
+def test_so_few_texts_that_a_batch_keeps_none() -> None:
+    """Of six texts most are set apart, so that some batches have none left to count."""
+    judgements = {text: [f"l{text}"] for text in range(6)}
+    run = {text: {f"l{text}": 2.0, "l0": 1.0} for text in range(6)}
+    evaluation = xf.evaluate(
+        judgements, {"a": run, "b": run}, cells=["mapfuse"], metrics=["ndcg@3"], settings={"grid.train_share": 0.5}
+    )
+    assert 0 < evaluation.input_counts["judged_texts"] < 6
+    assert "mapfuse" in evaluation.table()
+
+
 def test_the_answers_of_evaluated_texts_are_never_read() -> None:
     """Whatever they are, the same is learned, hence the same is fused."""
     rng = np.random.default_rng(1)
