@@ -34,15 +34,17 @@ from fusion.retrieval.contrastive import (
     check_collapse,
     first_dispersion,
     mean_reciprocal_rank,
-    negatives,
 )
 from fusion.retrieval.projection import unit
-from fusion.types import EPS, Array, Ints, Singles
+from fusion.types import EPS, Ints, Singles
 
 WEIGHT_RATE, OWN_RATE = 10.0, 5.0
 """How much faster token weights and labels' own vectors learn than token vectors."""
 RISE = 0.3
 """The share of the steps in which the rate rises."""
+BATCH = 64, 256
+MANY_LABELS, MOST_EXTRA = 1_000, 512
+"""Chosen on validation texts of the demo, of parts of it, of EURLEX57K and of TIBKAT."""
 UNSEEN = 0.1
 """What is added to a token's idf, so that one in every text still counts a little."""
 
@@ -57,11 +59,23 @@ class StaticTraining:
     learning_rate: float
     epochs: int
     patience: int
-    train_batch: int
-    extra_labels: int
-    """Labels drawn for every batch, besides those of its pairs."""
+    train_batch: int | None
+    """Texts of a batch; None: as many as suit the number of training texts."""
+    extra_labels: int | None
+    """Labels drawn for every batch, next to those of its texts; None: as many as suit the number of labels."""
     temperature: float = 0.07
     seed: int = 0
+
+    def texts_at_once(self, texts: int) -> int:
+        """Of so many training texts. With small batches there is little to contrast; with large ones, few steps."""
+        least, most = BATCH
+        return self.train_batch or min(max(texts // 100, least), most)
+
+    def labels_drawn(self, labels: int) -> int:
+        """Of so many labels of training texts. A batch has frequent labels far more often than rare ones; where there
+        are thousands, most would hardly ever be contrasted."""
+        suitable = min(labels // 4, MOST_EXTRA) if labels >= MANY_LABELS else 0
+        return min(labels, suitable if self.extra_labels is None else self.extra_labels)
 
 
 @dataclass(frozen=True)
@@ -174,48 +188,37 @@ class Contrasted(NamedTuple):
     by_label: Singles
 
 
-def wide_nt_xent(texts: Singles, labels: Singles, pairs: Pairs, negative: Array, temperature: float) -> Contrasted:
-    """NT-Xent over a batch of pairs (text row, label row) whose texts are contrasted with more labels than the pairs'.
+def nt_xent_of_texts(texts: Singles, labels: Singles, pairs: Pairs, temperature: float) -> Contrasted:
+    """NT-Xent over a batch of texts with all their labels, contrasted with further labels as well.
 
-    As `nt_xent`, with two differences: a text is contrasted with every row of `labels`, and with each but once, however
-    many pairs have it. Row i of `negative` belongs to pair i, its columns to the labels. Rows of texts and labels need
-    not be normalised.
+    `pairs` says which rows of texts and of labels belong together; none is there twice. With e(i, l) the exponential of
+    the cosine of text i and label l over the temperature, Z(i) the sum of e(i, j) over the labels j that text i does
+    not have, and Z(l) the sum of e(j, l) over the texts j that do not have label l:
+
+        loss = mean over pairs of 1/2 (ln(1 + Z(i) / e(i, l)) + ln(1 + Z(l) / e(i, l)))
+
+    so the labels of a text do not count against each other. Rows need not be normalised.
     """
-    of_text, of_label = pairs
-    pair = np.arange(len(of_text))
     text_units, label_units = unit(texts), unit(labels)
-    cosine = text_units @ label_units.T
-    logits = cosine[of_text] / np.float32(temperature)
-    positive = logits[pair, of_label]
-    contrasted = negative.copy()
-    contrasted[pair, of_label] = True
-    opposed = negative[:, of_label]
-    opposed[pair, pair] = True
-    to_labels, share_of_label = _softmax(logits, contrasted, axis=1)
-    to_texts, share_of_text = _softmax(logits[:, of_label], opposed, axis=0)
-    loss = float((to_labels + to_texts - 2 * positive).mean() / 2)
-    # By pair and label first; then the pairs of a text, and those of a label, are added up.
-    slope = share_of_label
-    slope[pair, of_label] -= 2
-    np.add.at(slope.T, of_label, share_of_text.T)
-    by_cosine = np.zeros((len(texts), len(labels)), np.float32)
-    np.add.at(by_cosine, of_text, slope)
-    by_cosine /= np.float32(2 * len(pair) * temperature)
+    # A cosine is at most 1, so nothing overflows; e and Z have the same factor.
+    power = np.exp((text_units @ label_units.T - 1) / np.float32(temperature))
+    positive = power[pairs]
+    power[pairs] = 0
+    sums = [positive + power.sum(axis=1 - side)[of] for side, of in enumerate(pairs)]
+    loss = float(np.log(sums[0] / positive * (sums[1] / positive)).mean() / 2)
+    # What a pair's contrasts with all negatives of its text, or of its label, have in common.
+    by_text, by_label = (
+        np.bincount(of, 1 / total, count).astype(np.float32)
+        for of, total, count in zip(pairs, sums, power.shape, strict=True)
+    )
+    power *= by_text[:, None] + by_label
+    power[pairs] = positive / sums[0] + positive / sums[1] - 2
+    power /= np.float32(2 * len(positive) * temperature)
     return Contrasted(
         loss,
-        through_unit(by_cosine @ label_units, texts, text_units),
-        through_unit(by_cosine.T @ text_units, labels, label_units),
+        through_unit(power @ label_units, texts, text_units),
+        through_unit(power.T @ text_units, labels, label_units),
     )
-
-
-def _softmax(logits: Singles, allowed: Array, axis: int) -> tuple[Singles, Singles]:
-    """The logarithm of the sum of exponentials of allowed logits along an axis, and the share of each in that sum."""
-    masked = np.where(allowed, logits, np.float32(-np.inf))
-    highest = masked.max(axis=axis, keepdims=True)
-    shares = np.exp(masked - highest)
-    total = shares.sum(axis=axis, keepdims=True)
-    shares /= total
-    return (np.log(total) + highest).squeeze(axis), shares
 
 
 def through_unit(gradient: Singles, vectors: Singles, units: Singles) -> Singles:
@@ -239,20 +242,20 @@ class _Trainer:
     def model(self) -> StaticModel:
         return StaticModel(np.maximum(self.weights.value, 0) * self.vectors.value, self.own.value.copy())
 
-    def step(self, texts: Ints, labels: Ints, extra: Ints, rate: float) -> float:
-        """Learn from the pairs (texts[i], labels[i]) and from further labels; the loss."""
+    def step(self, texts: Ints, further: Ints, rate: float) -> float:
+        """Learn from all labels of some texts, and from further labels; the loss."""
         self.number += 1
-        some_texts, text_row = np.unique(texts, return_inverse=True)
-        some_labels = np.union1d(labels, extra)
-        rows = np.concatenate((some_texts, len(self.train.known) + some_labels))
+        known = self.train.known.take(texts)
+        text_row, labels = known.pairs()
+        some_labels = np.union1d(labels, further)
+        rows = np.concatenate((texts, len(self.train.known) + some_labels))
         columns = columns_of(self.everything, rows, len(self.vectors.value))
         sums = forward(columns, self.vectors.value, self.weights.value, len(rows))
-        text_sums, name_sums = sums[: len(some_texts)], sums[len(some_texts) :]
+        text_sums, name_sums = sums[: len(texts)], sums[len(texts) :]
         names = unit(name_sums)
-        negative = negatives(some_labels, self.train.known.take(texts))
         pairs = text_row, np.searchsorted(some_labels, labels)
-        loss, by_text, by_label = wide_nt_xent(
-            text_sums, names + self.own.value[some_labels], pairs, negative, self.settings.temperature
+        loss, by_text, by_label = nt_xent_of_texts(
+            text_sums, names + self.own.value[some_labels], pairs, self.settings.temperature
         )
         by_sums = np.vstack((by_text, through_unit(by_label, name_sums, names)))
         backward(columns, by_sums, self.vectors, self.weights, self.number, (rate, rate * WEIGHT_RATE))
@@ -275,14 +278,14 @@ def train_static(
     training text are never drawn as negatives: they would only be driven away from all texts. The same seed gives the
     same bytes on one machine. `advanced` is called after each step with its share of all epochs.
     """
-    texts, labels = train.known.pairs()
+    carried = np.unique(train.known.labels)
+    texts = np.flatnonzero(np.diff(train.known.offsets))
     if not len(texts):
         raise InputError(f"{where}: there is no training text with a label; look at the folds of the prepared data")
     rng = np.random.default_rng(settings.seed)
     trainer = _Trainer(start, train, names, settings)
-    steps = -(-len(texts) // settings.train_batch)
-    carried = np.unique(labels)
-    drawn = min(settings.extra_labels, len(carried))
+    at_once, drawn = settings.texts_at_once(len(texts)), settings.labels_drawn(len(carried))
+    steps = -(-len(texts) // at_once)
     model, best = trainer.model(), 0
     # Not validation texts: one of them, or two that are equal, are no sign of a collapse.
     sample = thinned(train.bags, SAMPLE)
@@ -291,12 +294,12 @@ def train_static(
     # Sums of products of matrices must not depend on the number of threads.
     with threadpool_limits(1):
         for epoch in range(1, settings.epochs + 1):
-            order, total = rng.permutation(len(texts)), 0.0
+            order, total = rng.permutation(texts), 0.0
             for step in range(steps):
-                batch = order[step * settings.train_batch : (step + 1) * settings.train_batch]
+                batch = order[step * at_once : (step + 1) * at_once]
                 share = rising_and_falling(trainer.number, steps * settings.epochs)
-                extra = rng.choice(carried, drawn, replace=False)
-                loss = trainer.step(texts[batch], labels[batch], extra, settings.learning_rate * share)
+                further = rng.choice(carried, drawn, replace=False)
+                loss = trainer.step(batch, further, settings.learning_rate * share)
                 total += len(batch) * loss
                 advanced(1 / (steps * settings.epochs))
             losses.append(total / len(texts))

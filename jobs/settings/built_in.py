@@ -149,12 +149,12 @@ class StaticSettings(RetrieverSettings):
     """Passes over the training texts, at most."""
     patience: int = Field(3, ge=1)
     """Epochs without a better MRR on validation texts after which training stops."""
-    train_batch: int = Field(512, ge=2)
-    """Pairs of text and label that are contrasted together."""
-    extra_labels: int = Field(0, ge=0)
-    """Labels drawn at random for every batch, with which its texts are contrasted as well. They help where there are
-    thousands of labels (EURLEX57K), and not where there are hundreds (the demo): choose the number on validation
-    texts."""
+    train_batch: Literal["auto"] | Annotated[int, Field(ge=2)] = "auto"
+    """Texts that are contrasted together, each with all its labels. auto: a hundredth of the training texts, at least
+    64 and at most 256."""
+    extra_labels: Literal["auto"] | Annotated[int, Field(ge=0)] = "auto"
+    """Labels drawn at random for every batch, with which its texts are contrasted as well. auto: none where training
+    texts carry fewer than 1,000 labels, otherwise a quarter of these labels, at most 512."""
 
     frequency_bias: float = Field(0.01, ge=0)
     """What is added to a label's cosine, times ln(its training texts + 1). Choose it on validation texts: 0.02 is a
@@ -174,8 +174,8 @@ class StaticSettings(RetrieverSettings):
             learning_rate=self.learning_rate,
             epochs=self.epochs,
             patience=self.patience,
-            train_batch=self.train_batch,
-            extra_labels=self.extra_labels,
+            train_batch=None if self.train_batch == "auto" else self.train_batch,
+            extra_labels=None if self.extra_labels == "auto" else self.extra_labels,
         )
 
 

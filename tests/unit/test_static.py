@@ -37,7 +37,7 @@ from udfs.retrieval.pieces import (
 )
 
 TOKENS, WIDTH = 40, 16
-TRAINING = StaticTraining(learning_rate=0.01, epochs=6, patience=3, train_batch=32, extra_labels=4)
+TRAINING = StaticTraining(learning_rate=0.01, epochs=6, patience=3, train_batch=16, extra_labels=4)
 
 
 def make_bags(rng: np.random.Generator, sizes: list[int], tokens: int = TOKENS) -> Bags:
@@ -134,6 +134,16 @@ def test_training_learns_and_repeats() -> None:
     for changed in ({"seed": 1}, {"extra_labels": 0}):
         other = train_static(start, train, validation, names, replace(TRAINING, **changed), "fold 3")
         assert other.model.table.tobytes() != trained.model.table.tobytes()
+
+
+def test_batches_suit_the_size_of_the_data() -> None:
+    by_size = replace(TRAINING, train_batch=None, extra_labels=None)
+    assert [by_size.texts_at_once(texts) for texts in (50, 9_000, 45_000)] == [64, 90, 256]
+    assert [by_size.labels_drawn(labels) for labels in (20, 999, 1_000, 4_000)] == [0, 0, 250, 512]
+    assert (TRAINING.texts_at_once(9_000), TRAINING.labels_drawn(3)) == (16, 3)
+    train, validation, names, start = made_fold()
+    as_one = train_static(start, train, validation, names, replace(by_size, train_batch=64), "fold 0")
+    assert train_static(start, train, validation, names, by_size, "fold 0").losses == as_one.losses
 
 
 def test_labels_without_texts_keep_their_name() -> None:
@@ -245,42 +255,47 @@ def test_words_of_the_same_texts_start_near_to_each_other() -> None:
     assert vectors.tobytes() == word_vectors(bags, 5, 256, 7).tobytes()
 
 
-def test_the_wide_loss_by_hand() -> None:
-    """In plain Python; without further labels, and with distinct ones, it is NT-Xent."""
+def test_the_loss_of_texts_by_hand() -> None:
+    """The loss in plain Python, its gradients by PyTorch. Text 0 has two labels; no text has label 2."""
     rng = np.random.default_rng(3)
     texts, labels = rng.standard_normal((3, WIDTH)), rng.standard_normal((5, WIDTH))
-    pairs = np.array([0, 1, 2, 0]), np.array([0, 1, 4, 3])
-    negative = np.ones((4, 5), bool)
-    for text, label in zip(*pairs, strict=True):
-        negative[pairs[0] == text, label] = False
+    pairs = np.array([0, 0, 1, 2]), np.array([0, 3, 1, 0])
+    have = np.zeros((3, 5), bool)
+    have[pairs] = True
     s = unit(texts).astype(float) @ unit(labels).astype(float).T / 0.5
     wanted = []
-    for n, (text, label) in enumerate(zip(*pairs, strict=True)):
-        others = [s[text, other] for other in range(5) if negative[n, other]]
-        opposed = [s[pairs[0][m], label] for m in range(4) if negative[m, label]]
+    for text, label in zip(*pairs, strict=True):
+        others = [s[text, other] for other in range(5) if not have[text, other]]
+        opposed = [s[other, label] for other in range(3) if not have[other, label]]
         wanted += [-s[text, label] + np.log(np.exp([s[text, label], *some]).sum()) for some in (others, opposed)]
-    loss, by_text, by_label = static.wide_nt_xent(texts, labels, pairs, negative, 0.5)
+    loss, by_text, by_label = static.nt_xent_of_texts(texts, labels, pairs, 0.5)
     assert loss == pytest.approx(np.mean(wanted), rel=1e-5)
     sides = [torch.from_numpy(side).requires_grad_() for side in (texts, labels)]
-    logits = (torch.nn.functional.normalize(sides[0]) @ torch.nn.functional.normalize(sides[1]).T / 0.5)[pairs[0]]
-    right = torch.nn.functional.one_hot(torch.from_numpy(pairs[1]), 5).bool()
-    square = logits[:, pairs[1]]
-    opposed = torch.from_numpy(negative[:, pairs[1]]) | torch.eye(4, dtype=torch.bool)
-    to_labels = logits.masked_fill(~(torch.from_numpy(negative) | right), float("-inf")).logsumexp(dim=1)
-    to_texts = square.masked_fill(~opposed, float("-inf")).logsumexp(dim=0)
-    ((to_labels + to_texts - 2 * square.diagonal()).mean() / 2).backward()
+    e = (torch.nn.functional.normalize(sides[0]) @ torch.nn.functional.normalize(sides[1]).T / 0.5).exp()
+    others = e.masked_fill(torch.from_numpy(have), 0)
+    contrasts = [1 + others.sum(dim=1 - side)[of] / e[pairs] for side, of in enumerate(pairs)]
+    (sum(map(torch.log, contrasts)).mean() / 2).backward()
     np.testing.assert_allclose(by_text, sides[0].grad, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(by_label, sides[1].grad, rtol=1e-4, atol=1e-6)
 
 
-def test_the_wide_loss_without_further_labels_is_nt_xent() -> None:
+def test_the_loss_of_texts_with_one_label_each_is_nt_xent() -> None:
     rng = np.random.default_rng(4)
     texts, labels = rng.standard_normal((4, WIDTH)), rng.standard_normal((4, WIDTH))
-    negative = rng.random((4, 4)) < 0.7
     pair = np.arange(4)
-    same = static.wide_nt_xent(texts, labels, (pair, pair), negative, 0.5)
-    plain = nt_xent(torch.from_numpy(texts), torch.from_numpy(labels), torch.from_numpy(negative), 0.5)
+    same = static.nt_xent_of_texts(texts, labels, (pair, pair), 0.5)
+    plain = nt_xent(torch.from_numpy(texts), torch.from_numpy(labels), torch.from_numpy(~np.eye(4, dtype=bool)), 0.5)
     assert same.loss == pytest.approx(float(plain), rel=1e-6)
+
+
+def test_the_loss_of_opposite_vectors_is_finite() -> None:
+    """At the lowest temperature in use, pairs as far apart as can be among labels as near as can be."""
+    texts = np.tile(np.eye(1, WIDTH), (64, 1))
+    labels = np.tile(texts[0], (3000, 1))
+    labels[:64] *= -1
+    contrasted = static.nt_xent_of_texts(texts, labels, (np.arange(64), np.arange(64)), 0.07)
+    assert contrasted.loss == pytest.approx((2 / 0.07 + np.log(2936) + np.log(64)) / 2, rel=1e-3)
+    assert np.isfinite(contrasted.by_text).all() and np.isfinite(contrasted.by_label).all()
 
 
 def test_lists_of_groups_become_lists_by_text() -> None:
