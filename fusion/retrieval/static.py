@@ -43,7 +43,7 @@ WEIGHT_RATE, OWN_RATE = 10.0, 5.0
 RISE = 0.3
 """The share of the steps in which the rate rises."""
 BATCH = 64, 256
-MANY_LABELS, MOST_EXTRA = 1_000, 512
+MANY_LABELS, MOST_EXTRA = 1_000, 2_048
 """Chosen on validation texts of the demo, of parts of it, of EURLEX57K and of TIBKAT."""
 UNSEEN = 0.1
 """What is added to a token's idf, so that one in every text still counts a little."""
@@ -74,7 +74,7 @@ class StaticTraining:
     def labels_drawn(self, labels: int) -> int:
         """Of so many labels of training texts. A batch has frequent labels far more often than rare ones; where there
         are thousands, most would hardly ever be contrasted."""
-        suitable = min(labels // 4, MOST_EXTRA) if labels >= MANY_LABELS else 0
+        suitable = min(labels // 8, MOST_EXTRA) if labels >= MANY_LABELS else 0
         return min(labels, suitable if self.extra_labels is None else self.extra_labels)
 
 

@@ -154,7 +154,7 @@ class StaticSettings(RetrieverSettings):
     64 and at most 256."""
     extra_labels: Literal["auto"] | Annotated[int, Field(ge=0)] = "auto"
     """Labels drawn at random for every batch, with which its texts are contrasted as well. auto: none where training
-    texts carry fewer than 1,000 labels, otherwise a quarter of these labels, at most 512."""
+    texts carry fewer than 1,000 labels, otherwise an eighth of them, at most 2,048."""
 
     frequency_bias: float = Field(0.01, ge=0)
     """What is added to a label's cosine, times ln(its training texts + 1). Choose it on validation texts: 0.02 is a
