@@ -29,9 +29,10 @@ from jobs.runtime.log import log
 from jobs.settings.built_in import DenseSettings
 from jobs.storage.folders import ResultFolder, remove_folder
 from jobs.storage.stages import fingerprint, import_closure, run_stage
-from udfs.retrieval.encode import DESCRIPTIONS, Encoder, find_model, from_hub
+from udfs.retrieval.encode import Encoder, find_model
 from udfs.retrieval.finetune import Saving, finetune
 from udfs.retrieval.folds import VALIDATION_TEXTS
+from udfs.retrieval.pieces import from_hub
 from udfs.retrieval.retriever import Scoring
 from udfs.retrieval.vectors import (
     EXACT,
@@ -53,6 +54,8 @@ TRAINING = {"temperature", "learning_rate_low", "learning_rate_high", "epochs", 
 RECALL_TEXTS = 200
 """Texts of a fold on which the recall of HNSW is measured."""
 WORDS = "words.parquet"
+DESCRIPTIONS = ("config.json", "modules.json")
+"""Files of which every model has one."""
 
 
 def check_dense(settings: DenseSettings) -> None:

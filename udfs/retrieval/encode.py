@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -24,8 +23,6 @@ from udfs.stores.addresses import local_folder
 from udfs.stores.cache import readable_folder
 
 MODEL_FOLDER = "model"
-DESCRIPTIONS = ("config.json", "modules.json")
-"""Files of which every model has one."""
 Precision = Literal["float32", "bfloat16"]
 """How the products inside a model are rounded."""
 MOST_CHARACTERS = 16
@@ -81,25 +78,13 @@ def find_model(model: str) -> Path | None:
     if folder is None:
         return None
     folder = folder.expanduser()
-    if any((folder / name).exists() for name in DESCRIPTIONS):
+    if (folder / "config.json").exists() or (folder / "modules.json").exists():
         return folder
     if folder.exists():
         raise InputError(f"{model}: no model there (neither modules.json nor config.json)")
     if folder.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
         raise InputError(f"the model {model} does not exist: give a model's folder, its hub name, or bundled:minilm")
     return None
-
-
-def from_hub(model: str, files: Sequence[str]) -> Path:
-    """The folder with some files of a model of the hub, which are downloaded where they are not there yet."""
-    hub = dense_package("huggingface_hub")
-    try:
-        return Path(hub.snapshot_download(model, allow_patterns=list(files)))
-    except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
-        raise InputError(
-            f"the model {model} is no folder here, and could not be had from the Hugging Face hub "
-            f"({type(error).__name__}): give a model's folder, its hub name, or bundled:minilm"
-        ) from None
 
 
 def check_weights(model: str) -> str | None:

@@ -7,6 +7,7 @@ vectors. Its files are written and read without that library, whose import takes
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -20,7 +21,7 @@ from fusion.errors import InputError
 from fusion.retrieval.bags import Bags, counted
 from fusion.retrieval.contrastive import dense_package
 from fusion.types import Singles
-from udfs.retrieval.encode import find_model, from_hub
+from udfs.retrieval.encode import find_model
 from udfs.retrieval.words import bag_columns, bags_schema
 from udfs.stores.cache import readable_folder
 
@@ -50,6 +51,18 @@ def start_folder(start: StaticStart) -> Path:
         return readable_folder(start.model, start.fingerprint)
     folder = find_model(start.model)
     return from_hub(start.model, [TOKENIZER, WEIGHTS]) if folder is None else folder
+
+
+def from_hub(model: str, files: Sequence[str]) -> Path:
+    """The folder with some files of a model of the hub, which are downloaded where they are not there yet."""
+    hub = dense_package("huggingface_hub")
+    try:
+        return Path(hub.snapshot_download(model, allow_patterns=list(files)))
+    except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
+        raise InputError(
+            f"the model {model} is no folder here, and could not be had from the Hugging Face hub "
+            f"({type(error).__name__}): give a model's folder, its hub name, or bundled:minilm"
+        ) from None
 
 
 @lru_cache(maxsize=1)
