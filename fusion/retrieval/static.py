@@ -42,7 +42,7 @@ WEIGHT_RATE, OWN_RATE = 10.0, 5.0
 """How much faster token weights and labels' own vectors learn than token vectors."""
 RISE = 0.3
 """The share of the steps in which the rate rises."""
-BATCH = 64, 256
+BATCH = 128, 256
 MANY_LABELS, MOST_EXTRA = 1_000, 2_048
 """Chosen on validation texts of the demo, of parts of it, of EURLEX57K and of TIBKAT."""
 UNSEEN = 0.1

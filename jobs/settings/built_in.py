@@ -145,13 +145,13 @@ class StaticSettings(RetrieverSettings):
 
     learning_rate: float = Field(2e-3, gt=0)
     """The highest learning rate. It rises to this peak and falls to nothing over the epochs."""
-    epochs: int = Field(5, ge=1)
+    epochs: int = Field(6, ge=1)
     """Passes over the training texts, at most."""
     patience: int = Field(3, ge=1)
     """Epochs without a better MRR on validation texts after which training stops."""
     train_batch: Literal["auto"] | Annotated[int, Field(ge=2)] = "auto"
     """Texts that are contrasted together, each with all its labels. auto: a hundredth of the training texts, at least
-    64 and at most 256."""
+    128 and at most 256."""
     extra_labels: Literal["auto"] | Annotated[int, Field(ge=0)] = "auto"
     """Labels drawn at random for every batch, with which its texts are contrasted as well. auto: none where training
     texts carry fewer than 1,000 labels, otherwise an eighth of them, at most 2,048."""

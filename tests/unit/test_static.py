@@ -138,11 +138,11 @@ def test_training_learns_and_repeats() -> None:
 
 def test_batches_suit_the_size_of_the_data() -> None:
     by_size = replace(TRAINING, train_batch=None, extra_labels=None)
-    assert [by_size.texts_at_once(texts) for texts in (50, 9_000, 45_000)] == [64, 90, 256]
+    assert [by_size.texts_at_once(texts) for texts in (50, 20_000, 45_000)] == [128, 200, 256]
     assert [by_size.labels_drawn(labels) for labels in (999, 1_000, 4_000, 30_000)] == [0, 125, 500, 2_048]
-    assert (TRAINING.texts_at_once(9_000), TRAINING.labels_drawn(3)) == (16, 3)
+    assert (TRAINING.texts_at_once(20_000), TRAINING.labels_drawn(3)) == (16, 3)
     train, validation, names, start = made_fold()
-    as_one = train_static(start, train, validation, names, replace(by_size, train_batch=64), "fold 0")
+    as_one = train_static(start, train, validation, names, replace(by_size, train_batch=128), "fold 0")
     assert train_static(start, train, validation, names, by_size, "fold 0").losses == as_one.losses
 
 
