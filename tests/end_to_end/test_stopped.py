@@ -62,14 +62,14 @@ DEMO = Path(__file__).parents[2] / "conf" / "datasets" / "debtags.yaml"
 def test_long_training_that_is_stopped(tmp_path: Path, retriever: str) -> None:
     """In threads and in processes, as a terminal does it: every process gets the signal."""
     (tmp_path / "slow.py").write_text(SLOW)
-    options = ["--retrievers", retriever, "--work", "work", "--set=prepare.limit=200"]
+    options = ["--retrievers", f"bm25,{retriever}", "--work", "work", "--set=prepare.limit=200"]
     options += ENDLESS if retriever == "static" else []
     command = [sys.executable, "-m", "jobs.cli", "run", "--config", str(DEMO), *options]
     environment = {**os.environ, "PYTHONPATH": str(DEMO.parents[2])}
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, **pipes) as process:
         assert process.stderr is not None
-        last = "words of labels" if retriever == "static" else "step 2 of 4"
+        last = "words of labels" if retriever == "static" else "step 3 of 5"
         assert any(line.startswith(last) for line in process.stderr)
         while retriever != "static" and not (tmp_path / "begun").exists():
             assert process.poll() is None
